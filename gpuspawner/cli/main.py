@@ -1,4 +1,4 @@
-"""``gpuspawner``: the command line program; it dispatches to sub-commands and turns exceptions into exit codes."""
+"""The command line program ``gpuspawner``: runs sub-commands and turns exceptions into exit codes."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ exit codes:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.common.output`.
 
-    :param arguments: of the command line, without the program's name; None for ``sys.argv``.
+    :param arguments: arguments of the command line without the program's name; None for ``sys.argv``.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Texts of a cluster or file may have characters that the terminal's encoding lacks.
+            # Texts from a cluster or file may have characters that the terminal's encoding lacks.
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed, out=sys.stdout, notes=sys.stderr))
-    except BrokenPipeError:  # the reader closed the pipe, as head does
+    except BrokenPipeError:  # the program that reads the output closed the pipe, as head does
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -64,7 +64,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole program, from which the docs' command reference is generated too."""
+    """Return the parser of the whole program; the generator of docs/reference/commands.md uses it too."""
     parser = argparse.ArgumentParser(
         prog="gpuspawner",
         description="Tools for admins of a JupyterHub whose users pick GPUs.",

@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def build_trait_schemas() -> dict[str, dict[str, Any]]:
-    """Return a schema for each trait that may stand beside the settings: gpuspawner's other traits and KubeSpawner's.
+    """Return a schema for each trait of GPUSpawner, including KubeSpawner's, that is not a setting of gpuspawner.
 
-    Schemas of KubeSpawner's traits accept any value; `gpuspawner check` validates these.
+    The schema of a KubeSpawner trait accepts any value; `gpuspawner check` validates the value.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, trait in sorted(GPUSpawner.class_traits(config=True).items()):

@@ -16,7 +16,7 @@ from gpuspawner import __version__
 from gpuspawner.cli.common.output import OK, add_output_argument, write_result
 
 _PACKAGES = {"jupyterhub": "jupyterhub", "kubespawner": "jupyterhub-kubespawner", "kubernetes_asyncio": ""}
-"""Name of the module → name of its package, empty if it is the same."""
+"""Name of a Python module → name of its package on PyPI, empty if both names are equal."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """`gpuspawner inventory`: lists GPU types and nodes as the hub sees them.
 
-In: a cluster view of the room ``cluster``. Out: rows for tables and JSON, where None means unknown. The room must not
-count GPUs itself: it shows the counts of ``gpuspawner.core``.
+In: a ``ClusterView`` of ``gpuspawner.cli.cluster``. Out: rows for tables and JSON, where None means unknown. The
+package must not count GPUs itself: it shows the counts of ``gpuspawner.core``.
 
 - ``command``: arguments, ``--watch``, the report and the rights of the hub's ServiceAccount.
 - ``gpu_type_rows``: GPU types with counts, taints and the users that may choose them.

@@ -44,9 +44,9 @@ _MARKS = {True: "", False: ":no", None: ":?"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightStatus:
-    """A right of the shipped roles with the API server's answers.
+    """A right of ``helm-values/rbac.yaml``, and whether a ServiceAccount has it.
 
-    :param right: the right.
+    :param right: the right that the file grants.
     :param allowed: verb → whether the account has it, None if the API server did not answer.
     """
 
@@ -55,7 +55,7 @@ class RightStatus:
 
     @property
     def lost(self) -> str:
-        """The consequence in a sentence or more if a verb is missing, else ""."""
+        """Sentences about what does not work if the account lacks a verb, else ""."""
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class RightStatus:
         }
 
     def format_cells(self) -> tuple[str, ...]:
-        """Return the cells of the table's line."""
+        """Return the cells of the right's line in the table."""
         right = self.right
         name = f"{right.resource}.{right.api_group}" if right.api_group else right.resource
         verbs = " ".join(f"{verb}{_MARKS[answer]}" for verb, answer in self.allowed.items())
@@ -80,7 +80,7 @@ class RightStatus:
 async def check_granted_rights(cluster: ClusterConnection) -> tuple[RightStatus, ...]:
     """Return the status of each right that ``helm-values/rbac.yaml`` grants.
 
-    :param cluster: a connection, as the account to check.
+    :param cluster: a connection as the ServiceAccount to check.
     """
     return tuple(
         await asyncio.gather(*(_check_right(right, cluster) for right in read_shipped_rights() if right.is_granted))
@@ -88,7 +88,7 @@ async def check_granted_rights(cluster: ClusterConnection) -> tuple[RightStatus,
 
 
 def format_rights_table(found: Iterable[RightStatus], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of the table of rights."""
+    """Yield the lines of a table of rights."""
     yield from format_columns(
         (each.format_cells() for each in found), titles=("RIGHT ON", "IN", "VERBS", "LOST"), paint=paint
     )
@@ -107,7 +107,7 @@ async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Righ
 
 
 _WATCH_INTERVAL_S = 0.5
-"""Interval between two comparisons with the watched state, which need no request."""
+"""Seconds between two looks at the watched state in memory; a look sends no request."""
 _CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "
@@ -123,7 +123,7 @@ class InventoryReport:
     :param nodes: rows of the table of nodes; None without ``--nodes``, or if the hub cannot read nodes.
     :param unknown: sentences that explain each unknown number.
     :param flags: the hub's warnings to admins about nodes.
-    :param rights: those of the impersonated ServiceAccount, or None.
+    :param rights: rights of the impersonated ServiceAccount; None if there is none.
     :param account: ``namespace:name`` of that ServiceAccount, or empty.
     """
 
@@ -194,8 +194,8 @@ def build_inventory_report(
     """Return the report of one moment.
 
     :param view: the state of the cluster.
-    :param nodes: include the nodes.
-    :param rights: those of the impersonated ServiceAccount, or None.
+    :param nodes: whether to include the nodes.
+    :param rights: rights of the impersonated ServiceAccount; None if there is none.
     """
     types = build_type_rows(view)
     inventory = view.inventory
@@ -240,7 +240,7 @@ async def _watch(
 
 
 def _write_update(report: InventoryReport, *, output: str, out: TextIO, is_first: bool) -> None:
-    """Write a report; a terminal is cleared first, JSON takes one line for each report."""
+    """Write a report of ``--watch``: clear a terminal first, and write JSON on one line."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     document = {"time": now, **report.serialize()}
     if output == "json":

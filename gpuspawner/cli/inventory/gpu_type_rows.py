@@ -22,9 +22,9 @@ from gpuspawner.core.verdict.availability import Availability, count_availabilit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeAccess:
-    """Users that the policy lets choose a GPU type, regardless of its use.
+    """Users that the policy allows to choose a GPU type, regardless of the GPUs that they use now.
 
-    :param everybody: true: all users except ``groups`` and ``users``; false: only these.
+    :param everybody: if true, all users except ``groups`` and ``users``; if false, only ``groups`` and ``users``.
     :param groups: names of groups.
     :param users: names of users.
     """
@@ -42,9 +42,9 @@ class TypeAccess:
 
 
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
-    """Return the access to each GPU type by slug.
+    """Return by slug which users may choose each GPU type.
 
-    The access of a group is that of a user in no other group, the access of a user that of a user in no group.
+    The access of a group is that of a member in no other group. The access of a user is that of the user in no group.
     """
     policy = catalog.policy
     if policy is None:
@@ -72,13 +72,13 @@ _TITLES = ("TYPE", "NAME", "RESOURCE", "MEMORY", "NODES", "TOTAL", "HEALTHY", "F
 class TypeRow:
     """One GPU type; unknown numbers are None.
 
-    :param gpu: the type.
-    :param offered: false if the settings hide it.
-    :param nodes: number of nodes on which servers may get it.
-    :param reserved: number of further nodes that a lasting taint reserves for other pods.
-    :param there_is: total, healthy and free GPUs, and the most that one server could get.
-    :param taints: lasting taints of all these nodes, each with whether servers of the type tolerate it.
-    :param access: users that may choose it; None without values files.
+    :param gpu: the GPU type.
+    :param offered: false if the settings hide the type.
+    :param nodes: number of nodes on which servers may get GPUs of the type.
+    :param reserved: number of further nodes with a lasting taint that servers of the type don't tolerate.
+    :param there_is: total, healthy and free GPUs, and the most GPUs that one server could get.
+    :param taints: lasting taints of all these nodes, and whether servers of the type tolerate them.
+    :param access: users that may choose the type; None without values files.
     """
 
     gpu: GPUType
@@ -121,7 +121,7 @@ class TypeRow:
         return document
 
     def format_cells(self) -> tuple[str, ...]:
-        """Return the cells of the table's line."""
+        """Return the cells of the type's line in the table."""
         gpu, found = self.gpu, self.there_is
         return (
             gpu.slug,
@@ -168,7 +168,7 @@ def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
 
 
 def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of the table of GPU types; without values files it lacks the column FOR."""
+    """Yield the lines of the table of GPU types; the column FOR is left out if it is empty."""
     lines: list[tuple[str, ...]] = [row.format_cells() for row in rows]
     titles: tuple[str, ...] = _TITLES
     if not any(line[-1] for line in lines):
@@ -185,7 +185,7 @@ def format_count(value: int | None) -> str:
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return for each type its usable nodes and its nodes reserved for other pods; None if nodes are unknown."""
+    """Return each type's usable nodes and its nodes reserved for other pods, or None if the hub cannot read nodes."""
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)

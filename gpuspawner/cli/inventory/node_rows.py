@@ -25,7 +25,7 @@ _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 class NodeGPUs:
     """One GPU resource of a node.
 
-    :param resource: name, such as ``nvidia.com/gpu``.
+    :param resource: name of the resource, such as ``nvidia.com/gpu``.
     :param types: slugs of the matching GPU types.
     :param total: number of GPUs, None if unknown.
     :param free: number of GPUs that no pod holds, None if unknown.
@@ -41,9 +41,9 @@ class NodeGPUs:
 class NodeRow:
     """One node.
 
-    :param name: of the node.
+    :param name: name of the node.
     :param gpus: its GPU resources.
-    :param why_not: sentences that explain why servers cannot get all its GPUs.
+    :param why_not: sentences that explain why servers cannot get all GPUs of the node.
     """
 
     name: str
@@ -59,7 +59,7 @@ class NodeRow:
         return {"name": self.name, "gpus": gpus, "why_not": list(self.why_not)}
 
     def format_cells(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of the table's lines, one line for each resource."""
+        """Yield the cells of the node's lines in the table, one line for each resource."""
         state = " ".join(self.why_not) or ("ok" if self.gpus else "no GPU")
         for each in self.gpus:
             yield (
@@ -111,7 +111,7 @@ def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]
 
 
 def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | None) -> Iterator[NodeGPUs]:
-    """Yield the GPU resources of a node: those of known vendors and those of GPU types.
+    """Yield the GPU resources of a node: resources of known vendors, and resources that GPU types name.
 
     :param occupancy: None if the hub cannot read pods.
     """
@@ -122,7 +122,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # the kubelet reports 0 cards where all are divided by MIG
+            continue  # the kubelet reports 0 whole GPUs if MIG divides all of them
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,
@@ -135,7 +135,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
 def _list_tolerations(
     gpus: Iterable[NodeGPUs], catalog: Catalog, *, common: tuple[Toleration, ...]
 ) -> tuple[Toleration, ...]:
-    """Return the tolerations of servers with any GPU type of the node."""
+    """Return the tolerations of every server, and those that the node's GPU types add."""
     slugs = {slug for each in gpus for slug in each.types}
     own = (each for slug in slugs if slug in catalog.gpus for each in catalog.gpus[slug].tolerations)
     return (*common, *own)

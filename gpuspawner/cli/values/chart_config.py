@@ -1,11 +1,10 @@
-"""Values of zero-to-jupyterhub → configuration of the hub's spawners.
+"""Derives the configuration of the hub's spawners, and objects that the hub needs, from zero-to-jupyterhub's values.
 
-It covers the values that decide where a server may run and what it requests, as the chart's jupyterhub_config.py
-applies them. :func:`list_omissions` names the rest.
+:func:`build_spawner_config` covers the values that decide where a server may run and what it requests, as the chart's
+jupyterhub_config.py applies them. :func:`list_omissions` names the other values that change a server's pod.
 
-Objects and rights that the values of zero-to-jupyterhub require of a cluster.
-
-The functions accept any YAML and ignore values of a wrong type.
+:func:`read_chart_requirements` returns the objects and rights that the values require of a cluster. It ignores
+values of a wrong type.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.text.wording import quote
 
 _SECTIONS = tuple(reversed(SPAWNER_SECTIONS))
-"""Sections of ``hub.config``; a later one wins."""
+"""Sections of ``hub.config`` that configure spawners; a later section overrides an earlier one."""
 
 CHART_KEYS: Mapping[str, str] = {
     "node_selector": "nodeSelector",
@@ -55,10 +54,10 @@ CHART_KEYS: Mapping[str, str] = {
     "pod_name_template": "podNameTemplate",
     "profile_list": "profileList",
 }
-"""Trait of KubeSpawner → its path below ``singleuser``."""
+"""Trait of KubeSpawner → path below ``singleuser`` of the chart value that sets the trait."""
 
 BASE_CHART_KEYS = {"cmd": "cmd", "default_url": "defaultUrl"}
-"""Trait that the chart sets on JupyterHub's Spawner, so ``hub.config.Spawner`` may replace it → path."""
+"""Trait that the chart sets on JupyterHub's Spawner, as ``hub.config.Spawner`` does → path below ``singleuser``."""
 
 _OTHER_CHART_PATHS = (
     "singleuser.image.name",
@@ -70,7 +69,7 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""Further paths of the chart's values that this program reads."""
+"""Paths of further chart values that this program reads."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -80,21 +79,21 @@ _DEFAULTS: Mapping[str, Any] = {
     "start_timeout": 300,
     "events_enabled": True,
     "cmd": "jupyterhub-singleuser",
-    # Empty, but the chart sets them on KubeSpawner, which hides hub.config.Spawner.
+    # The chart sets these empty values on KubeSpawner, so they override hub.config.Spawner.
     **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
     **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
     **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
     **{trait: {} for trait in ("extra_pod_config", "extra_resource_limits", "extra_resource_guarantees")},
 }
-"""Defaults of the chart by trait. Null in the values removes a default."""
+"""Trait → the chart's default; null in the values removes the default."""
 
 _LABELS = {"hub.jupyter.org/network-access-hub": "true"}
 _IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 DEFAULT_HUB_ACCOUNT = "hub"
-"""Name of the hub's ServiceAccount without ``fullnameOverride``."""
+"""Name of the hub's ServiceAccount if the values don't change it."""
 
 _NODE_PURPOSE_TERM: Mapping[str, Any] = {"key": "hub.jupyter.org/node-purpose", "operator": "In", "values": ["user"]}
-"""Term that selects nodes labeled for user pods."""
+"""Expression that matches nodes with the chart's label for user pods."""
 _TOLERATIONS_PATH = "singleuser.extraTolerations"
 _TOLERATION_CHOICES: Mapping[str, tuple[str, ...]] = {
     "operator": ("Exists", "Equal"),
@@ -120,10 +119,10 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
     for section in _SECTIONS:
         found = get_chart_value(values, f"hub.config.{section}")
         if isinstance(found, Mapping):
-            # settings_files are files of the hub's pod, which this program cannot read.
+            # settings_files names files in the hub's pod, which this program cannot read.
             traits = {name: value for name, value in found.items() if name != "settings_files"}
             config.setdefault(section, Config()).update(traits)
-    # This program uses these two before KubeSpawner validates them.
+    # This program uses tolerations and image before KubeSpawner validates them.
     for section in _SECTIONS:
         found = config.get(section, {})
         _check_tolerations(found.get("tolerations"), path=f"hub.config.{section}.tolerations")
@@ -135,7 +134,7 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
 def get_configured_trait(config: Config, trait: str) -> Any:
     """Return the configured value of a trait, or None.
 
-    :param config: of :func:`build_spawner_config`.
+    :param config: the configuration from :func:`build_spawner_config`.
     :param trait: trait of the spawner, such as ``mem_limit``.
     """
     found = (config[section][trait] for section in reversed(_SECTIONS) if trait in config.get(section, {}))
@@ -157,11 +156,11 @@ _OMISSIONS = (
     ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
     ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
 )  # fmt: skip
-"""Path, the chart's default, and the sentence if the value is set, or if the chart appends a tag to the image."""
+"""Path of a chart value, its default, and the sentence about it if it is set; for the tag, if the chart sets it."""
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences that name the parts of a hub's pods that :func:`build_spawner_config` leaves out.
+    """Yield sentences that name the parts of a server's pod that :func:`build_spawner_config` leaves out.
 
     :param values: the chart's values, without its defaults.
     """
@@ -181,7 +180,7 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence if the hub reads settings from files of its pod (``settings_files``)."""
+    """Yield a sentence if the hub also reads settings from files in its pod (``settings_files``)."""
     if any(get_chart_value(values, f"hub.config.{section}.settings_files") for section in _SECTIONS):
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
@@ -189,7 +188,7 @@ def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
 def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
     """Return the path of the chart value that sets a trait on KubeSpawner, or "" if the chart does not set it.
 
-    A trait that the chart sets, even to an empty value, hides ``hub.config.Spawner``.
+    A value that the chart sets on KubeSpawner, even an empty one, overrides ``hub.config.Spawner``.
     """
     if trait == "tolerations":
         tolerations = (
@@ -204,7 +203,7 @@ def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
 
 
 def needs_chart_tag(values: Mapping[str, Any]) -> bool:
-    """Return whether the values name an image without a tag, so that the chart appends its own image's tag.
+    """Return whether the values name an image without a tag, so that the chart appends the tag of its default image.
 
     :param values: the chart's values, without its defaults.
     """
@@ -217,7 +216,7 @@ def find_hub_account(values: Mapping[str, Any]) -> str:
     prefix = get_chart_value(values, "fullnameOverride", default="")
     named = get_chart_value(values, "hub.serviceAccount.name")
     if not named and get_chart_value(values, "hub.serviceAccount.create", default=True) is False:
-        return "default"  # Kubernetes' choice for a pod without serviceAccountName
+        return "default"  # the ServiceAccount of a pod without serviceAccountName
     if named:
         return str(named)
     return f"{prefix}-{DEFAULT_HUB_ACCOUNT}" if prefix and isinstance(prefix, str) else DEFAULT_HUB_ACCOUNT
@@ -276,7 +275,7 @@ def _collect_traits(values: Mapping[str, Any], traits: Mapping[str, str]) -> dic
 
 
 def _build_labels(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the labels of servers, without those of the Helm release."""
+    """Return the labels of servers' pods, without labels that depend on the Helm release."""
     name = get_chart_value(values, "nameOverride") or "jupyterhub"
     found: dict[str, Any] = {
         "common_labels": {
@@ -292,7 +291,7 @@ def _build_labels(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_volumes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the volumes and mounts besides the home volume; the chart takes a list or a mapping of each."""
+    """Return the extra volumes and volume mounts, which may be lists or mappings; the home volume is left out."""
     found = {}
     for trait, key in (("volumes", "extraVolumes"), ("volume_mounts", "extraVolumeMounts")):
         path = f"singleuser.storage.{key}"
@@ -318,7 +317,7 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise unless every section that this program reads is a mapping; :func:`get_chart_value` would ignore others."""
+    """Raise an error if a section that this program reads is no mapping; :func:`get_chart_value` would ignore it."""
     read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
     paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
     wrong = [path for path in sorted(paths) if not isinstance(get_chart_value(values, path), Mapping | None)]
@@ -339,7 +338,7 @@ def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any]
 
 
 def _check_tolerations(tolerations: Any, *, path: str) -> None:
-    """Raise unless the value is a list or mapping of tolerations, as KubeSpawner takes them."""
+    """Raise an error unless the value is a list or mapping of tolerations; KubeSpawner accepts both."""
     if tolerations is None:
         return
     if not isinstance(tolerations, list | Mapping):
@@ -366,8 +365,8 @@ class ChartRequirements:
 
     :param pull_secrets: names of the image pull secrets.
     :param wants_claims: the hub creates a PersistentVolumeClaim for each user.
-    :param storage_class: name of its StorageClass, empty for the cluster's default.
-    :param database_class: the same for the volume of the hub's database, None if that needs no new volume.
+    :param storage_class: name of the claims' StorageClass; empty for the cluster's default.
+    :param database_class: name of the StorageClass of the hub's database; empty for the default, None if not needed.
     :param priority_class: name of the PriorityClass of all servers, or empty.
     :param reads_events: the hub watches events of starting servers.
     :param has_user_namespaces: each user's servers run in a namespace of their own.
@@ -383,10 +382,10 @@ class ChartRequirements:
 
 
 def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartRequirements:
-    """Return the requirements of values and the chart's defaults.
+    """Return what the values, together with the chart's defaults, require of the cluster.
 
     :param values: the chart's values, without its defaults.
-    :param config: of :func:`gpuspawner.cli.values.chart_config.build_spawner_config`.
+    :param config: the configuration from :func:`gpuspawner.cli.values.chart_config.build_spawner_config`.
     """
     wants_claims = get_configured_trait(config, "storage_pvc_ensure")
     if wants_claims is None:
@@ -406,7 +405,7 @@ def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartR
 def _find_database_class(values: Mapping[str, Any]) -> str | None:
     claim = get_chart_value(values, "hub.db.pvc", default={})
     name = get_chart_value(values, "hub.db.pvc.storageClassName")
-    # A selector or an empty class binds the claim to a volume that the admin created.
+    # A selector or an empty storageClassName binds the claim to a volume that the admin created.
     is_static = bool(as_dict(claim).get("selector")) or name == ""
     uses_claim = get_chart_value(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc"
     return as_text(name) if uses_claim and not is_static else None

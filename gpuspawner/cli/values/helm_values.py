@@ -31,12 +31,12 @@ SPAWNER_SECTIONS = ("GPUSpawner", "KubeSpawner", "Spawner")
 """Sections of JupyterHub's configuration that set traits of GPUSpawner; the first wins."""
 
 _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleuser",))
-"""Paths that identify the chart's values below a parent chart's key, the surest first."""
+"""Paths by which a section is recognized as values of zero-to-jupyterhub, the most reliable first."""
 CHART_NAME = "jupyterhub"
 """Name of the chart, and usually its key in the values of a parent chart."""
 _MAX_PARENTS = 3
 _NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of the chart itself that hold free values."""
+"""Keys of the chart itself, below which this program does not look for values of the chart."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -47,7 +47,7 @@ class HelmValues:
     :param merged: plain values, as Helm passes them to the chart.
     :param tree: the same values with positions.
     :param flaws: mistakes in the YAML.
-    :param is_read: false if a file is no YAML, so that values are missing.
+    :param is_read: false if values are missing because a file cannot be parsed.
     :param redundant_nulls: paths set to null although no earlier file sets them.
     :ivar root: keys of the parent charts above the values of zero-to-jupyterhub; empty if these are at the top.
     """
@@ -73,14 +73,14 @@ class HelmValues:
         return self.get_chart_section(SETTINGS_PATH)
 
     def get_chart_section(self, path: Sequence[str]) -> Mapping[str, Any]:
-        """Return a mapping of the chart's values, empty if it is missing.
+        """Return the mapping at a path of the chart's values, or an empty mapping if there is none.
 
         :param path: keys from the top of the chart's values.
         """
         return self.get_section((*self.root, *path))
 
     def get_section(self, path: Sequence[str]) -> Mapping[str, Any]:
-        """Return a mapping, empty if it is missing.
+        """Return the mapping at a path of the files, or an empty mapping if there is none.
 
         :param path: keys from the top of the files.
         """
@@ -88,7 +88,7 @@ class HelmValues:
         return found if isinstance(found, Mapping) else {}
 
     def find_value(self, path: KeyPath) -> LocatedValue | None:
-        """Return the value at a path with its position, or None.
+        """Return the value at a path with its position, or None if the files don't contain it.
 
         :param path: keys and list indexes from the top of the files.
         """
@@ -104,10 +104,10 @@ class HelmValues:
         return found
 
     def locate(self, path: KeyPath, *, of_key: bool = False) -> FilePosition | None:
-        """Return the position of a path, else of its nearest parent, or None if the files contain neither.
+        """Return the position of the value at a path, else of its nearest parent, or None if the files contain neither.
 
         :param path: keys and list indexes from the top of the files.
-        :param of_key: the position of the key instead of its value.
+        :param of_key: whether to return the position of the key instead of that of its value.
         """
         for length in range(len(path), 0, -1):
             if found := self.find_value(path[:length]):
@@ -131,7 +131,7 @@ def add_values_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def load_values(files: Sequence[str]) -> HelmValues:
-    """Return the merged values of files without YAML mistakes.
+    """Return the merged values of files; raise an error if a file has YAML mistakes.
 
     :param files: names in the order of merging; ``-`` is the standard input.
     :raises SettingsError: a file is not YAML, is not a mapping, or contains a key twice.
@@ -169,7 +169,7 @@ def read_values(files: Sequence[str]) -> HelmValues:
 
 
 def merge_settings(values: HelmValues) -> dict[str, Any]:
-    """Return gpuspawner's settings from the sections :data:`SPAWNER_SECTIONS`; the first section wins.
+    """Return gpuspawner's settings from :data:`SPAWNER_SECTIONS` of ``hub.config``; the first section wins.
 
     :param values: the merged values files.
     """
@@ -178,7 +178,7 @@ def merge_settings(values: HelmValues) -> dict[str, Any]:
 
 
 def require_sections(values: HelmValues) -> None:
-    """Raise unless each section that holds settings, and each above it, is a mapping or missing.
+    """Raise an error if a section that holds settings, or a section above it, is not a mapping.
 
     :param values: the merged values files.
     :raises SettingsError: with one problem for each wrong section.
@@ -194,16 +194,16 @@ def require_sections(values: HelmValues) -> None:
 
 
 def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the path of keys to the chart's values, empty if they are at the top.
+    """Return the path of the chart's values, which is empty if they are at the top of the files.
 
-    If several sections look like the chart's values, the section with gpuspawner's settings counts.
+    If several sections look like the chart's values, the section with gpuspawner's settings wins.
     """
     nested = list(_iterate_nested(merged, ()))
     for marker in _CHART_MARKERS:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # Deeper, a key such as hub identifies the chart only below the chart's name.
+            # More than one key deep, a section such as hub identifies the chart only below the key jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path
@@ -213,7 +213,7 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
 def _iterate_nested(
     found: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the mappings below which the chart's values may stand, with their paths, the highest first."""
+    """Yield each mapping that may be the chart's values, with its path; mappings near the top come first."""
     inside = [((*path, key), value) for key, value in found.items() if isinstance(value, Mapping)]
     yield from inside
     for below, value in inside if len(path) + 1 < _MAX_PARENTS else ():

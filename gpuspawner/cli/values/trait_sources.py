@@ -35,7 +35,7 @@ class TraitSource(NamedTuple):
 
 
 def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
-    """Return the value that the admin gave a trait, or None if the files don't set it.
+    """Return the value that the admin gave a trait, with its path, or None if the files don't set the trait.
 
     :param values: the merged values files.
     :param name: trait of KubeSpawner, such as ``mem_limit``.
@@ -43,7 +43,7 @@ def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
     *nearer, base = ((*HUB_CONFIG_PATH, section, name) for section in SPAWNER_SECTIONS)
     key = {**CHART_KEYS, **BASE_CHART_KEYS}.get(name)
     chart_paths = [] if key is None else [("singleuser", *key.split("."))]
-    # The chart sets its traits on KubeSpawner, which hides the same traits in the section of its base class Spawner.
+    # A trait that the chart sets on KubeSpawner overrides the section of KubeSpawner's base class, hub.config.Spawner.
     base_paths = [] if find_chart_path(values.chart, name) else [base]
     for path in (*nearer, *chart_paths, *base_paths):
         value = values.get_chart_section(path[:-1]).get(path[-1])
@@ -53,7 +53,7 @@ def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
 
 
 def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
-    """Return the tolerations of every server, without those of its GPU type.
+    """Return the tolerations of every server, without those that a GPU type adds.
 
     :param values: the merged values files.
     :raises SettingsError: the chart's values have a wrong type.
@@ -90,7 +90,7 @@ def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
 def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
     """Return the expressions of a node selector term, or [] if it has a wrong type.
 
-    :param term: as in a pod's spec, or with KubeSpawner's ``match_expressions``.
+    :param term: a term as in a pod's spec, or with KubeSpawner's key ``match_expressions``.
     """
     if not isinstance(term, Mapping):
         return []
@@ -99,7 +99,7 @@ def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
 
 
 def _list_entries(value: Any) -> list[Any]:
-    """Return the entries of a list or mapping; KubeSpawner takes both."""
+    """Return the entries of a list or mapping; KubeSpawner accepts both."""
     if isinstance(value, Mapping):
         return list(value.values())
     return value if isinstance(value, list) else []
@@ -110,8 +110,8 @@ def make_finding(
 ) -> Finding:
     """Return a finding located at the line of its path.
 
-    :param path: from the top of the files.
-    :param of_key: locate the key instead of its value.
+    :param path: keys and list indexes from the top of the files.
+    :param of_key: whether to locate the key instead of its value.
     """
     place = values.locate(path, of_key=of_key)
     return Finding(severity=severity, code=code, path=format_path(path), message=message, place=place)

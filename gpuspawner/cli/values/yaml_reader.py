@@ -21,7 +21,7 @@ from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Sever
 from gpuspawner.core.text.wording import quote, sanitize_name
 
 MAX_INPUT_SIZE = 4 * 1024**2
-"""Most bytes of a file; Helm stores at most 1 MiB of a release."""
+"""Maximum size of a file in bytes; Helm stores at most 1 MiB of a release."""
 TOO_LONG_MESSAGE = f"has more than {MAX_INPUT_SIZE // 1024**2} MiB, so it was not read"
 _STDIN = "-"
 
@@ -36,8 +36,8 @@ def read_text(file: str) -> str:
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        content = opened.read(MAX_INPUT_SIZE + 8)  # room for a byte order mark
-    # The cut may split a character.
+        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 more bytes, for a byte order mark
+    # The limit may cut the last character in two.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
@@ -85,7 +85,7 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
     """Return the finding for an error of the YAML parser, with line and column.
 
     :param text: the text of the file.
-    :param file: its name in the finding's position.
+    :param file: name of the file in the finding's position.
     """
     place = _locate_error(error, text, file=file)
     if (quotation := _find_quotation_start(text, place)) is not None:
@@ -104,7 +104,7 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
     """Return the start of a quotation that spans several lines and ends on the line of an error, or None.
 
-    Its closing mark is probably missing: the parser takes the next opening mark for it and fails behind that mark.
+    Its closing mark is probably missing: the parser takes the next opening mark for the closing one, then fails.
     """
     found = None
     try:
@@ -114,14 +114,14 @@ def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None
                 if start.line < end.line and end.line + 1 == place.line:
                     found = FilePosition(place.file, start.line + 1, start.column + 1)
     except (yaml.YAMLError, ValueError, OverflowError):
-        pass  # the error that the caller describes
+        pass  # the caller describes the same error
     return found
 
 
 def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
-        mark = opened  # point at the opening mark, or at the key that lacks a colon
+        mark = opened  # point at the opening quote or bracket, or at the key without a colon
     if mark is not None:
         return FilePosition(file, mark.line + 1, mark.column + 1)
     before = text[: max(getattr(error, "position", 0) or 0, 0)]
@@ -129,10 +129,10 @@ def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePositio
 
 
 _MOST_VALUES = 100_000
-"""Limit for aliases of aliases, which multiply (billion laughs)."""
+"""Maximum number of values in a file, because aliases of aliases multiply (billion laughs attack)."""
 _DEEPEST = 100
 _LONGEST_NUMBER = 100
-"""Characters; Python takes quadratic time for long numbers, or refuses to print them."""
+"""Maximum length of a number in characters; Python takes quadratic time for long numbers, or refuses to print them."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "null", "merge")}
@@ -150,7 +150,7 @@ class LocatedValue:
     """A value with its position.
 
     :param value: a scalar, or a dict or list of located values.
-    :param key: position of its key, None in lists and at the top.
+    :param key: position of the value's key; None in lists and at the top.
     """
 
     value: Any
@@ -166,7 +166,7 @@ class LocatedValue:
 
     @property
     def shown(self) -> FilePosition:
-        """The position to show: that of the key for mappings, lists and null, else that of the value."""
+        """The position that findings show: that of the key for mappings, lists and null, else that of the value."""
         return self.key if self.key is not None and isinstance(self.value, dict | list | None) else self.place
 
 
@@ -185,7 +185,7 @@ class YAMLDocument:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes with go-yaml's rules for plain scalars, escapes and versions."""
+    """Loads YAML by the rules of go-yaml, which Helm uses, for plain scalars, escapes and versions."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
     # go-yaml follows libyaml, which has no escape for a slash.
@@ -204,7 +204,7 @@ class _Loader(yaml.SafeLoader):
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node; let an anchor be defined twice, which only PyYAML refuses."""
+        """Return the next node; accept an anchor that is defined twice, as go-yaml does and PyYAML does not."""
         if not self.check_event(yaml.AliasEvent):
             self.anchors.pop(getattr(self.peek_event(), "anchor", None), None)  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
@@ -228,8 +228,8 @@ def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocumen
     """Return the values of a YAML file with their positions, and the file's mistakes.
 
     :param text: the text of the file.
-    :param file: its name in positions.
-    :param may_be_list: accept a list at the top instead of a mapping.
+    :param file: name of the file in positions.
+    :param may_be_list: whether a list may be at the top instead of a mapping.
     """
     top = FilePosition(file, 1, 1)
     if is_too_long(text):
@@ -264,7 +264,7 @@ def _compose_documents(text: str) -> Iterator[Any]:
     try:
         while loader.check_node():
             yield loader.get_node()
-    except (ValueError, OverflowError):  # of chr(), for an escape beyond Unicode
+    except (ValueError, OverflowError):  # from chr(), for an escape beyond Unicode
         raise ScannerError(None, None, "found an escape that is no character", loader.get_mark()) from None
     finally:
         loader.dispose()
@@ -302,7 +302,7 @@ class _Reader:
     def read(self, node: Any, path: KeyPath, *, depth: int, key: FilePosition | None = None) -> LocatedValue:
         """Return the value of a node.
 
-        :param depth: number of collections and merges above the node.
+        :param depth: number of mappings, lists and merges (``<<``) above the node.
         :raises _TooLargeError: the file exceeds a limit.
         """
         self._left -= 1
@@ -337,7 +337,7 @@ class _Reader:
             if key_node.tag == f"{_TAG}merge":
                 merged = self._merged(value_node, path, depth=depth + 1)
                 self._warn_of_overridden(key_node, path, found=found, merged=merged, own=own)
-                found |= merged  # in the order of lines, as Helm does
+                found |= merged  # later lines override earlier ones, as in Helm
                 continue
             name = self._key(key_node, path)
             if name is None:
@@ -359,12 +359,12 @@ class _Reader:
         merged: Mapping[str, LocatedValue],
         own: Mapping[str, FilePosition],
     ) -> None:
-        """Warn of keys that a ``<<`` below them overrides with another value.
+        """Warn about keys of a mapping that a merge key ``<<`` further below overrides with another value.
 
-        :param node: the ``<<``.
-        :param found: the values above it.
-        :param merged: the values that it merges in.
-        :param own: the position of each key above that the mapping itself contains.
+        :param node: the key ``<<``.
+        :param found: the values above ``<<``.
+        :param merged: the values that ``<<`` merges in.
+        :param own: positions of the keys above ``<<`` that the mapping itself contains.
         """
         for name, value in merged.items():
             if name in found and found[name].plain != value.plain:
@@ -374,7 +374,7 @@ class _Reader:
                 self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
     def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
-        """Return the keys that one ``<<`` merges in; the first mapping of a list wins."""
+        """Return the values that a merge key ``<<`` merges in; the first mapping of a list wins."""
         found: dict[str, LocatedValue] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):
@@ -386,7 +386,7 @@ class _Reader:
         return found
 
     def _key(self, node: Any, path: KeyPath) -> str | None:
-        """Return the string that Helm makes of a key, or None if the key is invalid."""
+        """Return the string to which Helm converts a key, or None if the key is invalid."""
         if not isinstance(node, yaml.ScalarNode):
             message = "is a mapping or list in the place of a key; a text with { or [ at its beginning needs quotes"
             self._add(node, path, code="wrong_type", message=message)
@@ -443,7 +443,7 @@ def _require_short(number: str) -> str:
 
 
 def _parse_int(text: str) -> int | float:
-    """Return a whole number as go-yaml reads it, also ``0x1F``, ``0b1``, ``0o17`` and ``017``."""
+    """Return a whole number as go-yaml reads it, including ``0x1F``, ``0b1``, ``0o17`` and ``017``."""
     plain = text.replace("_", "")
     if re.fullmatch(r"[-+]?0[0-7]+", plain):
         return int(plain, 8)
@@ -451,5 +451,5 @@ def _parse_int(text: str) -> int | float:
 
 
 def strip_positions(tree: Mapping[str, LocatedValue]) -> dict[str, Any]:
-    """Return the plain values of a mapping of located values."""
+    """Return the values of a mapping without their positions."""
     return {name: entry.plain for name, entry in tree.items()}
