@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         }
     }
     for path in _CHART_PATHS:
-        # Helm replaces lists, so an empty one removes the profiles if the result is merged over the old values.
+        # Helm replaces lists, so an empty list removes the profiles if the admin passes the old values and the result.
         if _get_at(section, path):
             _set_at(values, path, value=[])
     for key in root:
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
-    """Return the path of the parent chart's key, empty if there is none, the values below it, and the profile list."""
+    """Return the path of the parent chart's key (empty if there is none), the values below it, and the profile list."""
     document = _load_document(file)
     if isinstance(document, list):
         return (), {}, document

@@ -32,7 +32,7 @@ _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield findings about the chart's spawner class, profile list, GPUs, ``hub.config.Spawner`` and image tag."""
+    """Yield findings about chart values: spawner class, profile list, GPUs, ``hub.config.Spawner`` and image tag."""
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
     yield from _check_gpus_for_all(values)
@@ -74,7 +74,7 @@ def _check_profiles(values: HelmValues) -> Iterator[Finding]:
 
 
 def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each GPU in the extra resources of all servers; gpuspawner removes it from their pods."""
+    """Yield a warning for each GPU resource in the limits or guarantees of all servers; gpuspawner removes it."""
     for name in ("extra_resource_limits", "extra_resource_guarantees"):
         source = find_trait_source(values, name)
         if source is not None and isinstance(source.value, Mapping):

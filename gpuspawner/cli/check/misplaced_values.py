@@ -179,7 +179,7 @@ def _iterate_mappings(parent: LocatedValue, path: KeyPath) -> Iterator[tuple[Key
 
 
 def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each setting that is in a section above or beside the right one."""
+    """Yield an error for each setting that is not in its section, but in a section above or beside it."""
     for place in ((), ("hub",), ("singleuser",), HUB_CONFIG_PATH, (*HUB_CONFIG_PATH, "JupyterHub")):
         own = _OWN_KEYS - _SHARED_KEYS.get(place[-1] if place else "", frozenset())
         for key, value in values.get_chart_section(place).items():
@@ -212,7 +212,7 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 
 
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding for each key whose chart values don't reach the chart: it gets those at :attr:`HelmValues.root`.
+    """Yield a finding for each key whose chart values have no effect, because they are outside :attr:`HelmValues.root`.
 
     A parent chart may include zero-to-jupyterhub under two names, so a second name is only a warning.
     """

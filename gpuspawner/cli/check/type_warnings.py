@@ -1,4 +1,4 @@
-"""Warns, without a cluster, about GPU types that no server can use and images that don't say their CUDA version."""
+"""Warns about GPU types that no server can use, and about images without a CUDA version; it reads no cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """RBAC rights of the hub: those that the packaged ``helm-values/rbac.yaml`` grants, and those that no hub needs.
 
-Only the comments in that file explain the purpose of each right, so this module parses them too.
+Only the comments in that file explain the purpose of each right, so this module parses the comments too.
 """
 
 from __future__ import annotations

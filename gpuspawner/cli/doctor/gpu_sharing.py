@@ -72,7 +72,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type of which a server may request several although one is a share of a GPU."""
+    """Yield a finding for each GPU type whose units are shares of a GPU although a server may request several units."""
     for slug in facts.configured.gpus:
         gpu = facts.catalog.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:

@@ -31,7 +31,7 @@ _LEAST_CHART = (4, 4)
 
 
 def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if gpuspawner does not support the cluster's old version of Kubernetes."""
+    """Yield a finding if Kubernetes is older than the oldest version that gpuspawner supports."""
     if facts.version is not None and facts.version < _LEAST_KUBERNETES:
         version, least = (".".join(map(str, each)) for each in (facts.version, _LEAST_KUBERNETES))
         yield Diagnosis(
@@ -132,7 +132,7 @@ LOSSES = {
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
     "queues": "Progress says that a server waits in its queue, but not at which place.",
 }
-"""Role of helm-values/rbac.yaml, without its prefix → what the hub loses without the role, in short."""
+"""Name of a role of helm-values/rbac.yaml, without its prefix → what the hub loses without the role, in short."""
 
 _WITHOUT_EVENTS = "People may not be told why a server waits."
 

@@ -102,7 +102,7 @@ class _LimitRangeItem:
     item: KubernetesObject
 
     def find_refusals(self, resource: str, bounds: Bounds) -> Iterator[Diagnosis]:
-        """Yield a finding for each bound of the settings on a resource that the LimitRange rejects."""
+        """Yield a finding for each bound of the settings on CPU or memory that the LimitRange rejects."""
         most, least = (decode_resources(self.item.get(key)).get(resource) for key in ("max", "min"))
         ratio = as_dict(self.item.get("maxLimitRequestRatio")).get(resource)
         if most is not None and bounds.max > most:
@@ -121,7 +121,7 @@ class _LimitRangeItem:
             )
 
     def find_gpu_refusals(self, offered: set[str]) -> Iterator[Diagnosis]:
-        """Yield a finding for each GPU resource in the form of which the LimitRange allows 0."""
+        """Yield a finding for each GPU resource that the form offers although the LimitRange allows 0 of it."""
         allowed = decode_resources(self.item.get("max"))
         for resource in sorted(offered):
             if allowed.get(resource) == 0:

@@ -128,7 +128,7 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings for missing StorageClasses, and if home volumes get a zone before the server is scheduled."""
+    """Yield findings about StorageClasses that are missing or that create home volumes before a server is scheduled."""
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return
     yield from _check_storage_classes(facts, facts.requirements)

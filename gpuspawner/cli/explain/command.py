@@ -125,7 +125,7 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _UserOptions:
-    """The parsed value of ``--user-options``, perhaps JSON null, as opposed to None for a missing argument."""
+    """The parsed value of ``--user-options``, wrapped so that JSON null differs from a missing argument (None)."""
 
     value: object
 

@@ -133,7 +133,7 @@ class Explanation:
     def serialize(self, *, manifest: bool) -> dict[str, Any]:
         """Return the explanation as a JSON object.
 
-        :param manifest: include the pod's manifest.
+        :param manifest: whether to include the pod's manifest.
         """
         found = self.verdict
         document: dict[str, Any] = {"outcome": self.outcome, "options": dict(self.options)}

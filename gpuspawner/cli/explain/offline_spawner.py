@@ -75,7 +75,7 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
             api_token=TOKEN_PLACEHOLDER,
             oauth_client_id=TOKEN_PLACEHOLDER,
             log=_SILENT,
-            # The default is short, because the form must not wait for a large cluster; a command may wait.
+            # capacity_timeout is short by default, because the form must not wait for a large cluster.
             capacity_timeout=FIRST_READ_TIMEOUT_S,
         )
     except TraitError as error:

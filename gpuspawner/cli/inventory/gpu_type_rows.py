@@ -44,7 +44,7 @@ class TypeAccess:
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return by slug which users may choose each GPU type.
 
-    The access of a group is that of a member in no other group. The access of a user is that of the user in no group.
+    Each group of the policy is tested with a user who is in no other group, and each user of the policy without groups.
     """
     policy = catalog.policy
     if policy is None:

@@ -156,7 +156,7 @@ _OMISSIONS = (
     ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
     ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
 )  # fmt: skip
-"""Path of a chart value, its default, and the sentence about it if it is set; for the tag, if the chart sets it."""
+"""Path of a chart value, its default, and the notice to show if it is set (for the tag: if the chart sets it)."""
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
