@@ -1,12 +1,12 @@
 """Connects core to JupyterHub and KubeSpawner.
 
-JupyterHub's calls enter through the spawner. HTML, trait values for KubeSpawner, messages of a start and HTTP errors
-leave. The package decides no policy and no verdict: it gathers facts and asks ``gpuspawner.core``.
+JupyterHub calls the spawner. The spawner returns the form's HTML, progress messages and HTTP errors, and sets
+KubeSpawner's traits. This package gathers facts; ``gpuspawner.core`` evaluates the policy and predicts the verdict.
 
-- ``spawner``: :class:`GPUSpawner`; ``startup``: the checks when the hub starts.
-- ``errors``: what users see of an error, and which refused start counts as a failure of the hub.
-- ``trait_overrides``: trait values for one start, and the way back; ``spawner_protocol``: what parts need of a spawner.
-- ``config``, ``request``, ``kubespawner``: traits and offers; the current request; KubeSpawner's reflectors.
-- ``admission``, ``pod``, ``start``: admit a choice, build its pod, run its start.
-- ``form``, ``metrics``: the form; Prometheus.
+- ``spawner``: :class:`GPUSpawner`. ``startup``: checks of the settings when the hub starts.
+- ``errors``: what users see of an error, and which failed starts count as failures of the hub.
+- ``trait_overrides``: set and restore traits. ``spawner_protocol``: attributes that each module uses of a spawner.
+- ``config``: traits and offers. ``request``: the current HTTP request. ``kubespawner``: KubeSpawner's reflectors.
+- ``admission``: admit a user's choice. ``pod``: build its pod. ``start``: run its start.
+- ``form``: render the spawn form. ``metrics``: Prometheus metrics.
 """

@@ -1,9 +1,9 @@
-"""Turns errors into exceptions that JupyterHub shows; the only module that knows HTTP statuses and message attributes.
+"""Turns errors into exceptions whose messages JupyterHub shows to the user.
 
-JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts: it logs no traceback, takes the reason
-as a label of its metrics, and does not count the start among the failures that end the hub
-(``consecutive_failure_limit``). Pages and progress show ``jupyterhub_message``, the REST API ``message`` or the log
-message, so these exceptions have all of them. ``jupyterhub_html_message`` is set for messages with links.
+JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts: it logs no traceback, uses the reason
+as a label of its metrics, and does not count the start among the failures that stop the hub
+(``consecutive_failure_limit``). JupyterHub's pages show ``jupyterhub_message``; its REST API shows ``message`` or the
+log message. The exceptions set all of these, and ``jupyterhub_html_message`` for messages with links.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ try:
 except ImportError:  # JupyterHub 5
 
     class SpawnException(web.HTTPError):  # type: ignore[no-redef]
-        """JupyterHub 6's class for JupyterHub 5."""
+        """Replaces JupyterHub 6's ``SpawnException``, which JupyterHub 5 lacks."""
 
         def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
             super().__init__(status_code, message, reason=reason)
@@ -46,7 +46,7 @@ _MAX_QUOTED = 300
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
 )
-"""Answers of admission webhooks, ValidatingAdmissionPolicies and Pod Security, which end with a message."""
+"""Matches the errors of admission webhooks, ValidatingAdmissionPolicies and Pod Security admission."""
 
 SEE_FORM = gettext_lazy("Nothing was started. The form says what to change.")
 
@@ -62,13 +62,13 @@ _STATUS_MESSAGES: dict[int, str] = {
 
 
 class RefusedStart(SpawnException):
-    """A start that is refused for a reason that the user can change; no failure of the hub.
+    """Refuses a start for a reason that the user can change; JupyterHub does not count it as a failure of the hub.
 
-    :param message: for the user, plain text.
-    :param reason: stable code, a label of JupyterHub's metrics.
-    :param status_code: of the HTTP response.
-    :param html: the message with links, escaped; pages show the message if it is empty.
-    :ivar code: the reason; ``reason`` itself becomes ``error`` in JupyterHub 5.
+    :param message: plain text for the user.
+    :param reason: stable code of the reason, used as a label of JupyterHub's metrics.
+    :param status_code: status of the HTTP response.
+    :param html: the message as HTML with links; if empty, pages show the plain message.
+    :ivar code: the code given as ``reason``; JupyterHub 5 overwrites the attribute ``reason`` with ``error``.
     """
 
     def __init__(self, message: str, *, reason: str, status_code: int = 400, html: str = "") -> None:
@@ -80,9 +80,9 @@ class RefusedStart(SpawnException):
 
 
 class SlowStartError(TimeoutError):
-    """A start that took longer than it may; JupyterHub treats it like the timeout of its own timer.
+    """Ends a start that took too long; JupyterHub treats it like its own ``start_timeout``.
 
-    :param message: for the user, plain text.
+    :param message: plain text for the user.
     """
 
     def __init__(self, message: str) -> None:
@@ -91,9 +91,9 @@ class SlowStartError(TimeoutError):
 
 
 class ClusterFailure(web.HTTPError):
-    """A failure of the cluster, which JupyterHub counts among the hub's failures.
+    """Ends a start because of a failure of the cluster; JupyterHub counts it as a failure of the hub.
 
-    :param message: for the user, plain text.
+    :param message: plain text for the user.
     """
 
     def __init__(self, message: str) -> None:
@@ -104,9 +104,9 @@ class ClusterFailure(web.HTTPError):
 def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStart:
     """Return the exception for a refused choice; its message names each field and what is allowed there.
 
-    :param error: the reasons.
-    :param beside_form: whether the page shows the form again, with each message at its field; the message then only
-        points there.
+    :param error: the error with a problem for each refused field.
+    :param beside_form: whether the page shows the form again with each message at its field; ``jupyterhub_message``
+        then only refers to the form.
     """
     lines = [
         f"{problem.field}: {problem.message}" if problem.field else problem.message
@@ -121,28 +121,28 @@ def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> Refuse
 
 
 def _find_status(error: GPUSpawnerError) -> HTTPStatus:
-    """Return 400 for an invalid choice, 403 for one that the policy denies, 503 if the policy cannot be evaluated."""
+    """Return 400 for an invalid choice, 403 for a choice that the policy denies, 503 if the policy is not evaluable."""
     if not isinstance(error, PolicyError):
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.SERVICE_UNAVAILABLE if error.code == POLICY_UNREADABLE else HTTPStatus.FORBIDDEN
 
 
 def make_unread_cluster_failure(reason: str) -> ClusterFailure:
-    """Return the exception for a choice that cannot be checked because the cluster cannot be read.
+    """Return the exception for a choice that the hub cannot check because it cannot read the cluster.
 
-    :param reason: why the cluster cannot be read, a sentence.
+    :param reason: sentence that says why the hub cannot read the cluster.
     """
     unknown = gettext("What the cluster has is not known right now, so nothing was started.")
     return ClusterFailure(join_sentences(unknown, translate_now(reason)))
 
 
 def explain_cluster_error(error: BaseException) -> web.HTTPError | None:
-    """Return the exception for an error of the Kubernetes client, None for any other error.
+    """Return the exception for an error of the Kubernetes client, or None for any other error.
 
-    KubeSpawner repeats a request that times out and then raises a :class:`TimeoutError` with ``Could not …``. Its
-    :class:`TimeoutError` with "did not start" is about the pod, not the API server.
+    KubeSpawner repeats a request that times out, and finally raises a :class:`TimeoutError` with ``Could not …``.
+    A :class:`TimeoutError` with ``did not start`` concerns the pod, not the API server.
 
-    :param error: what the start raised.
+    :param error: the exception that ended the start.
     """
     if isinstance(error, ApiException):
         return _explain_api_refusal(error)
@@ -169,7 +169,7 @@ def _explain_api_refusal(error: ApiException) -> web.HTTPError:
 
 
 def _parse_status_message(body: Any) -> str:
-    """Return the message of a metav1.Status, empty for any other body."""
+    """Return the message in a response body of type metav1.Status, or "" for any other body."""
     try:
         status = json.loads(body)
     except (TypeError, ValueError):
@@ -179,10 +179,10 @@ def _parse_status_message(body: Any) -> str:
 
 
 def forgive_refused_start(user: HubUser) -> None:
-    """Take a refused start out of JupyterHub 5's count of consecutive failures, before JupyterHub adds it.
+    """Subtract a refused start from JupyterHub 5's count of consecutive failures, before JupyterHub adds it.
 
-    JupyterHub 5 counts each start that ends with an exception, also the user's mistakes, and ends the hub at
-    ``consecutive_failure_limit`` (5 under zero-to-jupyterhub). Five wrong REST requests would restart the hub.
+    JupyterHub 5 counts each start that ends with an exception, even for a user's mistake. It stops the hub after
+    ``consecutive_failure_limit`` failures (5 in zero-to-jupyterhub), so five wrong REST requests would restart the hub.
 
     :param user: the user whose start was refused.
     """
@@ -192,9 +192,9 @@ def forgive_refused_start(user: HubUser) -> None:
 
 
 def _find_handler_settings() -> MutableMapping[str, Any] | None:
-    """Return the settings in which JupyterHub's handlers count failures; None outside a hub.
+    """Return the web application's settings, in which JupyterHub's handlers count failures; None outside a hub.
 
-    A user's settings are those that the web application was made from; tornado's application holds a copy.
+    ``user.settings`` is a different dict: tornado's web application copied it.
     """
     if not JupyterHub.initialized():
         return None

@@ -1,13 +1,13 @@
-"""Admits or refuses a choice, and reserves GPUs for a start until its pod exists.
+"""Admits or refuses a user's choice, and reserves GPUs for a start until its pod exists.
 
-What enters: a spawner, user options and the :class:`~gpuspawner.hub.config.offer.Offer`. What leaves: an
-:class:`~gpuspawner.core.policy.admission.Admission`, or an error for the form. The room reads what
-:func:`gpuspawner.core.policy.admission.admit` needs to know: groups, servers and quotas. It applies no policy itself
-and knows neither pages nor pod manifests.
+The input is a spawner, user options and the :class:`~gpuspawner.hub.config.offer.Offer`. The output is an
+:class:`~gpuspawner.core.policy.admission.Admission`, or an error for the form. This package reads groups, servers and
+quotas; :func:`gpuspawner.core.policy.admission.admit` applies the policy to them. The package contains no code for
+pages or pod manifests.
 
-- ``service``: :class:`AdmissionService`, the room's interface; one for the hub's process.
-- ``reservations``: :class:`Reservations`, the GPUs of running servers and of starts without a pod.
-- ``admin_traits``: what the admin's KubeSpawner traits say of where a pod can run.
+- ``service``: :class:`AdmissionService`, the interface of this package; the hub's process has one object of it.
+- ``reservations``: :class:`Reservations` counts the GPUs of running servers and of starts without a pod.
+- ``admin_traits``: reads the admin's KubeSpawner traits that restrict the nodes of a pod.
 
-The package imports no module, so that the CLI can import ``admin_traits`` without JupyterHub.
+This ``__init__`` imports no module, so that the CLI can import ``admin_traits`` without JupyterHub.
 """

@@ -1,4 +1,4 @@
-"""What the admin's KubeSpawner traits say of where a pod can run."""
+"""Evaluates the admin's KubeSpawner traits that restrict on which nodes a pod can run."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PLACING_POD_FIELDS = frozenset(
     {"affinity", "nodeSelector", "node_selector", "nodeName", "node_name", "tolerations"}
     | {"resources", "overhead", "containers", "initContainers", "init_containers"}
 )
-"""Fields of ``extra_pod_config`` that affect where a pod fits; gpuspawner does not interpret them here."""
+"""Fields of ``extra_pod_config`` that affect scheduling; this module does not evaluate their values."""
 
 
 def has_cpu_node_room(placement: PodRequirements, catalog: Catalog, *, inventory: Inventory, base: AdminValues) -> bool:
     """Return whether a pod without a GPU fits on a node without GPUs now; False if unknown.
 
-    Only nodes that match the admin's node selector count. The answer is False if the admin's traits set a required
-    node affinity, or resources besides CPU and memory of the notebook's container: neither is evaluated here.
+    Only nodes that match the admin's node selector count. The result is also False if the admin's traits set a required
+    node affinity, or resources other than the notebook container's CPU and memory: this function evaluates neither.
 
-    :param placement: what the user's choice puts on the pod.
+    :param placement: what the user's choice adds to the pod.
     :param catalog: the catalog whose GPU types mark GPU nodes.
     :param inventory: nodes and pods of the cluster.
-    :param base: the admin's value of each trait.
+    :param base: the admin's value of each KubeSpawner trait.
     """
     if base["node_affinity_required"] or _PLACING_POD_FIELDS & (base["extra_pod_config"] or {}).keys():
         return False
@@ -52,9 +52,9 @@ def has_cpu_node_room(placement: PodRequirements, catalog: Catalog, *, inventory
 
 
 def _has_uncounted_resources(catalog: Catalog, base: AdminValues) -> bool:
-    """Return whether the admin's traits ask for resources that are not counted.
+    """Return whether the admin's traits request resources other than the notebook container's CPU and memory.
 
-    GPUs among them do not count: gpuspawner drops the admin's GPUs from every pod.
+    GPUs are ignored, because gpuspawner removes the admin's GPUs from every pod.
     """
     gpus = overrides.list_gpu_resources(catalog)
     amounts = (base[f"extra_resource_{kind}"] for kind in ("limits", "guarantees"))
@@ -65,16 +65,16 @@ def _has_uncounted_resources(catalog: Catalog, base: AdminValues) -> bool:
         *(each for some in others for each in (some.values() if isinstance(some, dict) else some or [])),
         base["extra_container_config"] or {},
     ]
-    # zero-to-jupyterhub gives each pod an init container without resources.
+    # zero-to-jupyterhub adds an init container without resources to each pod; it must not make the result True.
     return any(
         container.get("resources") if isinstance(container, dict) else container.resources for container in containers
     )
 
 
 def parse_admin_tolerations(trait: Any) -> tuple[Toleration, ...]:
-    """Return the admin's tolerations as values.
+    """Return the admin's tolerations as :class:`Toleration` objects.
 
-    :param trait: KubeSpawner's trait ``tolerations``: a list, or a dict whose values are tolerations.
+    :param trait: value of KubeSpawner's ``tolerations``: a list of tolerations, or a dict with tolerations as values.
     """
     entries = trait.values() if isinstance(trait, dict) else trait or []
     return tuple(

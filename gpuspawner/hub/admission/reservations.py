@@ -1,8 +1,8 @@
-"""Running servers and starts without a pod, which limits of users and groups count.
+"""Counts running servers and starts without a pod, for the GPU limits of users and groups.
 
-Running servers come from the pods that KubeSpawner watches, so the count is right after a restart of the hub. A start
-has no pod yet: admission reserves its GPUs here. The reservation ends when the reflector has the pod, or when the start
-has failed. No function here awaits.
+Running servers are read from the pods that KubeSpawner watches, so the count is correct after a restart of the hub. A
+new start has no pod yet, so admission reserves its GPUs here. The reservation ends when KubeSpawner's reflector has the
+pod, or when the start has failed. No function here awaits, so two starts cannot interleave.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""How long a created pod may be missing from the reflector, which lists all pods twice a minute."""
+"""Seconds that a created pod may be missing in KubeSpawner's reflector, which lists all pods twice a minute."""
 
 OWNERS_CACHE_S = 5.0
-"""How long the hub caches the owners of pods."""
+"""Seconds for which the hub caches which user and server own each pod."""
 _MAX_VIEWS = 16
-"""Combinations of GPU types and pools to keep decoded servers for; group overrides give users different ones."""
+"""Maximum of catalogs (GPU types and pools) with cached servers; group overrides may give users other catalogs."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
-"""Returns the normalized groups of users by user name, or None if they are not readable."""
+"""Returns the normalized group names by user name, or None if the hub's database is not readable."""
 
 
 @dataclass(slots=True)
 class _Reservation:
-    """A server that is being started.
+    """The GPUs that are reserved for a server that is being started.
 
-    :param old_uids: uids of the pods that the server had when it was admitted.
-    :param unseen_until: when the reflector should have the created pod, in monotonic seconds; 0 = no pod is expected.
+    :param old_uids: uids of the pods that the server had when its start was admitted.
+    :param unseen_until: monotonic time in seconds by which the reflector should have the new pod; 0 if no pod is due.
     """
 
     server: ServerUsage
@@ -53,13 +53,13 @@ class _Reservation:
 
 
 class _DecodedPod(NamedTuple):
-    """A decoded pod.
+    """A decoded pod, cached until its ``resourceVersion`` or owner changes.
 
     :param version: the pod's ``resourceVersion``.
-    :param pod: None if it is no server's pod.
+    :param pod: the decoded pod, or None if the pod belongs to no server of this hub.
     :param owner: names of user and server in the hub's database.
-    :param servers: what the server uses, by number of the combination of GPU types and pools; uncertain results are
-        not kept.
+    :param servers: the GPUs and pools that the server uses, by the catalog's number. A result is not cached if the
+        node's labels or the user's groups were missing.
     """
 
     version: object
@@ -69,7 +69,7 @@ class _DecodedPod(NamedTuple):
 
 
 class Reservations:
-    """Counts servers for limits; one object for the hub's process.
+    """Counts the servers that limits apply to; the hub's process has one object.
 
     :param clock: returns monotonic seconds.
     """
@@ -90,10 +90,10 @@ class Reservations:
     ) -> tuple[ServerUsage, ...] | None:
         """Return all running and starting servers of the hub, or None while the hub has not listed pods.
 
-        :param spawner: any spawner, for reflectors and the database session.
+        :param spawner: any spawner of the hub; gives access to reflectors and the database.
         :param catalog: the full catalog.
-        :param inventory: nodes, whose labels tell GPU types.
-        :param read_groups: called with the users whose pods lack the pools annotation.
+        :param inventory: the cluster's nodes; their labels identify GPU types.
+        :param read_groups: called with the names of the users whose pods lack the pools annotation.
         """
         if not has_read_pods(spawner):
             return None
@@ -104,19 +104,19 @@ class Reservations:
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
     def reserve(self, spawner: WatchingSpawner, server: ServerUsage) -> None:
-        """Count a start from now on, in place of an earlier start of the same server.
+        """Count a start from now on; it replaces an earlier start of the same server.
 
-        :param spawner: the server's.
-        :param server: what the start will use.
+        :param spawner: the spawner of the server.
+        :param server: the GPUs and pools that the server will use.
         """
         self._forget_other_loops()
         self._starts[server.owner, server.name] = _Reservation(server, spawner, self._uids(server))
 
     @contextmanager
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
-        """Expect the server's pod in the reflector while and after the hub creates it, unless the API server refuses.
+        """Keep a reservation while the hub creates the pod and until the reflector has it, unless creation is refused.
 
-        :param spawner: the server's.
+        :param spawner: the spawner of the server.
         """
         start = self._starts.get((spawner.user.name, spawner.name))
         if start is None:
@@ -132,9 +132,9 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Stop expecting the pod of a start once the reflector has it.
+        """Stop waiting for a start's pod if the reflector has it.
 
-        :param spawner: the server's.
+        :param spawner: the spawner of the server.
         """
         start = self._starts.get((spawner.user.name, spawner.name))
         if start is not None and start.unseen_until and has_read_pods(spawner):
@@ -146,7 +146,7 @@ class Reservations:
             start.unseen_until = 0.0
 
     def _uids(self, server: ServerUsage) -> frozenset[str]:
-        """Return the uids of a server's pods, as read last."""
+        """Return the uids of a server's pods from the last call of :meth:`_read_pods`."""
         if self._uids_of is None:
             found: dict[ServerKey, set[str]] = {}
             for known in self._known.values():
@@ -156,7 +156,7 @@ class Reservations:
         return self._uids_of.get((server.owner, server.name), frozenset())
 
     def _read_pods(self, spawner: WatchingSpawner) -> None:
-        """Decode the pods that are new, have changed or have another owner now."""
+        """Read the reflectors' pods, and decode those that are new, have changed or have another owner now."""
         if (now := self._clock()) >= self._owners_until:
             self._owners, self._owners_until = read_pod_owners(spawner), now + OWNERS_CACHE_S
         found: dict[str, _DecodedPod] = {}
@@ -178,7 +178,7 @@ class Reservations:
         self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: WatchingSpawner
     ) -> ServerPod | None:
         try:
-            # The hub's database comes first: the pod's annotations keep the old name of a renamed user.
+            # Prefer the owner from the hub's database: the pod's annotations keep the old name of a renamed user.
             return read_server_pod(raw, owned_by=owner) if owner or is_own(raw) else None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # One malformed pod must not break every user's form.
@@ -188,7 +188,7 @@ class Reservations:
             return None
 
     def _build_servers(self, catalog: Catalog, *, inventory: Inventory, groups_of: ReadGroups) -> list[ServerUsage]:
-        """Return the servers of all pods; only pods that are not decoded for this catalog are decoded."""
+        """Return the servers of all pods; servers that are cached for this catalog are not built again."""
         view = self._number_view(catalog)
         new = {key: known.pod for key, known in self._known.items() if known.pod and view not in known.servers}
         uncertain: dict[str, ServerUsage] = {}
@@ -214,7 +214,7 @@ class Reservations:
         ]
 
     def _number_view(self, catalog: Catalog) -> int:
-        """Return a number for the catalog's GPU types and pools: the catalog itself changes with every node."""
+        """Return a number for the catalog's GPU types and pools; catalogs that differ only in other parts share it."""
         key = _make_view_key(catalog)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()
@@ -239,7 +239,7 @@ class Reservations:
 
 
 def _needs_node_labels(pod: ServerPod, catalog: Catalog) -> bool:
-    """Return whether only the labels of its node tell the type of a pod's GPUs."""
+    """Return whether the type of a pod's GPUs can be read only from its node's labels."""
     return bool(pod.devices and pod.node and not (pod.annotated_gpu and is_known_type(catalog, pod.annotated_gpu)))
 
 
@@ -253,12 +253,12 @@ def _make_view_key(catalog: Catalog) -> object:
 
 
 def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
-    """Yield running and starting servers; a server that is both counts once, with the larger number of GPUs.
+    """Yield running and starting servers; a server with a pod and a start counts once, with the larger GPU count.
 
-    It counts towards the pools of both, because the user's groups may have changed since the pod was created. An old
-    pod with another GPU type counts separately: it still holds its GPUs.
+    Such a server counts in the pools of its pod and of its start, because the user's groups may have changed.
+    If the old pod has another GPU type, the pod and the start count separately: the pod still holds its GPUs.
 
-    :param starts: by owner and name; this function changes the values.
+    :param starts: the servers that are being started, by owner and name; this function changes the dict.
     """
     for server in found:
         key = (server.owner, server.name)

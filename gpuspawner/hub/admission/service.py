@@ -1,6 +1,6 @@
-"""Gathers what the gate needs to know in the hub's process: groups, running servers and quotas.
+"""Gathers the facts for admission in the hub's process: the user's groups, running servers and quotas.
 
-The rules of the spawner's user apply to a server, also when an admin starts the server for that user.
+A server is subject to the policy rules of its user, even if an admin starts it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 
 
 class UserGroups:
-    """Reads users' groups from JupyterHub's database; one object for the hub's process.
+    """Reads users' groups from JupyterHub's database; the hub's process has one object.
 
-    It logs a failure once, until groups are readable again.
+    It logs a failure once, and again only if the groups were readable in between.
     """
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class UserGroups:
         self._logged_names: set[str] = set()
 
     def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
-        """Return the user of a spawner's server, with groups if the policy depends on them.
+        """Return the user of a spawner's server; the groups are set only if the policy depends on groups.
 
-        :param spawner: the user's.
-        :param policy: all rules of the admin.
+        :param spawner: the user's spawner.
+        :param policy: all policy rules of the admin.
         """
         if policy is not self._policy:
             self._policy = policy
@@ -62,8 +62,8 @@ class UserGroups:
 
         Users without groups are left out.
 
-        :param names: of the users.
-        :param spawner: any spawner, for its database session.
+        :param names: names of the users.
+        :param spawner: any spawner of the hub, for its database session.
         """
         if spawner.db is None:
             return None
@@ -78,7 +78,7 @@ class UserGroups:
         return {name: frozenset(groups) for name, groups in found.items()}
 
     def _check_names(self, policy: Policy, spawner: AdmittedSpawner) -> None:
-        """Warn of user names in the policy that the authenticator would normalize: their rules apply to no user."""
+        """Log a warning for each name in ``policy.users`` that is not normalized and so matches no user."""
         authenticator = getattr(spawner, "authenticator", None)
         if authenticator is None:
             return
@@ -96,15 +96,15 @@ class UserGroups:
 
 
 _NO_SERVER_NAME = "/"
-"""Not a valid name of a server."""
+"""Matches no server: a server's name cannot contain a slash."""
 _MAX_RULES = 4096
-"""Merged rules that are kept, one for each person."""
+"""Maximum of cached merged rules, one for each user."""
 
 
 class AdmissionService:
-    """Admits choices; one object for the hub's process.
+    """Admits users' choices; the hub's process has one object.
 
-    :ivar reservations: running servers and starts without a pod; limits count them.
+    :ivar reservations: counts running servers and starts without a pod, for limits.
     """
 
     def __init__(self) -> None:
@@ -116,29 +116,29 @@ class AdmissionService:
     async def find_allowance(self, spawner: AdmittedSpawner, offer: Offer, *, is_start: bool = False) -> Allowance:
         """Return what the spawner's user may have now.
 
-        :param spawner: the user's.
-        :param offer: the catalog and the cluster.
-        :param is_start: the spawner is starting this server, so its own GPUs do not count as used.
+        :param spawner: the user's spawner.
+        :param offer: the catalog and the cluster's state.
+        :param is_start: whether the spawner is starting its server, whose GPUs then do not count as used.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer)
         return self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
 
     async def admit(self, spawner: AdmittedSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
-        """Return the admission of user options by what the spawner's user may have now.
+        """Check user options against what the spawner's user may have now, and return the admission.
 
         The hub caches namespace quotas for a few seconds. If a cached quota refuses the choice, the hub reads it again.
 
-        :param spawner: the user's.
-        :param options: any JSON value.
-        :param offer: the catalog and the cluster.
-        :param is_start: the spawner is starting this server; its GPUs count as used from now on.
-        :raises SelectionError: the choice is refused; see :func:`gpuspawner.core.policy.admission.admit`.
+        :param spawner: the user's spawner.
+        :param options: the user options, any JSON value.
+        :param offer: the catalog and the cluster's state.
+        :param is_start: whether the spawner is starting its server; the GPUs then count as used from now on.
+        :raises SelectionError: the choice is invalid or not allowed.
         """
         max_age_s = QUOTA_CACHE_S
         while True:
             quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
-            # No await from here to the reservation: each of two concurrent starts must count the other.
+            # No await from here to the reservation: of two concurrent starts, the second must count the first.
             excluding = spawner.name if is_start else _find_excluded_server(spawner)
             allowance = self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
             try:
@@ -170,7 +170,7 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
     ) -> RemainingQuota | None:
-        """Return what the namespace's quotas leave, once the hub has listed the pods that limits count."""
+        """Wait for KubeSpawner's list of pods if there is a policy, and return what the namespace's quotas leave."""
         if offer.catalog.policy is not None:
             await ensure_pods_watched(spawner, timeout_s=spawner.capacity_timeout)
         return (
@@ -198,7 +198,7 @@ class AdmissionService:
         return Allowance(full_catalog=offer.catalog, person=person, rule=self._find_rule(policy, person), usage=usage)
 
     def _find_rule(self, policy: Policy, person: Person) -> Rule:
-        """Return the merged rule of a person, cached until the policy changes."""
+        """Return the rule merged from all rules that apply to a user, cached until the policy changes."""
         if policy is not self._policy or len(self._rules) >= _MAX_RULES:
             self._policy, self._rules = policy, {}
         if person not in self._rules:
@@ -207,9 +207,9 @@ class AdmissionService:
 
 
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
-    """Return the name of the server that a form is for, whose own GPUs do not count as used.
+    """Return the name of the server that a form is for, whose GPUs do not count as used, or ``/`` for none.
 
-    After a refused form for a named server, JupyterHub asks the default server's spawner for the form. The default
-    server may be running: its GPUs count then.
+    After a refused form for a named server, JupyterHub asks the default server's spawner for the form. If the default
+    server is running, its GPUs count.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

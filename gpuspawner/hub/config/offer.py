@@ -28,7 +28,7 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Parsed settings that are cached; group overrides may give some users other settings."""
+"""Maximum of parsed settings in the cache; JupyterHub's group overrides may give some users other settings."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
@@ -41,11 +41,11 @@ class Offer:
 
     :param catalog: the choices.
     :param inventory: state of the cluster.
-    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest on a node replaces it.
-    :param volume_topology: reads on which nodes a pod's claims can be mounted; None without a cluster.
+    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest node sets their maximum.
+    :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
-    :param queues: reads positions in Kueue's queues; None without a cluster.
-    :param cache: keeps parts of the form for the next request; None to keep nothing.
+    :param queues: reads pods' positions in Kueue's queues; None without a cluster.
+    :param cache: caches parts of the form between requests; None disables caching.
     """
 
     catalog: Catalog
@@ -57,7 +57,7 @@ class Offer:
     cache: FormCache | None = None
 
     async def add_volume_topology(self, manifest: Mapping[str, Any]) -> Pod | None:
-        """Return the pod of a manifest, constrained to the nodes on which its volumes can be mounted.
+        """Decode a manifest and return the pod, constrained to the nodes on which its volumes can be mounted.
 
         :param manifest: JSON of the pod, as sent to the API server.
         """
@@ -72,7 +72,7 @@ class Offer:
         )
 
     async def find_queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
-        """Return a pod's place in a queue of Kueue, or None if it is in none.
+        """Return a pod's place in its Kueue queue, or None if the pod is not queued.
 
         :param pod: JSON of the pod, as the API server sends it.
         """
@@ -83,7 +83,7 @@ class Offer:
 
     @property
     def unread_reason(self) -> str:
-        """Why the nodes are unknown, a sentence for users; empty if they are known."""
+        """Sentence for users that says why the hub could not read the nodes; empty if it could."""
         return self.inventory.reason if self.inventory.nodes is None else ""
 
 
@@ -91,9 +91,9 @@ class Offer:
 class ParsedSettings:
     """Validated settings and the values built from them.
 
-    :param is_empty: whether no key is set.
-    :param configured: the settings as core's values.
-    :param table: GPU models with the admin's changes.
+    :param is_empty: whether the admin has set nothing.
+    :param configured: the settings in the form that ``gpuspawner.core`` uses.
+    :param table: the built-in table of GPU models, with the admin's changes.
     """
 
     is_empty: bool
@@ -102,10 +102,10 @@ class ParsedSettings:
 
 
 class OfferFactory:
-    """Makes offers from the one cluster store of this process.
+    """Makes offers; owns the only cluster store of this process, which caches nodes and pods.
 
-    The API client belongs to an event loop; a new client (in tests) gets a new store. The store's tasks end with the
-    loop.
+    An API client belongs to one event loop, so each client gets a new store. Only tests use several clients. The
+    store's tasks end with the loop.
     """
 
     def __init__(self) -> None:
@@ -122,12 +122,12 @@ class OfferFactory:
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
         """Return validated settings; equal settings are parsed once.
 
-        :param raw: the settings as YAML has them, by key.
-        :raises SettingsError: with one problem for each wrong path.
+        :param raw: the settings by key, as loaded from YAML.
+        :raises SettingsError: the settings are invalid; the error has one problem for each wrong key.
         """
         key = make_settings_key(raw)
         if key not in self._settings:
-            with use_language(ENGLISH):  # errors are for the admin
+            with use_language(ENGLISH):  # the admin reads the errors in the hub's log
                 settings = Settings.parse(raw)
             self._settings[key] = ParsedSettings(
                 is_empty=settings.is_empty, configured=settings.build_configured(), table=settings.build_table()
@@ -141,7 +141,7 @@ class OfferFactory:
         """Return the store for an API client.
 
         :param api: the hub's ``CoreV1Api``.
-        :param options: of :class:`ClusterStore`; those of the first call apply.
+        :param options: options for :class:`ClusterStore`, used only when this call creates the store.
         """
         if self._store is None or self._api is not api:
             self._api, self._store = api, ClusterStore(api, **options)
@@ -158,7 +158,7 @@ class OfferFactory:
         return self._store
 
     async def stop(self) -> None:
-        """Stop watching the cluster, if started."""
+        """Stop watching the cluster, if a store was created."""
         if self._store is not None:
             await self._store.stop()
 
@@ -166,8 +166,8 @@ class OfferFactory:
         """Return the current offer.
 
         :param settings: the user's settings.
-        :param store: as :meth:`get_store` returns it.
-        :param image: reference that is used if the settings contain no image.
+        :param store: the store that :meth:`get_store` returned.
+        :param image: image reference that is offered if the settings contain no image.
         """
         inventory = await store.read_inventory()
         if inventory.nodes is not self._nodes or len(self._catalogs) > _MAX_SETTINGS:
@@ -189,13 +189,13 @@ class OfferFactory:
 
 
 def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
-    """Return a key that is equal only for equal settings; True and 1 differ.
+    """Return a cache key that is equal only for equal settings; it treats True and 1 as different.
 
-    :param raw: the settings as YAML has them.
+    :param raw: the settings by key, as loaded from YAML.
     """
     values: Any = raw
     try:
-        # marshal takes a quarter of repr's time. Later versions of its format depend on reference counts.
+        # marshal takes a quarter of repr's time. Its versions above 2 may write equal values differently.
         return marshal.dumps(values, 2)
     except ValueError:
         return repr(raw)  # marshal supports only built-in types

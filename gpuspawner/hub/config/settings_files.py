@@ -1,7 +1,7 @@
-"""Merges settings files into the traits' settings, and reloads changed files without a restart of the hub.
+"""Merges settings files over the settings in the traits, and reloads changed files without a restart of the hub.
 
-Each use of the settings checks the files with ``stat``, at most once a second. If the new files are invalid, the hub
-keeps the previous settings.
+Whenever the hub uses the settings, it checks the files with ``stat``, but at most once a second. If changed files are
+invalid, the hub keeps the previous settings.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from gpuspawner.settings.parsing import diff_values, merge_values
 
 CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0
-"""Age of a change in seconds before the files are read, since a half-written file may be valid YAML."""
+"""Seconds that the hub waits after a file changed before it reads it: a half-written file may be valid YAML."""
 _MAX_CACHED = 32
-"""Settings that are cached; group overrides may give some users other settings."""
+"""Maximum of settings in a cache; JupyterHub's group overrides may give some users other settings."""
 
 SettingsLogger = logging.Logger | logging.LoggerAdapter[Any]
 ParseSettings = Callable[[Mapping[str, Any]], ParsedSettings]
 
 
 class ReloadingSettings:
-    """The settings of one hub: the configured traits, and files with higher priority.
+    """The settings of one hub: the configured traits, overridden by the settings files.
 
     :param paths: files and folders, lowest priority first.
     :param base: settings of the traits for all users.
     :param parse: validates settings.
-    :param log: receives a line for each reload and each new problem.
+    :param log: logger for reloads and new problems.
     :param check_interval_s: seconds between two checks of the files.
     :param now: returns seconds since the epoch.
-    :raises SettingsError: the settings are invalid; a later reload raises nothing and keeps the previous ones.
+    :raises SettingsError: the settings are invalid at construction. A failed reload later only logs the problem.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class ReloadingSettings:
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
         """Return the settings of one spawner.
 
-        If its traits differ from ``base``, a group override or a hook changed them for this user. Those changes
-        override the files.
+        If the spawner's traits differ from ``base``, a group override or a hook changed them for this user. Those
+        changes override the files.
 
-        :param raw: settings of the spawner's traits.
-        :raises SettingsError: the changes are invalid.
+        :param raw: settings from the spawner's traits.
+        :raises SettingsError: the settings with the user's changes are invalid.
         """
         self.reload_if_changed()
         key = make_settings_key(raw)
@@ -97,12 +97,12 @@ class ReloadingSettings:
         read: tuple[dict[str, Any], ParsedSettings] | None = None
         problem = ""
         try:
-            with use_language(ENGLISH):  # errors are for the admin
+            with use_language(ENGLISH):  # the admin reads the errors in the hub's log
                 read = merge_settings_files(self._base, self._paths, parse=self._parse)
         except SettingsError as error:
             problem = str(error)
         if compute_fingerprint(self._paths)[0] != fingerprint:
-            return  # changed meanwhile; the next check reads them
+            return  # the files changed during reading; the next check reads them again
         self._fingerprint, previous_problem, self._problem = fingerprint, self._problem, problem
         if read is not None:
             self._replace(*read)
@@ -117,7 +117,7 @@ class ReloadingSettings:
 
 
 class SettingsFilesCache:
-    """The settings with files of all spawners; mostly one object.
+    """Caches one :class:`ReloadingSettings` for each combination of paths and traits; usually there is only one.
 
     :param check_interval_s: seconds between two checks of the files.
     """
@@ -138,7 +138,7 @@ class SettingsFilesCache:
         :param paths: files and folders, lowest priority first.
         :param base: settings of the traits for all users.
         :param parse: validates settings.
-        :param log: of the hub.
+        :param log: the hub's logger.
         :raises SettingsError: the settings are invalid and were never valid.
         """
         key = (tuple(paths), make_settings_key(base))

@@ -1,6 +1,6 @@
 """The traits of :class:`gpuspawner.GPUSpawner`: every option for admins, with examples as Helm values.
 
-Structured traits are plain dicts here; :mod:`gpuspawner.settings` validates their content.
+Structured options are plain ``Dict`` traits; :mod:`gpuspawner.settings` validates their content.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
     *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
-"""Traits that together form the settings."""
+"""Traits that settings files may also set; :class:`gpuspawner.settings.Settings` validates them together."""
 
 
 class GPUSpawnerTraits(LoggingConfigurable):
-    """What may be asked for, and how the cluster is read. Examples are Helm values of zero-to-jupyterhub."""
+    """Traits for what users can choose and how the hub reads the cluster; examples are values of zero-to-jupyterhub."""
 
     images = Dict(
         allow_none=True,
@@ -418,6 +418,6 @@ class GPUSpawnerTraits(LoggingConfigurable):
     ).tag(config=True)
 
     def collect_settings(self) -> dict[str, Any]:
-        """Return the settings as configured, without nulls."""
+        """Return the configured value of each trait in :data:`SETTING_TRAITS` that is not None."""
         written = {name: getattr(self, name) for name in SETTING_TRAITS}
         return {name: value for name, value in written.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Renders the form and predicts what happens to the choice in it.
+"""Renders the spawn form, and predicts whether a server with the selected options would start now.
 
-A spawner, its `Offer` and a `Selection` enter. HTML, the form's live state and warnings for admins leave. The room
-decides nothing about what a user may start (`hub.admission`), and starts nothing (`hub.start`).
+The input is a spawner, its `Offer` and a `Selection`. The output is HTML, the form's live state and warnings for
+admins. `hub.admission` decides what a user may start, and `hub.start` runs the start.
 
 - `live`: `build_live` predicts verdicts, `find_startable_alternatives` finds choices that start now.
 - `rendering`: `render` turns a `FormView` into HTML and translates the form's JavaScript.

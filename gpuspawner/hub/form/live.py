@@ -1,4 +1,4 @@
-"""Predicts what happens if a choice is started now, from the pod that KubeSpawner would create for it."""
+"""Predicts whether a server would start now, from the pod that KubeSpawner would create for the selection."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
-"""Other GPU types tried as alternatives; each needs a pod manifest of its own."""
+"""Maximum of other GPU types to try as alternatives; each type requires a pod manifest of its own."""
 
 _MAX_PRESETS = 8
-"""Presets that get a verdict; each verdict compares a pod with all nodes whenever a form is shown."""
+"""Maximum of presets with a verdict; for each, every display of the form compares a pod with all nodes."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
-"""Outcomes for which the form shows no alternatives."""
+"""Verdict outcomes for which the form shows no alternatives."""
 
 
 async def build_live(
     spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
 ) -> LiveState:
-    """Return the availability of each GPU type, and the verdicts on presets and on a selection.
+    """Return the availability of each GPU type, the verdicts on presets and on a selection, and alternatives to it.
 
-    :param spawner: the user's; not changed.
+    :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
-    :param reach: the part of the catalog that policy allows the user; alternatives come from it. None: all of it.
+    :param reach: the part of the catalog that policy allows the user, from which alternatives come; None for all of it.
     """
     counts = _count_available(spawner, offer)
     previews = PodPreviews(spawner, offer)
@@ -58,13 +58,13 @@ async def build_live(
 async def find_startable_alternatives(
     spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection, reach: Catalog | None = None
 ) -> tuple[Selection, ...]:
-    """Return the selections most similar to a given one that can start now.
+    """Return the selections that can start now and are most similar to a given selection.
 
-    :param spawner: the user's; not changed.
+    :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog that cannot start now.
-    :param reach: the part of the catalog that policy allows the user. None: all of it. If the selection's GPU type is
-        not in it, return nothing.
+    :param reach: the part of the catalog that policy allows the user, or None for all of it. If it lacks the
+        selection's GPU type, the result is empty.
     """
     reach = reach or offer.catalog
     if selection.gpu is not None and selection.gpu not in reach.gpus:
@@ -75,19 +75,19 @@ async def find_startable_alternatives(
 
 
 async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, Verdict]:
-    """Return the known verdicts on the first presets, by slug."""
+    """Return the verdicts on the first presets by slug, without unknown verdicts."""
     found = {}
     for slug in islice(reach.presets, _MAX_PRESETS):
         selection = try_validate({"preset": slug}, reach)
         if selection is not None:
             await previews.prepare(selection)
             found[slug] = _predict_verdict(selection, previews)
-    # The form says once why verdicts are unknown.
+    # The form explains once why verdicts are unknown, not at each preset.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
 
 def _count_available(spawner: PodBuildingSpawner, offer: Offer) -> tuple[Availability, ...]:
-    """Return the availability of each GPU type. If other pods are unknown, count those of this hub's servers."""
+    """Return the availability of each GPU type. If the hub cannot read all pods, count its own servers' pods."""
     gpus = tuple(offer.catalog.gpus.values())
     counts = count_availability(
         gpus,
@@ -128,7 +128,7 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
 def _list_free_types(
     selection: Selection, catalog: Catalog, *, availability: Mapping[str, Availability]
 ) -> list[GPUType]:
-    """Return other GPU types with free GPUs, first those with a node that has room for the whole selection."""
+    """Return other GPU types with free GPUs; types with a node that has room for the whole selection come first."""
     required = calculate_resources(selection, catalog)
     needed = FreeShape(required.cpu_request_millis or 0, required.memory_request_bytes or 0, selection.gpu_count)
     free = [gpu for gpu in list_other_types(selection, catalog) if availability[gpu.slug].largest]

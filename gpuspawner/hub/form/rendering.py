@@ -1,8 +1,8 @@
 """Renders a form view to HTML with jinja2.
 
-The result is a fragment for the hub's own ``<form>``. It contains the CSS and JavaScript, because a spawner cannot
-serve files. The script reads its data from a JSON element in the fragment. Its messages, marked with ``t("…")`` and
-``tn("…", "…", number)`` (see templates/language.js), are translated here, so that the page contains one language only.
+JupyterHub puts the resulting fragment into its own ``<form>``. The fragment contains the CSS and JavaScript, because a
+spawner cannot serve files. The script reads its data from a JSON element in the fragment. This module translates the
+script's messages, marked with ``t("…")`` and ``tn("…", "…", number)``, so that the page contains one language only.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _MESSAGE_CALL = re.compile(rf"\bt\({_TEXT}")
 _PLURAL_CALL = re.compile(rf"\btn\({_TEXT}, ?{_TEXT}")
 _ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
-"""The plural rule of English in templates/language.js."""
+"""Matches the English plural rule in templates/language.js."""
 _PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
-"""A gettext header ``Plural-Forms``. Its rule is a C expression; only those that are also valid JavaScript match."""
+"""Matches a gettext header ``Plural-Forms`` whose rule, a C expression, is also valid JavaScript."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
-"""Numbers that together have every plural form of every language."""
+"""Sample numbers that together use every plural form of every language."""
 
 
 def translate_script(source: str) -> str:
-    """Return a script with messages and plural rule in the current language.
+    """Return a script with its messages and plural rule in the current language.
 
-    Other calls of ``t`` and ``tn`` stay unchanged, because a site's script may have functions with these names.
+    Calls of ``t`` and ``tn`` with other arguments than string literals stay unchanged: a site's script may define
+    functions with these names.
 
     :param source: JavaScript.
     """
@@ -69,7 +70,7 @@ def translate_script(source: str) -> str:
 
 
 def _make_plural_replacer(translations: NullTranslations) -> Callable[[re.Match[str]], str]:
-    """Return a function for ``re.sub`` that replaces a message's two English forms by all forms of the language."""
+    """Return a function for ``re.sub`` that replaces the English singular and plural by all forms of the language."""
     plural = getattr(translations, "plural", lambda number: int(number != 1))
     numbers = {plural(number): number for number in reversed(_PLURAL_SAMPLES)}
     last = numbers[max(numbers)]
@@ -85,7 +86,7 @@ def _make_plural_replacer(translations: NullTranslations) -> Callable[[re.Match[
 
 
 def _parse_literal(literal: str) -> str | None:
-    """Return the text of a JavaScript string literal, or None if it is not valid JSON, as all our own literals are."""
+    """Return the text of a JavaScript string literal, or None if the literal is not valid JSON (a site's script)."""
     try:
         text: str = json.loads(f'"{literal}"')
     except ValueError:
@@ -100,10 +101,10 @@ def _format_literal(text: str) -> str:
 FORM_TEMPLATE = "form.html"
 
 _MAX_CACHED_ROWS = 512
-"""Size of the cache of rendered rows, which have about 2 KB each."""
+"""Maximum of rows in each cache of rendered rows; a row is about 2 KB."""
 
 FormRow = ImageView | GPUTypeView
-"""The choices that are rendered as rows."""
+"""An image or GPU type, which the form shows as a row."""
 
 _ValuesBySlug = Mapping[str, Mapping[str, Hashable]]
 _NO_VALUES: _ValuesBySlug = MappingProxyType({})
@@ -116,11 +117,11 @@ _STYLE_BREAKERS = re.compile(r"</(?=style)", re.IGNORECASE)
 def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
     """Return the form as an HTML fragment.
 
-    Templates are read once, so a change needs a restart of the hub.
+    The hub reads each template once, so a changed template requires a restart of the hub.
 
-    :param view: what the form shows.
-    :param template_dirs: folders with a subfolder ``gpuspawner``, whose templates replace the package's. They may
-        extend the package's templates as ``gpuspawner/form.html``. KubeSpawner reads templates beside that subfolder.
+    :param view: the content of the form.
+    :param template_dirs: KubeSpawner's template folders. Templates in their subfolder ``gpuspawner`` replace those of
+        this package, and can extend them under names such as ``gpuspawner/form.html``.
     :raises jinja2.TemplateError: a site's template is invalid or uses an undefined name.
     """
     page = _environment(tuple(template_dirs)).get_template(FORM_TEMPLATE).render(view=view)
@@ -134,7 +135,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
 
 @lru_cache(maxsize=8)
 def _environment(template_dirs: tuple[str, ...]) -> Environment:
-    """Return the jinja2 environment for these folders, cached because compiling templates takes long."""
+    """Return the jinja2 environment for template folders; it is cached, because compiling templates takes long."""
     own = FileSystemLoader(str(data_dir("templates")))
     sites = FileSystemLoader([str(Path(folder) / "gpuspawner") for folder in template_dirs])
     loader = ChoiceLoader([sites, own, PrefixLoader({"gpuspawner": own})])
@@ -157,10 +158,10 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
 def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
     """Return the templates' function ``rows(kind, choices, picked=…, first=1, own={}, **values)``.
 
-    It renders ``partials/<kind>.html`` for each image or GPU type. The template sees the choice under the name
-    ``kind``, its ``number`` (counted from ``first``), ``is_picked``, the values, and the choice's entry of each mapping
-    in ``own`` (name → slug → value; empty if missing). Equal rows are rendered once, because few GPU types change
-    between two forms.
+    ``rows`` renders ``partials/<kind>.html`` for each image or GPU type. The template gets the image or GPU type as a
+    variable named by ``kind``, its ``number`` (counted from ``first``), ``is_picked`` and ``values``. ``own`` maps a
+    variable name to values by slug; a missing value is empty. Rendered rows are cached, because few GPU types change
+    between two displays of the form.
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
@@ -189,14 +190,14 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
 
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
-    """Return values with their types, because a ``Markup`` equals the same unescaped text."""
+    """Return values with their types for a cache key: a ``Markup`` equals a ``str`` that must still be escaped."""
     return tuple((name, type(value), value) for name, value in values.items())
 
 
 def _make_data_writer() -> Callable[[FormView], Markup]:
-    """Return the templates' function ``data(view)``: the form's data as JSON that is safe in a ``<script>`` element.
+    """Return the templates' function ``data(view)``, which returns the form's data as JSON for a ``<script>``.
 
-    The rows of GPU types are cached, as in :func:`_make_row_renderer`.
+    The JSON of each GPU type is cached.
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
@@ -218,13 +219,13 @@ def _format_json(value: object) -> str:
 
 
 def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
-    """Return the templates' function ``asset(name)``: a CSS or JavaScript file that is safe inside its element."""
+    """Return the templates' function ``asset(name)``, which makes CSS or JavaScript safe in its HTML element."""
 
     @lru_cache
     def written(name: str, _language: str) -> Markup:
         source, _, _ = loader.get_source(environment, name)
-        # Browsers do not unescape the content of <script> and <style>. Text that would end the element, or hide a
-        # script's end, is written in a form with the same meaning in strings, regular expressions and comments.
+        # Browsers do not unescape the content of <script> and <style>. Replace text that would end the element, or that
+        # would hide a script's end tag, by an escape with the same meaning in strings and regular expressions.
         if name.endswith(".js"):
             return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", translate_script(source)))  # noqa: S704 - our own or the admin's file
         return Markup(_STYLE_BREAKERS.sub(r"<\\/", source))  # noqa: S704 - our own or the admin's file

@@ -1,6 +1,7 @@
-"""Warns admins about problems of GPU nodes, presets and policy: in their form, and in the hub's log when they change.
+"""Warns admins about problems of GPU nodes, presets and policy.
 
-Results are cached for the same nodes and settings. Logging runs later, so that no form waits for it.
+The admins' form shows all warnings, and the hub's log gets each new warning. Results are cached until the nodes or
+settings change. The hub logs a moment later, so that no form waits for it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
-"""Scopes in each cache; group overrides may give some users other settings."""
+"""Maximum of scopes in each cache; JupyterHub's group overrides may give some users other settings."""
 
 LoggedWarning = tuple[str, str]
-"""A sentence, and the name of the node, preset or setting that it concerns."""
+"""The text of a warning, and the name of the node, preset or setting that the warning is about."""
 
 _T = TypeVar("_T")
 
@@ -33,7 +34,7 @@ class WarningScope(NamedTuple):
     """The settings and tolerations that determine which warnings apply.
 
     :param settings: the user's settings.
-    :param tolerations: KubeSpawner's, which every server has besides those of its GPU type.
+    :param tolerations: the tolerations in KubeSpawner's trait, which every server has besides those of its GPU type.
     """
 
     settings: ParsedSettings
@@ -43,8 +44,8 @@ class WarningScope(NamedTuple):
 class _LoggedFor(NamedTuple):
     """The state for which a warning was logged.
 
-    :param node: the node as it was; None for a preset or setting.
-    :param scope: the scope; for a preset or setting only its settings, since tolerations make no difference.
+    :param node: the node when the warning was logged; None for a preset or setting.
+    :param scope: settings and tolerations; for a preset or setting only the settings, as tolerations do not matter.
     """
 
     node: Node | None
@@ -55,7 +56,7 @@ class AdminWarnings:
     """Finds and logs warnings; the hub has one object of this class.
 
     :param soon_s: seconds between a change and its log lines.
-    :param pause_s: minimum of seconds between two searches for the log.
+    :param pause_s: minimum number of seconds between two searches for new warnings to log.
     """
 
     def __init__(self, *, soon_s: float = 1.0, pause_s: float = 60.0) -> None:
@@ -70,10 +71,10 @@ class AdminWarnings:
         self._not_before = 0.0
 
     def find_warnings(self, offer: Offer, viewpoint: WarningScope) -> tuple[AdminWarning, ...]:
-        """Return the current warnings, or nothing if the nodes are unknown.
+        """Return the current warnings; the result is empty if the nodes are unknown.
 
         :param offer: what the hub offers now.
-        :param viewpoint: settings and tolerations of the user.
+        :param viewpoint: the user's settings and tolerations.
         """
         nodes = offer.inventory.nodes
         if nodes is not self._nodes:
@@ -82,7 +83,7 @@ class AdminWarnings:
             return ()
         if viewpoint not in self._found:
             settings, tolerations = viewpoint
-            with use_language(ENGLISH):  # the hub's log shows the same text
+            with use_language(ENGLISH):  # English, because the hub's log shows the same text
                 presets = find_preset_warnings(settings.configured.presets, offer.catalog)
                 named = find_policy_warnings(settings.configured.policy, offer.catalog)
                 found = find_node_warnings(nodes, offer.catalog, table=settings.table, tolerations=tolerations)
@@ -90,10 +91,10 @@ class AdminWarnings:
         return self._found[viewpoint]
 
     def schedule_log(self, offer: Offer, viewpoint: WarningScope, *, log: WarningLogger) -> None:
-        """Log new warnings a moment later.
+        """Schedule a search that logs new warnings a moment later.
 
         :param offer: what the hub offers now.
-        :param viewpoint: settings and tolerations of the user.
+        :param viewpoint: the user's settings and tolerations.
         :param log: receives the warnings.
         """
         nodes = offer.inventory.nodes
@@ -117,7 +118,7 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once per state of its node, preset or setting, and once when all warnings are gone."""
+        """Log each warning once for each state of its node or settings; log a line when no warnings remain."""
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (
             bool(self._logged),
@@ -132,7 +133,7 @@ class AdminWarnings:
         with use_language(ENGLISH):
             view = build_warnings_view(new)
         if view is not None:
-            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view may have fewer
+            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view may have fewer warnings
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)
@@ -144,7 +145,7 @@ class AdminWarnings:
             log.warning("GPUs and presets: All are offered and work again.")
 
     def _select_unlogged(self, flag: AdminWarning) -> AdminWarning:
-        """Return a warning with only those nodes, presets and settings for which it was not logged."""
+        """Return a copy of a warning without the nodes, presets and settings for which it was already logged."""
         nodes, presets, paths = (
             tuple(name for name in names if (flag.message, name) not in self._logged)
             for names in (flag.nodes, flag.presets, flag.settings)
@@ -153,7 +154,7 @@ class AdminWarnings:
 
 
 def _remember(known: dict[WarningScope, _T], viewpoint: WarningScope, *, value: _T) -> None:
-    """Store a value, and drop the oldest one if there are too many."""
+    """Add a value to a cache; drop the oldest value if the cache is full."""
     known[viewpoint] = value
     if len(known) > _MAX_SCOPES:
         del known[next(iter(known))]

@@ -1,14 +1,14 @@
-"""Works on KubeSpawner's watches: keeps them alive, and reads the pods and events of servers from them.
+"""Reads the pods and events of servers from KubeSpawner's reflectors, and replaces reflectors that have stopped.
 
-KubeSpawner watches the pods and events of all its servers through reflectors, which are shared by all spawners of a
-namespace. This room reads what the reflectors hold and repairs them where KubeSpawner does not. It asks the API server
-nothing itself.
+KubeSpawner watches the pods and events of its servers through reflectors, which all spawners of a namespace share. This
+package reads what the reflectors hold, and sends no requests to the API server itself.
 
-What enters is a spawner or a reflector; what leaves are pods and events as the API server sends them, and who owns a
-pod. The room knows nothing of choices, policy or starts.
+The input is a spawner or a reflector. The output is pods and events as the API server sends them, and the owners of
+pods. This package contains no code for choices, policy or starts.
 
-reflectors: replace dead reflectors, tolerate that the hub may not read events. hub_pods: the pods of this hub's
-servers and their owners. events: the events of a pod. private_api: the private names of JupyterHub and KubeSpawner.
+- ``reflectors``: replace dead reflectors, and let servers start if the hub may not read events.
+- ``hub_pods``: the pods of this hub's servers, and their owners. ``events``: the events of one pod.
+- ``private_api``: the private names of JupyterHub, KubeSpawner and traitlets that gpuspawner uses.
 """
 
 from gpuspawner.hub.kubespawner.events import PodEvent, PodEventIndex, select_pod_events

@@ -1,4 +1,4 @@
-"""Selects the events of one pod from those of its namespace."""
+"""Selects the events of one pod from all events that KubeSpawner's reflector holds."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 PodEvent = Mapping[str, Any]
-"""A v1 Event as KubeSpawner's reflector holds it."""
+"""JSON of a Kubernetes v1 Event, as KubeSpawner's reflector holds it."""
 
 _SORTED_S = 0.9
-"""Seconds for which the index stays valid: less than the second between two looks at a start."""
+"""Seconds for which the index stays valid: slightly less than the second between two observations of a start."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:
     """Return a pod's events, oldest first.
 
-    The result is that of ``KubeSpawner.events``, which sorts the events of all pods before it selects. Sorting takes a
-    hundredth of the work of a start when twenty servers start at once, and more in a larger hub.
+    The result equals that of ``KubeSpawner.events``. That property sorts the events of all pods, which is a
+    hundredth of a start's CPU time when twenty servers start at once, and more in a larger hub.
 
     :param events: the events of all pods.
     :param name: the pod's name.
-    :param after: uid of the event before the first to return; all events if it is None or not found.
+    :param after: uid of an event; only later events are returned. If it is None or not found, all are returned.
     """
     own = sorted((event for event in events if event["involvedObject"]["name"] == name), key=_read_time)
     last = max((place for place, event in enumerate(own, 1) if event["metadata"]["uid"] == after), default=0)
@@ -34,7 +34,7 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
 class PodEventIndex:
     """Groups the events of a reflector by pod at most once a second, for all starts and pages.
 
-    :param clock: monotonic seconds.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,7 +42,7 @@ class PodEventIndex:
         self._sorted: WeakKeyDictionary[Any, tuple[float, dict[str, list[PodEvent]]]] = WeakKeyDictionary()
 
     def list_events(self, reflector: Any, name: str) -> list[PodEvent]:
-        """Return a pod's events, oldest first, at most a second old.
+        """Return a pod's events, oldest first, from an index that is at most a second old.
 
         :param reflector: KubeSpawner's reflector of events.
         :param name: the pod's name.

@@ -1,7 +1,7 @@
 """Reads the pods of the hub's servers from KubeSpawner's reflectors, and finds their owners.
 
-With a namespace for each user, KubeSpawner watches the pods of all namespaces, also those of other hubs. A pod's
-annotations keep the name that its user had when the pod was created; the hub knows the present one.
+If each user has a namespace, KubeSpawner watches the pods of all namespaces, including those of other hubs. A pod's
+annotations keep the user name from when the pod was created; the hub's database has the current name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""Stands for a user's number in an expanded template; pods do not carry it, and no namespace has this character."""
+"""Placeholder for the unknown user id in an expanded template; no namespace can contain this character."""
 
 
 class _UserId:
-    """A user's number that is not known."""
+    """A user id that templates format as a placeholder, because pods do not contain the id."""
 
     @override
     def __format__(self, spec: str) -> str:
@@ -41,8 +41,9 @@ class _UserId:
 def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]], bool]:
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
-    The user's name is read from the pod. A pattern for all users does not suffice: ``jhub-…`` matches the users of a
-    hub in ``jhub`` and those of a hub in ``jhub-dev``. A call of the function takes as long as decoding a pod.
+    The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
+    users does not suffice: ``jhub-*`` also matches the users of a hub in ``jhub-dev``. A call takes as long as decoding
+    a pod.
 
     :param spawner: any spawner of the hub.
     """
@@ -64,23 +65,23 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
 
 
 PodsByKey = Mapping[str, Mapping[str, Any]]
-"""Pods as the API server sends them, by ``namespace/name``."""
+"""JSON of pods, as the API server sends them, by ``namespace/name``."""
 IsOwnPod = Callable[[Mapping[str, Any]], bool]
 """Returns whether a pod belongs to a server of this hub."""
 
 
 def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
-    """Return the servers' pods that hold or request any of some extended resources; None before pods were read.
+    """Return the servers' pods that request at least one of some extended resources, or None before pods were read.
 
     KubeSpawner begins to watch pods when the first server starts or is polled.
 
-    :param resources: names such as ``nvidia.com/gpu``.
+    :param resources: names of extended resources, such as ``nvidia.com/gpu``.
     :param spawner: any spawner of the hub.
     """
     reflector = spawner.pod_reflector
     if reflector is None or not has_read_pods(spawner):
         return None
-    # Decoding a pod takes much longer than looking for the resource, and most servers have no GPU.
+    # Most servers have no GPU, and decoding a pod takes much longer than searching it for the resource.
     found = (
         decode.decode_pod(raw, include_claimed=True)
         for raw in tuple(reflector.pods.values())
@@ -90,7 +91,7 @@ def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Po
 
 
 def has_read_pods(spawner: PodWatchingSpawner) -> bool:
-    """Return whether KubeSpawner has read the pods of servers.
+    """Return whether KubeSpawner's reflector of pods has read its first list.
 
     :param spawner: any spawner of the hub.
     """
@@ -100,26 +101,26 @@ def has_read_pods(spawner: PodWatchingSpawner) -> bool:
 
 
 async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
-    """Have KubeSpawner watch the pods of servers and wait for its first list.
+    """Start KubeSpawner's reflector of pods if necessary, and wait for its first list.
 
-    The list goes on in the background after the timeout; :func:`has_read_pods` returns whether it is there.
+    After the timeout, the reflector goes on in the background; :func:`has_read_pods` returns whether it has its list.
 
     :param spawner: any spawner of the hub.
-    :param timeout_s: seconds to wait.
+    :param timeout_s: maximum number of seconds to wait.
     """
     give_up_dead_reflectors(type(spawner).reflectors)
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
         return
     reading = asyncio.ensure_future(_start_pods_reflector(spawner))
-    # KubeSpawner has logged a failure. Retrieve the exception, or asyncio logs that it was never retrieved.
+    # KubeSpawner logs a failure itself. Retrieve the exception, or asyncio logs that it was never retrieved.
     reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     await asyncio.wait({reading}, timeout=timeout_s)
 
 
 def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
-    """Yield the pods of each reflector, with the function that checks whether a pod is this hub's.
+    """Yield the pods of each reflector, with a function that checks whether a pod belongs to this hub.
 
-    With a namespace for each user, the only reflector covers all namespaces, also those of other hubs.
+    If each user has a namespace, the only reflector of pods covers all namespaces, including those of other hubs.
 
     :param spawner: any spawner of the hub.
     """
@@ -136,7 +137,7 @@ async def _start_pods_reflector(spawner: WatchingSpawner) -> None:
     try:
         await private_api.start_pods_reflector(spawner)
     except SystemExit as error:
-        # KubeSpawner ends the hub if its watch of all namespaces fails. A form must not end the hub.
+        # KubeSpawner stops the hub if its watch of all namespaces fails. A request for the form must not stop the hub.
         raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
 
@@ -146,23 +147,23 @@ def _has_resources(raw: Mapping[str, Any], resources: Set[str]) -> bool:
 
 
 ServerKey = tuple[str, str]
-"""A user's name and their server's name; the latter is empty for the default server."""
+"""User name and server name; the server name is empty for the default server."""
 
 
 def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
-    """Return the owner of each pod that a loaded spawner of this hub names, by ``namespace/name``.
+    """Return the user and server that own each pod, by ``namespace/name``, from the spawners that the hub has loaded.
 
-    :param spawner: any spawner of the hub; the settings of its user hold all users.
+    :param spawner: any spawner of the hub; ``spawner.user.settings`` contains all users.
     """
     users = getattr(spawner.user, "settings", {}).get("users") or {}
     found: dict[str, ServerKey] = {}
     active: set[str] = set()
-    # JupyterHub's dict of users loads a user from the database on access. dict.values() yields the loaded ones.
+    # Access by key to JupyterHub's dict of users loads the user from the database; dict.values() does not.
     for user in tuple(dict.values(users)):
         for each in tuple(user.spawners.values()):
             namespace, pod = getattr(each, "namespace", ""), getattr(each, "pod_name", "")
             key = f"{namespace}/{pod}"
-            # Two spawners name the same pod if a user has taken the former name of another: the active one owns it.
+            # If a user takes another user's former name, two spawners name the same pod. The active spawner owns it.
             if pod and key not in active:
                 found[key] = (user.name, each.name)
                 if each.active:

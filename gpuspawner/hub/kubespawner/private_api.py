@@ -1,8 +1,9 @@
 """The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads or calls.
 
-None of these projects promises to keep them, and no public name does the same, so an upgrade begins here. Besides, the
-spawner overrides ``_expand_user_properties``, ``_start_reflector``, ``_start_watching_events``, ``_ensure_namespace``,
-``_make_create_pvc_request`` and ``_make_create_pod_request`` of KubeSpawner and sets its ``_start_future``.
+A new version of these projects may change private names, so check this module at each upgrade. No public names do the
+same. In addition, :class:`gpuspawner.hub.spawner.GPUSpawner` overrides KubeSpawner's ``_expand_user_properties``,
+``_start_reflector``, ``_start_watching_events``, ``_ensure_namespace``, ``_make_create_pvc_request`` and
+``_make_create_pod_request``, and sets ``_start_future``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 
 class _Spawner(Protocol):
-    """The private names on a spawner; the functions below say what each is for."""
+    """The private attributes and methods of a spawner that the functions below use."""
 
     # JupyterHub
     _log_name: str
@@ -42,24 +43,24 @@ class _Spawner(Protocol):
 
 
 def get_log_name(spawner: object) -> str:
-    """Return the user's and the server's name as in JupyterHub's log, such as ``ada:lab``."""
+    """Return the names of user and server as JupyterHub logs them, such as ``ada:lab``."""
     return cast("_Spawner", spawner)._log_name
 
 
 def get_spawn_future(spawner: object) -> asyncio.Future[Any] | None:
-    """Return JupyterHub's future of a start, which ends when the server answers or the start fails; None before it."""
+    """Return the future that JupyterHub completes when the server answers or the start fails; None before a start."""
     return cast("_Spawner", spawner)._spawn_future
 
 
 def get_start_future(spawner: object) -> asyncio.Future[Any] | None:
-    """Return the future of the spawner's last ``start()``; None before it and after ``clear_state()``."""
+    """Return the future that the last ``start()`` returned, or None before a start and after ``clear_state()``."""
     return cast("_Spawner", spawner)._start_future
 
 
 def is_starting(spawner: object) -> bool:
-    """Return whether JupyterHub or KubeSpawner is still busy with a start; both reset this however the start ends.
+    """Return whether a start of the spawner is in progress in JupyterHub or KubeSpawner.
 
-    JupyterHub's public ``pending`` leaves out the time between the request of a start and its first step.
+    JupyterHub's public ``pending`` is not set between the request for a start and the start's first step.
     """
     private = cast("_Spawner", spawner)
     start = private._start_future
@@ -75,11 +76,11 @@ def get_reflector_key(spawner: object, kind: str) -> tuple[str, str | None]:
 
 
 async def start_pods_reflector(spawner: object) -> None:
-    """Start the reflector of pods, or wait for the first list of the one there is.
+    """Start the reflector of pods, or wait for the first list of a running reflector.
 
-    KubeSpawner does this itself only when a server starts or is polled; a form needs the pods before that.
+    KubeSpawner does this itself only when a server starts or is polled, but the form needs the pods earlier.
 
-    :raises SystemExit: KubeSpawner watches all namespaces and its first list failed.
+    :raises SystemExit: KubeSpawner watches all namespaces, and its first list failed.
     """
     await cast("_Spawner", spawner)._start_watching_pods()
 
@@ -87,65 +88,65 @@ async def start_pods_reflector(spawner: object) -> None:
 async def stop_reflectors(kind: type[WatchingSpawner]) -> None:
     """Stop all reflectors of a spawner class; KubeSpawner does so only in its tests.
 
-    :param kind: the class that holds them.
+    :param kind: the spawner class.
     """
     await cast("Any", kind)._stop_all_reflectors()
 
 
 def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespace:
-    """Return an object for :func:`expand_user_properties` that has the hub's settings and no user.
+    """Return a stand-in for a spawner, with which :func:`expand_user_properties` expands templates for any user.
 
-    The caller sets its ``user.name`` and ``name``.
+    The caller sets ``user.name`` to the user's name and ``name`` to the server's.
 
-    :param spawner: any spawner of the hub.
-    :param user_id: the user's number, as templates are to format it.
+    :param spawner: any spawner of the hub; the stand-in copies its settings.
+    :param user_id: the value for ``{userid}`` in templates.
     """
     private = cast("_Spawner", spawner)
     hub_namespace = private._namespace_default()  # reads a file
     return SimpleNamespace(
         user=SimpleNamespace(id=user_id),
         slug_scheme=spawner.slug_scheme,
-        # As configured: on the spawner, the namespace of its user has taken the place of this one.
+        # Read from the configuration: the spawner's own trait already has the user's namespace.
         namespace=private._find_my_config(spawner.config).get("namespace", hub_namespace),
         _namespace_default=lambda: hub_namespace,
     )
 
 
 def expand_user_properties(stand_in: SimpleNamespace, template: str) -> str:
-    """Return a template of KubeSpawner, such as ``jhub-{username}``, filled in for a user.
+    """Expand one of KubeSpawner's templates, such as ``jhub-{username}``, for a user.
 
-    :param stand_in: made by :func:`make_stand_in`.
-    :param template: the text with fields in braces.
+    :param stand_in: result of :func:`make_stand_in`, with the names of the user and the server.
+    :param template: text with fields in braces.
     """
     return str(KubeSpawner._expand_user_properties(stand_in, template))
 
 
 def get_trait_values(spawner: object) -> dict[str, Any]:
-    """Return traitlets' dict of the values of a spawner's traits, for a copy that shares no value with it."""
+    """Return the dict in which traitlets stores the values of a spawner's traits."""
     return cast("_Spawner", spawner)._trait_values
 
 
 def set_trait_values(spawner: object, values: dict[str, Any]) -> None:
-    """Give a spawner a dict of trait values of its own, without validation and without calling observers."""
+    """Replace the dict in which traitlets stores a spawner's trait values, without validation and observers."""
     cast("_Spawner", spawner)._trait_values = values
 
 
 def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None:
-    """Validate a value as traitlets does when it is assigned, without an attribute that it is assigned to.
+    """Validate a value as traitlets does at an assignment, without assigning it.
 
     :param trait: a trait of any class.
     :param value: the value.
-    :param owner: the object that the trait's validators get.
-    :raises TraitError: the trait does not take the value; validators may raise anything else.
+    :param owner: the object that traitlets passes to the trait's validators.
+    :raises TraitError: the trait does not accept the value. Validators may raise other exceptions.
     """
     trait._validate(owner, value)
 
 
 def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
-    """Return KubeSpawner's table of API clients, by event loop, class name and arguments.
+    """Return KubeSpawner's cache of API clients, by event loop, class name and arguments.
 
-    A client placed here is the one that KubeSpawner uses. Its traits (k8s_api_host, k8s_api_ssl_ca_cert,
-    k8s_api_verify_ssl) name a server, but no credentials, context or account to impersonate.
+    KubeSpawner uses a client that is put into this cache. KubeSpawner's traits (k8s_api_host, k8s_api_ssl_ca_cert,
+    k8s_api_verify_ssl) can set the API server, but no credentials, context or account to impersonate.
     """
     cache: MutableMapping[tuple[object, ...], CoreV1Api] = kubespawner.clients._client_cache
     return cache

@@ -1,6 +1,7 @@
-"""Keeps KubeSpawner's reflectors usable after failures, and lets servers start without the right to read events.
+"""Keeps KubeSpawner's reflectors usable after failures, and lets servers start if the hub may not read events.
 
-Without that right, KubeSpawner ends each start with "Forbidden", or the whole hub where each user has a namespace.
+Without permission to read events, KubeSpawner alone fails each start with "Forbidden". If each user has a namespace, it
+even stops the hub.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from gpuspawner.hub.spawner_protocol import WatchingSpawner
 def _is_dead(reflector: Any) -> bool:
     """Return whether a reflector no longer watches.
 
-    KubeSpawner registers a reflector before its first list, and keeps it when that list fails or the watch gives up
-    after half a minute. Every later start would use the dead reflector and never see its pod.
+    KubeSpawner registers a reflector before its first list. It keeps the reflector registered if that list fails, or if
+    the watch gives up after half a minute of errors. Later starts would use the dead reflector and never see their pod.
     """
     watch = None if reflector is None else reflector.watch_task
     return reflector is not None and reflector.first_load_future.done() and (watch is None or watch.done())
 
 
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
-    """Mark dead reflectors, so that the next start of a reflector replaces them.
+    """Mark dead reflectors, so that the next call that starts a reflector replaces them.
 
-    Polls do not call this: the hub polls each running server twice a minute, and while the API server is down the last
-    known pods are the better answer.
+    Only starts and forms call this. ``poll()`` does not: while the API server is down, the last known pods tell it
+    better whether a server runs than no pods at all.
 
-    :param reflectors: KubeSpawner's, by kind and namespace.
+    :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     """
     for reflector in reflectors.values():
         if _is_dead(reflector):
@@ -45,17 +46,17 @@ def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
 def is_given_up(reflector: Any) -> bool:
     """Return whether a reflector is marked to be replaced.
 
-    :param reflector: one of KubeSpawner's, or None.
+    :param reflector: a reflector of KubeSpawner, or None.
     """
     return bool(getattr(reflector, "is_given_up", False))
 
 
 def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
-    """Return a factory for a reflector that holds its predecessor's resources until its own first list.
+    """Return a factory for a reflector that holds its predecessor's pods or events until its own first list.
 
-    A start that waits for its pod takes a pod that is missing in the reflector for deleted.
+    An empty reflector would end starts in progress: KubeSpawner considers a pod that is missing in it deleted.
 
-    :param kind: KubeSpawner's reflector class, or another factory.
+    :param kind: KubeSpawner's reflector class, or another factory of reflectors.
     :param before: the predecessor.
     """
 
@@ -69,16 +70,16 @@ def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[.
 
 @contextmanager
 def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) -> Iterator[None]:
-    """Unregister a reflector whose first list is cancelled or fails inside; keep its predecessor if that still watches.
+    """Unregister a reflector that fails to start in the ``with`` block; restore its predecessor if that still watches.
 
-    KubeSpawner starts the reflectors of pods and events together and cancels one when the other fails. The cancelled
-    one stays registered, and the clean-up of this start and every later start would wait for its first list forever.
+    KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. The cancelled
+    reflector stays registered, and this start's clean-up and every later start would wait forever for its first list.
 
     KubeSpawner also replaces a reflector after a server was slow to start or stop, for example because the API server
-    is overloaded. If the new one fails, the predecessor goes on. A dead predecessor stays replaced: its pods are old.
+    is overloaded. If the new reflector fails, the predecessor continues, unless it is dead: its pods would be outdated.
 
-    :param reflectors: KubeSpawner's, by kind and namespace.
-    :param key: of the reflector that is started inside.
+    :param reflectors: KubeSpawner's reflectors, by kind and namespace.
+    :param key: key of the reflector that the ``with`` block starts.
     """
     before = reflectors.get(key)
     try:
@@ -101,23 +102,23 @@ def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) 
 def _retrieve_failure(reflector: Any) -> BaseException | None:
     """Return the exception of a reflector's first list, or None.
 
-    Retrieving it keeps asyncio from logging it again, without context, when the future is garbage collected.
+    Once the exception is retrieved, asyncio no longer logs it when the future is garbage collected.
     """
     first: asyncio.Future[None] = reflector.first_load_future
-    # A cancelled waiter cancels the future also for the others.
+    # A task that is cancelled while it awaits the future cancels the future for all other tasks.
     return None if not first.done() or first.cancelled() else first.exception()
 
 
 async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
-    """Wait until a reflector that another start has begun has read its first list; return at once without one.
+    """Wait until a reflector that another start has begun to start has read its first list, if there is one.
 
-    KubeSpawner itself awaits the shared future of the first list, so a cancelled start cancels the future: all starts
-    that wait for it fail, and JupyterHub answers each with 500. This waits without cancelling. If the start that reads
-    the list is cancelled, this returns, and the caller starts the reflector again.
+    KubeSpawner itself awaits the shared future of the first list, so a cancelled start cancels the future. All starts
+    that wait for it then fail with HTTP status 500. This function does not cancel the future. If the start that reads
+    the list is cancelled, the function returns, and the caller starts the reflector again.
 
-    :param reflectors: KubeSpawner's, by kind and namespace.
-    :param key: of the reflector.
-    :raises Exception: the exception of the first list.
+    :param reflectors: KubeSpawner's reflectors, by kind and namespace.
+    :param key: key of the reflector.
+    :raises Exception: the first list failed with this exception.
     """
     while key in reflectors and not (first := reflectors[key].first_load_future).done():
         await asyncio.wait([first])
@@ -126,34 +127,34 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
 
 
 EVENTS_DENIED_S = 60.0
-"""Seconds between two requests for events after the API server refused one: each refusal is a line in its audit log."""
+"""Seconds to the next request for events after a refusal; the API server's audit log has a line for each refusal."""
 
 
 class EventsAccess:
-    """Starts the reflector of events, and does without where the hub may not read events; one for the hub's process.
+    """Starts the reflector of events if the hub may read events; the hub's process has one object.
 
-    The hub's log says so once for each namespace.
+    If the hub may not read events, it logs a warning once for each namespace.
 
-    :param clock: monotonic seconds.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._denied_until: dict[Any, float] = {}
-        """Monotonic seconds until which the hub does not ask again, by reflector key; kept until events are read."""
+        """Monotonic time of the next request for events, by reflector key; removed once the hub can read events."""
 
     async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the running reflector of events, or None where the hub may not read events.
+        """Return the running reflector of events, or None if the hub may not read events.
 
         :param spawner: any spawner of the namespace.
-        :param start: KubeSpawner's method that starts the reflector or returns the one there is.
+        :param start: KubeSpawner's method that starts the reflector or returns the running reflector.
         """
         key = private_api.get_reflector_key(spawner, "events")
         if self._clock() < self._denied_until.get(key, -math.inf):
             return None
         try:
             reflector = await start()
-        except (ApiException, SystemExit):  # KubeSpawner ends the hub where its watch of all namespaces fails
+        except (ApiException, SystemExit):  # SystemExit: the watch of all namespaces failed
             if not _is_denied(type(spawner).reflectors.get(key)):
                 raise
             if key not in self._denied_until:
@@ -166,12 +167,12 @@ class EventsAccess:
 
 
 def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory for a reflector that does not end the hub when its watch gives up.
+    """Return a factory for a reflector that does not stop the hub when its watch gives up.
 
-    Where each user has a namespace, KubeSpawner ends the hub when a watch gives up, half a minute after the hub lost
-    the right to it. The next start handles the missing right, see :class:`EventsAccess`.
+    If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the hub lost the
+    permission to watch. With gpuspawner, the next start continues without events (:class:`EventsAccess`).
 
-    :param kind: KubeSpawner's reflector class, or another factory.
+    :param kind: KubeSpawner's reflector class, or another factory of reflectors.
     """
 
     def make(**options: Any) -> Any:

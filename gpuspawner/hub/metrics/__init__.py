@@ -1,11 +1,11 @@
 """Counts starts, refusals, verdicts, servers and GPUs for Prometheus, on JupyterHub's ``/hub/metrics``.
 
-What enters are starts (their spawner, options and end), the pods of KubeSpawner's reflectors and the state of the
-cluster store and of the settings files. What leaves are metrics under JupyterHub's prefix. The room decides nothing and
-asks the API server nothing; a label's value is a slug, a code or a stage, never text that a user typed.
+The input is starts, the pods in KubeSpawner's reflectors, and the state of the cluster store and the settings files.
+The output is metrics with JupyterHub's prefix. A label's value is a slug, a code or a stage, never text that a user
+typed. This package decides nothing and sends no requests to the API server.
 
-registry: the metrics of events, and functions that count each of them. starts: measures one start from its request to
-its end. collectors: metrics whose values are computed at each scrape.
+- ``registry``: counters and histograms of starts, stages, verdicts and refusals. ``starts``: measures one start.
+- ``collectors``: metrics whose values are computed at each scrape.
 """
 
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics

@@ -1,7 +1,7 @@
 """Computes metrics at each scrape: servers and GPUs by type, the age of the cluster's data, the settings files.
 
-Everything is in memory: a scrape looks at each pod of the hub's servers and asks the API server nothing. The names of
-the settings metrics follow Prometheus' own ``prometheus_config_last_reload_successful``.
+A scrape reads each pod of the hub's servers from memory and sends no requests to the API server. The names of the
+settings metrics are modeled on Prometheus' own ``prometheus_config_last_reload_successful``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _GPU, _COUNT = f"{ANNOTATION_PREFIX}gpu", f"{ANNOTATION_PREFIX}gpu-count"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 GPUState = tuple[str, str]
-"""GPU type, and whether it is held or requested."""
+"""Label of a GPU type, and :data:`HELD` or :data:`REQUESTED`."""
 
 
 def count_servers(
     pods: Iterable[Mapping[str, Any]], *, label: Callable[[str], str]
 ) -> tuple[Counter[GPUState], Counter[GPUState]]:
-    """Return the number of servers and of GPUs: requested by pods without a node, held by pods with one.
+    """Count servers and GPUs by GPU type: pods with a node hold GPUs, pods without a node request them.
 
-    :param pods: as the API server sends them; a malformed pod does not count.
-    :param label: returns the label of a GPU type's slug.
+    :param pods: JSON of the pods, as the API server sends them; malformed pods do not count.
+    :param label: returns the metric label for the slug of a GPU type.
     """
     servers: Counter[GPUState] = Counter()
     gpus: Counter[GPUState] = Counter()
@@ -57,17 +57,17 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
         return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
-    # The pod of an earlier version, or GPUs that a hook added.
+    # A pod without annotation was created by an earlier version, or a hook added its GPUs.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
     number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
     return (OTHER_LABEL, number) if number else (NO_GPU, 0)
 
 
 class ClusterMetrics(Collector):
-    """Collects servers and GPUs from KubeSpawner's reflectors, and the cluster store's age and restarts.
+    """Collects counts of servers and GPUs, the age of the cluster store's data, and the restarts of its watches.
 
     :param reflectors: returns KubeSpawner's reflectors, by kind and namespace.
-    :param store: returns the store of this process, None before the first use.
+    :param store: returns the cluster store of this process, or None before its first use.
     """
 
     def __init__(self, reflectors: Callable[[], Mapping[Any, Any]], store: Callable[[], ClusterStore | None]) -> None:
@@ -76,7 +76,7 @@ class ClusterMetrics(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Yield the present values."""
+        """Yield the metrics with their current values."""
         yield from self._servers()
         yield from self._reading()
 
@@ -117,9 +117,9 @@ class ClusterMetrics(Collector):
 
 
 class SettingsMetrics(Collector):
-    """Reads changed settings files at each scrape, so that a mistake shows before a user opens a form.
+    """Reports whether settings files are valid; rereads changed files at each scrape, before a user opens a form.
 
-    :param followed: all settings that have files.
+    :param followed: the settings that have files.
     """
 
     def __init__(self, followed: Iterable[ReloadingSettings]) -> None:
@@ -127,7 +127,7 @@ class SettingsMetrics(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Yield two metrics, none if no settings have files."""
+        """Yield whether and when the last reload succeeded, or nothing if the hub has no settings files."""
         found = list(self._followed)
         for settings in found:
             settings.reload_if_changed()

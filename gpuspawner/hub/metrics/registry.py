@@ -1,8 +1,8 @@
-"""Defines the metrics of starts, stages, verdicts and refusals, beside JupyterHub's own on ``/hub/metrics``.
+"""Defines the metrics of starts, stages, verdicts and refusals, on JupyterHub's ``/hub/metrics``.
 
-Names have JupyterHub's prefix (``JUPYTERHUB_METRICS_PREFIX``). Labels are slugs of GPU types, codes and stages, a
-bounded number of each, and never a user's name or text. :mod:`gpuspawner.hub.metrics.collectors` has the metrics that
-are computed at a scrape.
+Names have JupyterHub's prefix (``JUPYTERHUB_METRICS_PREFIX``). Labels are slugs of GPU types, codes and stages, never a
+user's name or text. Each label has a bounded number of values. :mod:`gpuspawner.hub.metrics.collectors` defines the
+metrics that are computed at a scrape.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from prometheus_client import Counter, Histogram
 
 NO_GPU = "none"
 OTHER_LABEL = "other"
-"""The label of GPU types that are not offered, and of all values beyond the bound."""
+"""Label of GPU types that are not offered, and of all further values when a label has its maximum of values."""
 
 _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
 _MAX_VALUES = 100
-"""Values of one label; in a cluster with more GPU types, the first ones used have a label of their own."""
+"""Maximum of values of one label; in a cluster with more GPU types, only the first ones used get their own value."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-"""Upper bounds of the buckets in seconds, from a pulled image on a free node to a new node and a large image."""
+"""Upper bounds of the buckets in seconds: from a cached image on a free node to a large image on a new node."""
 
 _SPAWNS = Counter(
     "spawns",
@@ -63,9 +63,9 @@ _REFUSALS = Counter(
 
 
 class BoundedLabel:
-    """Bounds the values of one label: values beyond the bound become :data:`OTHER_LABEL`.
+    """Limits the number of values of one label: any further value becomes :data:`OTHER_LABEL`.
 
-    :param most: number of values.
+    :param most: maximum number of values.
     """
 
     def __init__(self, *, most: int = _MAX_VALUES) -> None:
@@ -73,7 +73,7 @@ class BoundedLabel:
         self._seen: set[str] = set()
 
     def __call__(self, value: str) -> str:
-        """Return the label of a value."""
+        """Return the value, or :data:`OTHER_LABEL` if the label already has its maximum of values."""
         if value in self._seen:
             return value
         if len(self._seen) >= self._most:
@@ -83,7 +83,7 @@ class BoundedLabel:
 
 
 gpu_label = BoundedLabel()
-"""Slugs of GPU types; metrics of pods and of starts share the bound, and so the labels."""
+"""Returns the label of a GPU type's slug; metrics of pods and of starts share it, so their labels are the same."""
 _reason_label = BoundedLabel()
 _stage_label = BoundedLabel()
 
@@ -91,9 +91,9 @@ _stage_label = BoundedLabel()
 def count_spawn(gpu: str, outcome: str, *, seconds: float) -> None:
     """Count a start that has ended.
 
-    :param gpu: slug of its GPU type, or :data:`NO_GPU`.
-    :param outcome: ``ready`` or another code of :func:`gpuspawner.hub.metrics.starts.classify_outcome`.
-    :param seconds: since the request.
+    :param gpu: slug of the start's GPU type, or :data:`NO_GPU`.
+    :param outcome: result of :func:`gpuspawner.hub.metrics.starts.classify_outcome`, such as ``ready``.
+    :param seconds: seconds since the user requested the start.
     """
     _SPAWNS.labels(gpu=gpu_label(gpu), outcome=_reason_label(outcome)).inc()
     if outcome == "ready":
@@ -103,18 +103,18 @@ def count_spawn(gpu: str, outcome: str, *, seconds: float) -> None:
 def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
     """Record the time that a start spent in a stage.
 
-    :param gpu: slug of its GPU type, or :data:`NO_GPU`.
+    :param gpu: slug of the start's GPU type, or :data:`NO_GPU`.
     :param stage: the stage's name.
-    :param seconds: spent in it.
+    :param seconds: seconds that the start spent in the stage.
     """
     _STAGES.labels(gpu=gpu_label(gpu), stage=_stage_label(stage)).observe(seconds)
 
 
 def count_verdict(verdict: str, outcome: str) -> None:
-    """Count a verdict by what came of the start.
+    """Count a verdict together with the real outcome of the start.
 
-    :param verdict: the outcome that was predicted.
-    :param outcome: a code of :func:`gpuspawner.hub.metrics.starts.classify_verdict`.
+    :param verdict: the predicted outcome.
+    :param outcome: result of :func:`gpuspawner.hub.metrics.starts.classify_verdict`.
     """
     _VERDICTS.labels(verdict=verdict, outcome=outcome).inc()
 
@@ -122,6 +122,6 @@ def count_verdict(verdict: str, outcome: str) -> None:
 def count_refusal(reason: str) -> None:
     """Count a refused choice.
 
-    :param reason: code of the first reason.
+    :param reason: code of the first reason for the refusal.
     """
     _REFUSALS.labels(reason=_reason_label(reason)).inc()

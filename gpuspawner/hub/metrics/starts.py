@@ -1,7 +1,7 @@
-"""Measures one start, from the check of its choice until the server answers or the start fails.
+"""Measures one start, from the check of the user's choice until the server answers or the start fails.
 
-The measurement ends with JupyterHub's future of the start. Each start therefore counts once, whether admission,
-Kubernetes, a timeout of the hub or the user ends it.
+The measurement ends when JupyterHub completes its future of the start. Each start therefore counts once, whether it
+succeeds or is ended by admission, Kubernetes, a timeout of the hub or the user.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ READY = "ready"
 CANCELLED = "cancelled"
 
 _AT_ONCE_S = 10.0
-"""A pod with room has a node within a second, or within ten when very many pods start at once."""
+"""Seconds within which kube-scheduler binds a pod that fits on a node, even when very many pods start at once."""
 
 
 def classify_outcome(error: BaseException | None) -> str:
-    """Return how a start ended: ``ready``, ``cancelled``, a :class:`RefusedStart`'s code or another of a closed list.
+    """Return a code for how a start ended: ``ready``, ``cancelled``, a :class:`RefusedStart`'s code or an error's kind.
 
-    :param error: the exception it ended with, None when the server answers.
+    :param error: the exception that ended the start, or None if the server answers.
     """
     match error:
         case None:
@@ -50,11 +50,11 @@ def classify_outcome(error: BaseException | None) -> str:
 
 
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
-    """Return what came of a start that got a verdict, as a code of a closed list.
+    """Return a code for the outcome of a start that had a verdict: ``ready``, ``waited``, ``no_node`` and others.
 
-    :param outcome: how the start ended, of :func:`classify_outcome`.
-    :param refused: whether it was refused before its pod was created.
-    :param waited_s: seconds until the pod had a node; None if it never had one.
+    :param outcome: result of :func:`classify_outcome`.
+    :param refused: whether the start was refused before its pod was created.
+    :param waited_s: seconds until the pod had a node; None if the pod never had a node.
     """
     if outcome == CANCELLED:
         return CANCELLED
@@ -66,9 +66,9 @@ def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> 
 
 
 def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds that a pod waited for its node, None while it has none.
+    """Return the seconds that a pod waited for its node, or None if the pod has no node.
 
-    :param pod: as the API server sends it.
+    :param pod: JSON of the pod, as the API server sends it.
     """
     if not pod or not (pod.get("spec") or {}).get("nodeName"):
         return None
@@ -83,8 +83,8 @@ def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
 class SpawnMeter:
     """Measures one start.
 
-    :param gpu: label of the GPU type.
-    :param clock: monotonic seconds.
+    :param gpu: metric label of the GPU type.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, gpu: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,16 +98,16 @@ class SpawnMeter:
         self._stage_began = self._began
 
     def note_verdict(self, verdict: str) -> None:
-        """Record the verdict on the start's pod.
+        """Record the verdict on whether the start's pod starts now.
 
         :param verdict: the predicted outcome.
         """
         self._verdict = verdict
 
     def enter_stage(self, stage: str) -> None:
-        """Begin a stage and end the one before; a repeated call for the same stage does nothing.
+        """End the current stage and begin another; a call with the current stage does nothing.
 
-        :param stage: the stage's name, empty for the end of the last one.
+        :param stage: name of the stage that begins, or empty if the start ends.
         """
         if stage == self._stage:
             return
@@ -117,9 +117,9 @@ class SpawnMeter:
         self._stage, self._stage_began = stage, now
 
     def note_pod(self, pod: Mapping[str, Any] | None) -> None:
-        """Record that the pod exists, and since when it has a node; both count also after its deletion.
+        """Record that the pod exists and how long it waited for its node; a deletion of the pod changes neither.
 
-        :param pod: as the API server sends it, None for no pod.
+        :param pod: JSON of the pod, as the API server sends it, or None for no pod.
         """
         if pod is not None:
             self._is_created = True
@@ -127,9 +127,9 @@ class SpawnMeter:
             self._waited_s = self._waited_s if waited is None else waited
 
     def end(self, error: BaseException | None) -> None:
-        """Count the start.
+        """End the measurement, and count the start and its verdict.
 
-        :param error: the exception it ended with, None when the server answers.
+        :param error: the exception that ended the start, or None if the server answers.
         """
         outcome = classify_outcome(error)
         self.enter_stage("")
@@ -143,16 +143,16 @@ class SpawnMeter:
 
 
 class MeasuredStart(Protocol):
-    """The state of a start.
+    """The part of a start's state that this module uses.
 
-    :ivar meter: None before the start is measured.
+    :ivar meter: measures the start; None before the measurement begins.
     """
 
     meter: SpawnMeter | None
 
 
 class MeasuredSpawner(PodWatchingSpawner, Protocol):
-    """A spawner and its start."""
+    """A spawner whose start this module measures."""
 
     @property
     def start_state(self) -> MeasuredStart:
@@ -162,9 +162,9 @@ class MeasuredSpawner(PodWatchingSpawner, Protocol):
 def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catalog) -> None:
     """Begin to measure a spawner's start, unless it is being measured already.
 
-    :param spawner: the server's.
+    :param spawner: the spawner of the server.
     :param options: user options, not yet checked.
-    :param catalog: has the GPU types that get a label.
+    :param catalog: the catalog whose GPU types get their own label.
     """
     future = private_api.get_spawn_future(spawner)
     if spawner.start_state.meter is not None or future is None or future.done():
@@ -180,7 +180,7 @@ def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catal
 def enter_stage(spawner: MeasuredSpawner, stage: str) -> None:
     """Record that a spawner's start has reached a stage, if the start is measured.
 
-    :param spawner: the server's.
+    :param spawner: the spawner of the server.
     :param stage: the stage's name.
     """
     if spawner.start_state.meter is not None:
@@ -188,10 +188,10 @@ def enter_stage(spawner: MeasuredSpawner, stage: str) -> None:
 
 
 def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> None:
-    """Record a start's pod, if the start is measured.
+    """Record the state of a start's pod, if the start is measured.
 
-    :param spawner: the server's.
-    :param pod: as the API server sends it, or empty for a pod that was just created; by default the reflector's.
+    :param spawner: the spawner of the server.
+    :param pod: JSON of the pod, or an empty dict for a pod just created; by default the pod in the reflector.
     """
     meter = spawner.start_state.meter
     if meter is not None and pod is not None:
@@ -201,10 +201,10 @@ def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> 
 
 
 def find_gpu_label(options: object, catalog: Catalog) -> str:
-    """Return the label of the GPU type that user options name: its slug only if the catalog has it.
+    """Return the metric label of the GPU type in user options: its slug if the catalog has the type, else ``other``.
 
     :param options: user options, not yet checked.
-    :param catalog: has the GPU types and presets.
+    :param catalog: the catalog of GPU types and presets.
     """
     if not isinstance(options, Mapping):
         return registry.NO_GPU

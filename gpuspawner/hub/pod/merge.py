@@ -1,7 +1,7 @@
-"""Merges scheduling requirements with the admin's values, which are copied and keep their form.
+"""Merges a choice's scheduling requirements into copies of the admin's values; a list stays a list, a dict a dict.
 
-Required node selector terms are alternatives, so each term receives the choice's expressions; all other values are
-appended unless they exist. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
+A node must match one of the required node selector terms, so the choice's expressions are added to each term. All other
+values are appended unless they exist. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _KEY = "gpuspawner"
-"""Prefix of the keys that are added to a dict."""
+"""Prefix of keys that gpuspawner adds if the admin's value is a dict."""
 _PREFERENCE_WEIGHT = 100
 
 
 def escape_braces(text: str) -> str:
-    """Return a text that KubeSpawner's ``{…}`` templates leave unchanged.
+    """Double the braces in a text, so that KubeSpawner's template expansion restores the original text.
 
-    :param text: may contain braces.
+    :param text: text that may contain braces.
     """
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
-    """Return the admin's entries with the missing ones of others appended.
+    """Return a copy of the admin's entries, to which entries that they lack are appended.
 
-    :param admins: list, or dict of entries (since KubeSpawner 7), or None.
-    :param entries: to append.
+    :param admins: the admin's value: a list, a dict of entries (since KubeSpawner 7) or None.
+    :param entries: entries to append.
     """
     merged = copy_nested(admins) if admins else []
     known = list(merged.values()) if isinstance(merged, dict) else merged
     new = [entry for entry in entries if entry not in known]
     if not isinstance(merged, dict):
         return [*merged, *new]
-    # KubeSpawner sorts by key. The key shows the origin and is not in use yet.
+    # KubeSpawner sorts the entries by key. The new key names gpuspawner as the origin and is not in use yet.
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 
@@ -49,11 +49,11 @@ def merge_required_terms(
 ) -> Any:
     """Return the admin's required node selector terms, each with additional expressions.
 
-    If the admin has no terms, the expressions form a term of their own.
+    If the admin has set no terms, the expressions form a new term.
 
-    :param admins: list, or dict of terms (since KubeSpawner 7), or None.
-    :param expressions: every term must match all of them.
-    :param alternatives: sets of expressions, of which a node must match one; each term is repeated for each set.
+    :param admins: the admin's value: a list, a dict of terms (since KubeSpawner 7) or None.
+    :param expressions: expressions that are added to every term.
+    :param alternatives: sets of expressions; a node must match at least one set, so each term is repeated for each set.
     """
     terms = copy_nested(admins) if admins else []
     added = [[_format_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]
@@ -70,9 +70,9 @@ def merge_required_terms(
 
 
 def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
-    """Return preferred node selector terms that keep a pod off nodes.
+    """Return preferred node selector terms that keep a pod off some nodes, such as GPU nodes.
 
-    :param avoided: expressions that match the other nodes.
+    :param avoided: expressions that match only the nodes that the pod should prefer.
     """
     if not avoided:
         return []
@@ -83,7 +83,7 @@ def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, An
 def format_tolerations(tolerations: Iterable[Toleration]) -> list[dict[str, str]]:
     """Return tolerations as JSON for the API server, without empty fields.
 
-    :param tolerations: of the pod.
+    :param tolerations: the pod's tolerations.
     """
     return [
         {
@@ -103,10 +103,10 @@ def format_tolerations(tolerations: Iterable[Toleration]) -> list[dict[str, str]
 def _narrow_term(term: Any, added: list[dict[str, Any]]) -> Any:
     """Return a node selector term with additional expressions.
 
-    An empty term matches no node. With expressions it would match some, so it stays empty.
+    An empty term matches no node. Expressions would make it match some nodes, so an empty term stays empty.
     """
     if not isinstance(term, dict):
-        # An admin's Python configuration may contain V1NodeSelectorTerm objects; their content stays unchanged.
+        # An admin's Python configuration may contain V1NodeSelectorTerm objects; the dict has the same content.
         term = {"matchExpressions": term.match_expressions, "matchFields": term.match_fields}
     expressions_key = "match_expressions" if "match_expressions" in term else "matchExpressions"
     own = list(term.get(expressions_key) or [])
