@@ -1,7 +1,7 @@
-"""The spawner: connects the calls of JupyterHub and KubeSpawner with the rooms of the hub.
+"""The spawner: receives the calls of JupyterHub and KubeSpawner, and passes them to the packages of ``gpuspawner.hub``.
 
-Its methods show the form, read a choice, admit it, start and stop its pod, and turn errors into messages. Everything
-else is KubeSpawner's.
+Its methods show the form, read and admit the user's choice, start and stop the pod, and turn errors into messages.
+KubeSpawner does everything else.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ _OWN_FORM = ("options_form", "options_from_form")
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     """A KubeSpawner whose form lets users pick an image, CPU, memory and a GPU by type and count.
 
-    All of KubeSpawner's traits keep their meaning. On a site with a ``profile_list`` or a form of its own, and without
-    gpuspawner settings, it behaves as KubeSpawner.
+    All of KubeSpawner's traits keep their meaning. If the admin has set no gpuspawner settings, but a ``profile_list``
+    or a custom form, this class behaves like KubeSpawner.
 
-    :raises SettingsError: the settings are wrong. :mod:`gpuspawner.hub.startup` checks them when JupyterHub starts.
+    :raises SettingsError: the settings are invalid. :mod:`gpuspawner.hub.startup` also checks them at the hub's start.
     """
 
     offer_factory = OfferFactory()
@@ -84,13 +84,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # First, because KubeSpawner's constructor may call methods that are overridden here.
+        # Before super().__init__, because KubeSpawner's constructor may call methods that are overridden here.
         self.trait_overrides = TraitOverrides(self)
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
         if self.settings_files:
-            # Before a hook or a group override changes a trait for this user.
+            # Read the traits now, before a hook or a group override changes them for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
                 self.settings_files, self.collect_settings(), parse=self.offer_factory.parse, log=self.log
             )
@@ -103,7 +103,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._show_form if self._is_ours() else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # Not a coroutine: the draft is in a context variable of the request's own task.
+        # Not a coroutine, because the draft is in a context variable of the request's own task.
         return self._render_form(context.take_draft(), read_choice_header(self.handler))
 
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
@@ -120,7 +120,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             live=await build_live(self, offer, selection=filled.selection, reach=allowance.catalog),
             allowance=allowance,
         )
-        with use_language(ENGLISH):  # as in the hub's log
+        with use_language(ENGLISH):  # as in the hub's log, which is in English
             warnings = (
                 build_warnings_view(self.admin_warnings.find_warnings(offer, self._make_warning_scope()))
                 if context.is_viewer_admin()
@@ -143,16 +143,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # Not a coroutine itself, for the same reason as the form.
+        # Not a coroutine, because keep_draft must set its context variable in the request's own task.
         draft = context.keep_draft(form_data)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
         return self._admit_form(form_data, parse_form, draft=draft)
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:
-        """Return an awaitable of the user options that a link names.
+        """Return an awaitable of the user options in the query of a link that starts a server.
 
-        :param query_data: the query of the spawn page, as lists of values by name.
+        :param query_data: the query of the spawn page: a list of values for each name.
         """
         if self.options_from_form != self._read_form:
             return super().options_from_query(query_data)
@@ -179,10 +179,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Admit the choice again and set it over the admin's traits, as hooks have left them.
+        """Check the choice again at the start, and merge it into the traits as the admin and the hooks have set them.
 
-        KubeSpawner calls this at the beginning of a start, before anything is created. If the admin has set
-        ``apply_user_options``, the choice is admitted here for the first time.
+        KubeSpawner calls this at the beginning of a start, before it creates anything. If the admin has set
+        ``apply_user_options``, this is the first check of the choice.
         """
         if not self._is_ours():
             await super().load_user_options()
@@ -209,9 +209,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
-        """Return a template with the user's properties filled in.
+        """Expand a template such as ``claim-{username}`` for the spawner's user.
 
-        Texts without a field skip KubeSpawner's expansion, which is a third of the work of a manifest.
+        A text without braces is returned as is: KubeSpawner's expansion takes a third of the time to build a manifest.
         """
         if "{" not in template and "}" not in template:
             return template
@@ -220,13 +220,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def get_env(self) -> dict[str, Any]:
-        """Return the pod's environment without the variables that the choice removes, such as those of ``env_keep``."""
+        """Return KubeSpawner's environment for the pod, without the variables that the user's choice removes."""
         environment: dict[str, Any] = super().get_env()
         return {name: value for name, value in environment.items() if name not in self.start_state.removed_environment}
 
     @override
     def clear_state(self) -> None:
-        """Reset the traits and the state of the last start; JupyterHub calls this before a start and after a stop."""
+        """Restore the traits and reset the start's state; JupyterHub calls this before a start and after a stop."""
         super().clear_state()
         self.trait_overrides.restore()
         if self.start_state.is_forgivable:
@@ -237,7 +237,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def events(self) -> list[PodEvent]:
-        """Events of the pod since the start began, oldest first, as KubeSpawner's reflector holds them."""
+        """JSON of the pod's Kubernetes events since the start began, oldest first."""
         reflector = self.event_reflector
         return (
             select_pod_events(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
@@ -247,7 +247,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
-        """Start the reflector of pods or events, or return the running one; replace one that was given up."""
+        """Start the reflector of pods or events or return the running one; replace a reflector marked as dead."""
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
         if kind == "events" and self._is_ours():
             kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
@@ -260,7 +260,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_watching_events(self, replace: bool = False) -> Any:
-        """Start the reflector of events, or return the running one; None if the hub may not read events."""
+        """Start the reflector of events or return a running one; return None if the hub may not read events."""
         watch = partial(super()._start_watching_events, replace=replace)
         if not self._is_ours():
             return await watch()
@@ -270,24 +270,24 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def start(self) -> asyncio.Future[Any]:
-        """Start the pod; end with one sentence if Kubernetes refuses it or the start cannot succeed."""
+        """Start the pod; raise an error with a message for the user if Kubernetes refuses it or it cannot start."""
         give_up_dead_reflectors(type(self).reflectors)
-        # Not in the task below: a busy hub runs it later, but JupyterHub's timer begins now.
+        # Begin here, not in the task below: JupyterHub's timer begins now, but a busy hub runs the task later.
         self.start_state.feed.begin()
         starting = asyncio.ensure_future(super().start())
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is cancelled before it has begun does not cancel the start inside.
+        # If this task is cancelled before it has begun, it does not cancel KubeSpawner's start itself.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
 
     @override
     def progress(self) -> AsyncGenerator[dict[str, Any]]:
-        """Yield the progress of the start, for one open page."""
+        """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # The preflight runs before the first of these three that KubeSpawner calls. KubeSpawner repeats the last two until
-    # they return True.
+    # KubeSpawner calls one or more of the next three methods in a start. The first call runs the preflight. KubeSpawner
+    # repeats the last two methods until they return True.
 
     @override
     async def _ensure_namespace(self) -> Any:
@@ -310,7 +310,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight of a start once, for its pod or, before there is one, for a draft of it."""
+        """Run the preflight once in a start, with its pod; if KubeSpawner has not built the pod yet, with a draft."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -337,8 +337,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
 
-        After a refusal nothing runs. After a start that was cancelled or failed otherwise, a pod may be left in any
-        state: None has JupyterHub delete it.
+        After a refused start no pod exists. A cancelled or failed start may have left a pod in any state; the result
+        is then None, so that JupyterHub deletes the pod.
         """
         if self.start_state.is_refused:
             return 0
@@ -349,9 +349,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def stop(self, now: bool = False) -> None:
-        """Delete the pod; without a grace period if no container in it has run.
+        """Delete the pod; a pod that failed to start before any container ran gets no grace period.
 
-        :param now: delete it without a grace period.
+        :param now: whether to delete the pod without a grace period in any case.
         """
         self.start_state.is_removing = True
         try:
@@ -365,14 +365,14 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
 
     def _is_ours(self) -> bool:
-        """Return whether the form is gpuspawner's, not KubeSpawner's or the site's own."""
+        """Return whether this spawner shows gpuspawner's form instead of a ``profile_list`` or the site's own form."""
         if self.settings_files or not self._parse_settings().is_empty:
             return True
         configured = self._find_my_config(self.config)
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
     async def make_offer(self) -> Offer:
-        """Return what the settings and the cluster offer now, and log new warnings about them."""
+        """Return the current offer, and schedule the log of new warnings about the settings and the cluster."""
         store = self.offer_factory.get_store(
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
@@ -388,8 +388,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
     """Admit a choice, set its start timeout and store its normalized options.
 
-    JupyterHub reads the timeout before the start. All other traits are set at the start, after the admin's hooks: a
-    hook that changes a list in place must not change a list with the choice's entries.
+    JupyterHub reads the timeout before the start. The start sets all other traits after the admin's hooks have run, so
+    that a hook which changes a list in place changes the admin's list, without the choice's entries.
     """
     admission = await spawner._admit_start(user_options, await spawner.make_offer())
     timeout_s = admission.placement.start_timeout_s
@@ -398,8 +398,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # The hub's admin page shows the summary, which options from the REST API lack. The hub commits right after
-        # this; a later assignment would be rolled back at the end of another request.
+        # The hub's admin page shows the stored summary, which options from the REST API lack. Assign it now: the hub
+        # commits right after this function, and would roll back a later assignment at the end of another request.
         stored.user_options = admission.options
 
 

@@ -1,8 +1,8 @@
-"""What the spawner's parts need of a spawner, each part as little as it can.
+"""Protocols for spawner parameters: each contains only the attributes that some functions of the hub use.
 
-A part's functions take one of these protocols, so that their signatures say what they read, and tests can pass a small
-object. :class:`gpuspawner.hub.spawner.GPUSpawner` fulfills all of them. Protocols that name an offer or the state of a
-start stand in the rooms that define those.
+A function takes one of these protocols, so that its signature says which attributes it reads, and tests can pass a
+small object. :class:`gpuspawner.hub.spawner.GPUSpawner` fulfills all protocols. Protocols that refer to an offer or to
+a start's state are defined in the packages that use them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gpuspawner.hub.trait_overrides import TraitOverrides
 
 
 class HubUser(Protocol):
-    """JupyterHub's user.
+    """A user of JupyterHub.
 
-    :ivar groups: JupyterHub's groups, from its database.
-    :ivar settings: those of the hub's web application, shared by all users.
+    :ivar groups: the user's groups in JupyterHub's database.
+    :ivar settings: the settings of the hub's web application, shared by all users.
     """
 
     name: str
@@ -31,8 +31,8 @@ class HubUser(Protocol):
 class UserServer(Protocol):
     """One server of a user, as JupyterHub knows it.
 
-    :ivar name: empty for the user's default server.
-    :ivar hub: JupyterHub's :class:`~jupyterhub.objects.Hub`, of which ``base_url`` is used.
+    :ivar name: name of the server; empty for the user's default server.
+    :ivar hub: JupyterHub's :class:`~jupyterhub.objects.Hub`; gpuspawner uses its ``base_url``.
     """
 
     name: str
@@ -42,10 +42,10 @@ class UserServer(Protocol):
 
 
 class PodReflector(Protocol):
-    """KubeSpawner's watch of pods.
+    """KubeSpawner's reflector of pods, which lists and watches them.
 
-    :ivar pods: as the API server sends them, by ``namespace/name``.
-    :ivar first_load_future: done when the first list was read or failed.
+    :ivar pods: JSON of the pods, as the API server sends them, by ``namespace/name``.
+    :ivar first_load_future: future that is done when the reflector has read its first list or failed.
     """
 
     pods: Mapping[str, Mapping[str, Any]]
@@ -53,9 +53,9 @@ class PodReflector(Protocol):
 
 
 class PodWatchingSpawner(Protocol):
-    """A server's pod, as KubeSpawner's watch knows it.
+    """The attributes of a spawner that identify its server's pod in KubeSpawner's reflector.
 
-    :ivar pod_reflector: None before KubeSpawner watches pods.
+    :ivar pod_reflector: the reflector of pods; None before KubeSpawner watches pods.
     """
 
     namespace: str
@@ -64,9 +64,9 @@ class PodWatchingSpawner(Protocol):
 
 
 class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """KubeSpawner's watches, and the settings that say which namespaces they cover.
+    """A spawner with KubeSpawner's reflectors, and the settings that determine which namespaces they cover.
 
-    :ivar reflectors: KubeSpawner's, by kind and namespace; the namespace is None for a watch of all.
+    :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; a reflector of all namespaces has None.
     """
 
     reflectors: ClassVar[MutableMapping[tuple[str, str | None], Any]]
@@ -77,11 +77,11 @@ class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 class AdmittedSpawner(WatchingSpawner, Protocol):
-    """The server and the user that admission checks a choice for.
+    """The spawner of the server and user for which admission checks a choice.
 
-    :ivar active: whether the server runs or starts.
-    :ivar capacity_timeout: seconds to wait for the cluster.
-    :ivar db: a SQLAlchemy session of JupyterHub's database, None without a hub.
+    :ivar active: whether the server is running or starting.
+    :ivar capacity_timeout: seconds to wait for facts about the cluster.
+    :ivar db: a SQLAlchemy session of JupyterHub's database; None without a hub.
     """
 
     active: bool
@@ -91,7 +91,7 @@ class AdmittedSpawner(WatchingSpawner, Protocol):
 
 
 class PodBuildingSpawner(PodWatchingSpawner, Protocol):
-    """The admin's traits, and the pod that KubeSpawner makes of them.
+    """A spawner that can build a pod manifest from the admin's traits.
 
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
     """
@@ -101,4 +101,4 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     get_env: Callable[[], dict[str, Any]]
 
     async def get_pod_manifest(self) -> Any:
-        """Return the client's model of the pod."""
+        """Return the pod as a model of the Kubernetes client."""

@@ -1,7 +1,7 @@
-"""Checks the settings when JupyterHub starts and stops the hub if they are wrong; sets them from Python.
+"""Checks the settings when JupyterHub starts, and stops the hub if they are invalid. ``configure()`` sets them.
 
-JupyterHub creates spawners when users log in, too late to report a wrong key to the admin. It imports ``spawner_class``
-while it reads its configuration; at that moment gpuspawner registers a check for the complete configuration.
+JupyterHub creates spawners only when users log in, which is too late to report an invalid key to the admin. JupyterHub
+imports ``spawner_class`` while it reads its configuration; gpuspawner then registers a check that runs afterwards.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits that JupyterHub sets after it has read its configuration: before it opens its database, and right after.
+"""Traits that JupyterHub sets after it has read its configuration; a change of either triggers the check.
 
-There is no event for "configuration read": traitlets sets the traits that a file names before it merges the file into
-``config``, and notifies nothing afterwards. JupyterHub does not set the first trait if it is configured.
+traitlets has no event for the end of reading: it sets the traits in a file before it merges the file into ``config``.
+JupyterHub sets ``cookie_secret`` before it opens its database, unless it is configured, and ``session_factory`` after.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -42,12 +42,12 @@ _warned: WeakSet[JupyterHub] = WeakSet()
 
 
 def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTHING) -> None:
-    """Make gpuspawner the hub's spawner, in a ``jupyterhub_config.py``.
+    """Make gpuspawner the hub's spawner; call this in a ``jupyterhub_config.py``.
 
-    :param c: the configuration object there.
-    :param path_or_mapping: the section ``GPUSpawner`` as in Helm values, or the path of a YAML file with it or of a
-        folder of such files; no settings by default.
-    :raises SettingsError: the settings are wrong or cannot be read, with one problem for each path.
+    :param c: the configuration object in ``jupyterhub_config.py``.
+    :param path_or_mapping: the settings as a mapping, as in the section ``GPUSpawner`` of Helm values; or the path of a
+        YAML file with these settings, or of a folder of such files. Default: no settings.
+    :raises SettingsError: the settings are invalid or unreadable; the error has one problem for each wrong key.
     """
     files, section = _read_given(path_or_mapping)
     for file in files:
@@ -59,9 +59,10 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Return the files at a path, or the section that is given instead.
+    """Return the settings files at a path, or the mapping if the argument is a mapping.
 
-    :raises SettingsError: it is neither. None, for example from an unset variable, must not start a hub without policy.
+    :raises SettingsError: the argument is neither. None, for example from an unset environment variable, is an error,
+        because the hub must not start without its policy.
     """
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)
@@ -75,20 +76,20 @@ def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[s
 
 
 def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
-    """Check the settings of a configuration.
+    """Check the gpuspawner settings in a configuration of JupyterHub.
 
-    :param config: all its sections.
-    :param with_files: whether to read ``settings_files``, which exist only where the hub runs.
-    :raises SettingsError: with one problem for each path that is wrong.
+    :param config: all sections of the configuration.
+    :param with_files: whether to read ``settings_files``, which exist only in the hub's container.
+    :raises SettingsError: the settings are invalid; the error has one problem for each wrong key.
     """
     _check(config, with_files=with_files)
 
 
 def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
-    """Check the settings of a configuration.
+    """Check the gpuspawner settings in a configuration of JupyterHub.
 
-    :param given: the files that settings come from, lowest precedence first; a problem names the last file with its
-        path, also of ``settings_files``.
+    :param given: the files that :func:`configure` has read, lowest precedence first. A problem names the last file that
+        sets the wrong key, among these files and ``settings_files``.
     """
     merged = _merge_sections(config)
     unknown = [
@@ -105,7 +106,7 @@ def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequenc
 
 
 def watch_hub_config() -> None:
-    """Check the configuration of this process' hub once it is read, and exit if it is wrong."""
+    """Register a check of the hub's configuration, which exits the process if the settings are invalid."""
     if not JupyterHub.initialized():
         return
     hub = JupyterHub.instance()
@@ -122,7 +123,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
             place = f"hub.config.{CONFIG_SECTION}.{problem.field}" if problem.field else f"hub.config.{CONFIG_SECTION}"
             hub.log.critical("%s: %s", place, problem.message)
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
-        # traitlets would turn an Exception into a message about the trait that is being set.
+        # Not an Exception: traitlets would turn it into a message about the trait that is being set.
         raise SystemExit(1) from None
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)
@@ -136,9 +137,9 @@ def _check_or_exit(hub: JupyterHub) -> None:
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:
-    """Return the spawner's configuration, merged from its own section and those of its base classes.
+    """Return the spawner's configuration, merged from the sections of ``GPUSpawner`` and its base classes.
 
-    An admin may have written ``c.KubeSpawner.gpus``. The section of the most derived class has precedence.
+    An admin may have set ``c.KubeSpawner.gpus``, for example. The section of the most derived class has precedence.
     """
     merged = Config()
     for name in GPUSpawner.section_names():
@@ -155,7 +156,7 @@ def _parse_settings(merged: Config, *, with_files: bool = True, given: Sequence[
 
 
 def _remember_files(merged: Config, *, log: logging.Logger) -> None:
-    """Keep the files' settings, which are valid now: they stay in use if the files become invalid."""
+    """Cache the settings from the files, which are valid now: the hub keeps using them if the files become invalid."""
     paths = merged.get("settings_files")
     if paths:
         configured = {name: merged[name] for name in SETTING_TRAITS if name in merged}
@@ -164,18 +165,18 @@ def _remember_files(merged: Config, *, log: logging.Logger) -> None:
 
 
 def _find_unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
-    """Yield a problem for each key that is not a trait, which traitlets ignores with a warning in the log."""
+    """Yield a problem for each key that is not a trait; traitlets would only log a warning and ignore the key."""
     known = GPUSpawner.class_trait_names(config=True)
     for name in section:
         if name not in known:
-            # The settings first: KubeSpawner's hundred traits nearly always have a similar name.
+            # Prefer settings: among KubeSpawner's hundred traits, one nearly always has a similar name.
             near = difflib.get_close_matches(name, SETTING_TRAITS, n=1) or difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTING_TRAITS)}."
             yield Problem(field=name, code="unknown_key", message=f"there is no such setting.{hint}")
 
 
 def _find_unknown_language(tag: object) -> Iterable[Problem]:
-    """Yield a problem for an unknown language."""
+    """Yield a problem if the configured language is not available."""
     if tag and str(tag).lower() not in load_languages():
         known = ", ".join(language.tag for language in load_languages().values())
         yield Problem(
@@ -184,7 +185,7 @@ def _find_unknown_language(tag: object) -> Iterable[Problem]:
 
 
 def _resolve_lazy_values(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section with traitlets' lazy values (``c.X.y.update(…)``) resolved."""
+    """Return a section in which traitlets' lazy values, such as ``c.X.y.update(…)``, are replaced by their results."""
     return {
         name: value.get_value({}) if isinstance(value, LazyConfigValue) else value for name, value in section.items()
     }

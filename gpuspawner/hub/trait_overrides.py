@@ -1,7 +1,7 @@
-"""Sets traits of a spawner for one start, and restores the admin's values before the next.
+"""Sets traits of a spawner for one start, and restores the admin's values before the next start.
 
-JupyterHub may use a spawner object again after a failed start. New values are always computed from the admin's, as
-hooks have left them, never from those of the last start.
+JupyterHub may reuse a spawner object after a failed start. The values for a start are computed from the admin's values,
+including changes by hooks, never from the values of the last start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def copy_nested(value: Any) -> Any:
-    """Return a copy of nested dicts and lists; other objects in them (functions, Kubernetes models) are shared.
+    """Copy nested dicts and lists; other objects in them, such as functions and Kubernetes models, are not copied.
 
     :param value: any value.
     """
@@ -25,7 +25,7 @@ def copy_nested(value: Any) -> Any:
 
 @dataclass(slots=True)
 class TraitOverrides:
-    """A spawner's traits that are set for a start, and the values that the admin gave them.
+    """Sets a spawner's traits for a start, and keeps the admin's values of these traits.
 
     :param owner: the spawner.
     """
@@ -40,22 +40,22 @@ class TraitOverrides:
     def assign(self, values: Mapping[str, Any]) -> None:
         """Set traits for this start, and keep the admin's values.
 
-        :param values: by trait.
+        :param values: new values by name of the trait.
         """
         for trait, value in values.items():
             self._admin_values[trait] = self[trait]
-            # A copy: a change in place must not change the admin's value that it was made from.
+            # Copy the value: it may share lists with the admin's value, which a change in place must not affect.
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return overrides with the same admin's values for another spawner.
+        """Return trait overrides with the same admin's values for a copy of the spawner.
 
-        :param twin: a copy of the owner.
+        :param twin: the copy of the spawner.
         """
         return TraitOverrides(twin, dict(self._admin_values))
 
     def restore(self) -> None:
-        """Give every trait the value that it had before the first assignment."""
+        """Restore the admin's value of each trait that :meth:`assign` has set."""
         for trait, value in self._admin_values.items():
             setattr(self.owner, trait, value)
         self._admin_values.clear()

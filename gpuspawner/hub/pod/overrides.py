@@ -1,8 +1,8 @@
-"""Puts a choice into ``extra_pod_config`` and ``extra_container_config`` where they would override it.
+"""Merges a user's choice into the admin's ``extra_pod_config`` and ``extra_container_config``.
 
-KubeSpawner replaces whole fields of the pod with these two traits. A node selector there, for example, would remove the
-GPU type's. Therefore each field that the admin sets there also receives the choice; other fields come from the traits.
-Field names are those of the API or of its Python client.
+KubeSpawner replaces whole fields of the pod with these traits: a node selector in ``extra_pod_config``, for example,
+would remove the GPU type's node selector. This module therefore merges the choice into each field that the admin sets.
+Field names may be those of the API (``nodeSelector``) or of the Python client (``node_selector``).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from gpuspawner.hub.trait_overrides import copy_nested
 
 
 def list_gpu_resources(catalog: Catalog) -> frozenset[str]:
-    """Return the extended resources of all GPU types in a catalog, including hidden ones.
+    """Return the extended resources of all GPU types in a catalog, including types that are hidden in the form.
 
-    :param catalog: what the hub offers.
+    :param catalog: the catalog that the hub offers.
     """
     return frozenset(gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden))
 
 
 def drop_gpu_resources(amounts: Mapping[str, Any] | None, resources: Collection[str]) -> dict[str, Any]:
-    """Return the admin's limits or requests without GPUs; only the user's choice sets those.
+    """Return the admin's limits or requests without GPUs, because only the user's choice sets GPUs.
 
-    All resources of known GPU vendors are removed too, so that a server without a GPU type gets none.
+    This function also removes all resources of known GPU vendors, so that a server without a GPU type gets no GPU.
 
-    :param amounts: amount by resource.
-    :param resources: extended resources of the catalog.
+    :param amounts: the admin's amounts by resource.
+    :param resources: extended resources of the catalog's GPU types.
     """
     return {name: value for name, value in (amounts or {}).items() if name not in resources and not find_vendor(name)}
 
@@ -53,13 +53,13 @@ _DEADLINE = ("activeDeadlineSeconds", "active_deadline_seconds")
 def build_pod_config(
     admins: ExtraConfig | None, placement: PodRequirements, *, volumes: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the admin's ``extra_pod_config`` with the choice in it.
+    """Return the admin's ``extra_pod_config`` with the choice merged into it.
 
-    The admin's runtime class overrides the GPU type's. The shorter of two run times applies.
+    The admin's runtime class overrides that of the GPU type. The shorter of the two run times applies.
 
-    :param admins: ``extra_pod_config``.
-    :param placement: requirements of the choice.
-    :param volumes: to append to the pod's volumes.
+    :param admins: the admin's ``extra_pod_config``.
+    :param placement: the choice's requirements for the pod.
+    :param volumes: volumes to append to the pod's volumes.
     """
     config: dict[str, Any] = {}
     for name, own in copy_nested(dict(admins or {})).items():
@@ -86,10 +86,10 @@ def build_pod_config(
 
 
 def find_run_time(admins: ExtraConfig | None, placement: PodRequirements) -> int | None:
-    """Return the pod's run time in seconds, or None if it is unlimited or the admin's value is not a number.
+    """Return the pod's maximum run time in seconds, or None if it is unlimited or the admin's value is not a number.
 
-    :param admins: ``extra_pod_config``.
-    :param placement: requirements of the choice.
+    :param admins: the admin's ``extra_pod_config``.
+    :param placement: the choice's requirements for the pod.
     """
     own = next(((admins or {})[name] for name in _DEADLINE if name in (admins or {})), None)
     seconds = _pick_shorter(own, placement.run_time_s)
@@ -99,12 +99,12 @@ def find_run_time(admins: ExtraConfig | None, placement: PodRequirements) -> int
 def build_container_config(
     admins: ExtraConfig | None, placement: PodRequirements, *, mounts: list[dict[str, Any]], resources: Collection[str]
 ) -> dict[str, Any]:
-    """Return the admin's ``extra_container_config`` with the choice in it.
+    """Return the admin's ``extra_container_config`` with the choice merged into it.
 
-    :param admins: ``extra_container_config``.
-    :param placement: requirements of the choice.
-    :param mounts: to append to the container's volume mounts.
-    :param resources: extended resources of the catalog.
+    :param admins: the admin's ``extra_container_config``.
+    :param placement: the choice's requirements for the pod.
+    :param mounts: volume mounts to append to the container's.
+    :param resources: extended resources of the catalog's GPU types.
     """
     config: dict[str, Any] = {}
     for name, own in copy_nested(dict(admins or {})).items():
@@ -118,16 +118,16 @@ def build_container_config(
 
 
 def find_container_mounts(admins: ExtraConfig | None, *, otherwise: Any) -> Any:
-    """Return the container's volume mounts: those of ``extra_container_config``, else of the trait.
+    """Return the volume mounts in ``extra_container_config`` if it has any, else those in the trait ``volume_mounts``.
 
-    :param admins: ``extra_container_config``.
-    :param otherwise: value of the trait.
+    :param admins: the admin's ``extra_container_config``.
+    :param otherwise: value of the trait ``volume_mounts``.
     """
     return next(((admins or {})[name] for name in _MOUNTS if name in (admins or {})), otherwise)
 
 
 def serialize_models(value: Any) -> Any:
-    """Return a copy of a value in which Kubernetes models are JSON for the API server.
+    """Return a copy of a value, with Kubernetes models converted to JSON for the API server.
 
     :param value: nested dicts, lists and models of the Kubernetes client.
     """
@@ -141,14 +141,14 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter run time; an admin's value that is not a number stays, and the API server rejects it."""
+    """Return the shorter run time. Return an admin's value that is not a number as is; the API server rejects it."""
     if run_time_s is None or own is None:
         return own if run_time_s is None else run_time_s
     return min(own, run_time_s) if isinstance(own, int | float) else own
 
 
 def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
-    """Return the admin's affinity, with the choice's node requirements and preferences added to its node affinity."""
+    """Return the admin's pod affinity with the choice's required and preferred terms in its ``nodeAffinity``."""
     nodes = dict((own or {}).get("nodeAffinity") or {})
     required = dict(nodes.get(_REQUIRED) or {})
     own_terms = required.get("nodeSelectorTerms")
@@ -162,11 +162,11 @@ def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
 def build_notebook_resources(
     own: ExtraConfig, chosen: ContainerResources, *, resources: Collection[str]
 ) -> dict[str, Any]:
-    """Return limits and requests of the notebook container; the choice overrides existing values.
+    """Return limits and requests of the notebook container; the user's amounts override existing values.
 
-    :param own: existing ``limits`` and ``requests``.
-    :param chosen: amounts of the choice.
-    :param resources: extended resources of the catalog.
+    :param own: the container's existing ``limits`` and ``requests``.
+    :param chosen: amounts of CPU, memory and GPUs that the user chose.
+    :param resources: extended resources of the catalog's GPU types.
     """
     limits = _format_amounts(chosen.cpu_limit_millis, chosen.memory_limit_bytes)
     requests = _format_amounts(chosen.cpu_request_millis, chosen.memory_request_bytes)
@@ -184,7 +184,7 @@ def _format_amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any
 
 
 def _merge_variables(own: list[Any] | None, placement: PodRequirements) -> list[Any]:
-    """Return environment variables without the removed ones and with the choice's."""
+    """Return the container's environment variables, without those that the choice removes and with its new ones."""
     replaced = {*placement.removed_environment, *placement.environment}
     kept = [variable for variable in own or [] if _read_name(variable) not in replaced]
     return [*kept, *({"name": name, "value": value} for name, value in placement.environment.items())]

@@ -1,8 +1,8 @@
-"""Builds the pod that a choice would become, without creating it.
+"""Builds the pod that KubeSpawner would create for a user's choice, without creating it.
 
-A verdict is correct only for the pod that KubeSpawner would create, with the admin's node selector, affinity,
-tolerations, containers and hooks. KubeSpawner writes that pod's manifest once for a form; each choice is then put into
-a copy in the same way as into ``extra_pod_config``.
+A verdict is correct only for a pod with the admin's node selector, affinity, tolerations, containers and hooks.
+KubeSpawner therefore builds one manifest for each display of the form. For each choice, gpuspawner merges the choice
+into a copy of that manifest, as it does into ``extra_pod_config``.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from gpuspawner.hub.pod.trait_values import format_volume
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
-"""Fields of the pod's spec that a choice changes."""
+"""Fields of the pod's spec that affect scheduling and that a choice may change."""
 
 
 def copy_spawner(spawner: PodBuildingSpawner) -> PodBuildingSpawner:
     """Return a copy of a spawner with the admin's trait values; setting its traits leaves the original unchanged.
 
-    The copy shares everything but its traits with the original, so use it only to build manifests.
+    The copy shares all other attributes with the original, so use it only to build manifests.
 
-    :param spawner: the user's.
+    :param spawner: the user's spawner.
     """
     kind: Any = type(spawner)
     duplicate: PodBuildingSpawner = kind.__new__(kind)
-    # Like copy.copy, without its search of all class attributes for observers, which the copied __dict__ already
-    # contains.
+    # copy.copy would search all class attributes for observers, but the copied __dict__ already contains them.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
@@ -47,8 +46,8 @@ def copy_spawner(spawner: PodBuildingSpawner) -> PodBuildingSpawner:
 def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     """Return the manifest of a pod as KubeSpawner sends it to the API server.
 
-    :param spawner: the pod's.
-    :param pod: a model of the Kubernetes client, or a dict from a hook.
+    :param spawner: the spawner that creates the pod.
+    :param pod: the pod as a model of the Kubernetes client, or as a dict if a hook returned one.
     """
     manifest: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(pod)
     # KubeSpawner passes the namespace in the request, not in the manifest.
@@ -56,29 +55,29 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
 
 
 _PreviewKey = tuple[str, str | None, *tuple[str, ...]]
-"""Image, GPU type and closed choices, on which the pod depends besides amounts; custom images make no difference."""
+"""Image slug, GPU type and values of closed choices such as the priority: the pod depends on these and on amounts."""
 
 
 @dataclass(slots=True)
 class PodPreviews:
-    """The pods of several choices of one user.
+    """Builds and caches the pods of several choices of one user.
 
-    :param spawner: the user's; not changed.
+    :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     """
 
     spawner: PodBuildingSpawner
     offer: Offer
     _manifest: dict[str, Any] | None = None
-    """The pod's manifest without a choice."""
+    """The pod's manifest before any choice is merged into it."""
     _pods: dict[_PreviewKey, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
-    """The spec of each manifest, and its decoded pod."""
+    """The pod spec and the decoded pod of each prepared choice."""
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
-        """Build the pods of a selection, also with other GPU types; :meth:`find_pod` needs them.
+        """Build the pods of a selection and of its variants with other GPU types, for :meth:`find_pod`.
 
-        :param selection: in the offer's catalog.
-        :param more_types: slugs of GPU types.
+        :param selection: a selection that is valid in the offer's catalog.
+        :param more_types: slugs of the other GPU types.
         """
         for slug in (selection.gpu, *more_types):
             variant = _replace_type(selection, slug)
@@ -86,9 +85,9 @@ class PodPreviews:
                 self._pods[_make_key(variant)] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return the pod of a selection, or None if it was not prepared with this image, GPU type and priority.
+        """Return the pod of a selection, or None if no selection with its image, GPU type and priority was prepared.
 
-        :param selection: in the offer's catalog; its amounts may differ from the prepared one's.
+        :param selection: a valid selection; its CPU, memory and GPU count may differ from the prepared selection's.
         """
         if _make_key(selection) not in self._pods:
             return None
@@ -99,17 +98,17 @@ class PodPreviews:
     async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
         if self._manifest is None:
             duplicate = copy_spawner(self.spawner)
-            duplicate.get_env = dict  # irrelevant to scheduling, and get_env may run the admin's code
+            duplicate.get_env = dict  # the environment does not affect scheduling, and get_env may run the admin's code
             self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
         spec: dict[str, Any] = self._manifest["spec"]
         placement = place(selection, self.offer.catalog)
-        # Shared memory and runtime class do not affect scheduling.
+        # Merge only what affects scheduling: shared memory and the admin's runtime class do not.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
         if placement.additions.volumes:
             spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
         if placement.additions.priority is not None:
-            spec["priority"] = placement.additions.priority  # the API server sets it when it creates a pod
+            spec["priority"] = placement.additions.priority  # the API server sets this field when it creates a pod
         metadata = self._manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(
@@ -118,7 +117,7 @@ class PodPreviews:
         return None if pod is None else (spec, pod)
 
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
-        """Return a pod's containers, with the chosen amounts in the first one, the notebook."""
+        """Return a pod's containers, with the chosen CPU, memory and GPUs in the first, the notebook container."""
         notebook, *others = spec["containers"]
         gpus = overrides.list_gpu_resources(self.offer.catalog)
         resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)

@@ -1,8 +1,8 @@
-"""Deletes pods whose run time is over if Kubernetes did not, and announces the end.
+"""Deletes pods that exceed their maximum run time if Kubernetes does not, and announces the end in the hub's log.
 
-kubelet ends the pod at ``activeDeadlineSeconds``, but not if its node is gone. Without the hub, such a server would
-block its user for good. JupyterHub cannot show a message in a running notebook, so the hub writes the announcement to
-its log and event log.
+The kubelet ends a pod after ``activeDeadlineSeconds``, but not if the node is gone. The hub then deletes the pod;
+otherwise the user could never start the server again. JupyterHub cannot show a message in an open notebook, so the hub
+writes the announcement to its log and to JupyterHub's event log.
 
 The kubelet counts ``activeDeadlineSeconds`` from ``status.startTime``, when it accepted the pod, so a pending pod does
 not expire. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
@@ -23,15 +23,15 @@ from gpuspawner.hub.pod.overrides import find_run_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 
 RUN_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}run-time-seconds"
-"""Annotation with the run time in seconds, counted from ``status.startTime`` of the pod."""
+"""Annotation with the maximum run time in seconds, counted from ``status.startTime`` of the pod."""
 
 _SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 def read_run_time_s(pod: Mapping[str, object]) -> int | None:
-    """Return the run time of a pod in seconds, or None without a limit.
+    """Return the maximum run time of a pod in seconds, or None if it is unlimited.
 
-    The annotation is used only if the pod has lost ``activeDeadlineSeconds``, for example to an admission webhook.
+    The annotation counts only if the pod lacks ``activeDeadlineSeconds``, for example because a webhook removed it.
 
     :param pod: JSON of the pod.
     """
@@ -43,7 +43,7 @@ def read_run_time_s(pod: Mapping[str, object]) -> int | None:
 
 
 def find_end_time(pod: Mapping[str, object]) -> datetime | None:
-    """Return when the run time of a pod ends, or None if no kubelet has accepted the pod or it has no run time.
+    """Return when a pod's run time ends, or None if it is unlimited or the kubelet has not accepted the pod yet.
 
     :param pod: JSON of the pod.
     """
@@ -59,12 +59,12 @@ def find_end_time(pod: Mapping[str, object]) -> datetime | None:
 
 
 WARNING_S = 15 * 60
-"""Seconds before the end."""
+"""Seconds before the end of the run time at which the hub announces it."""
 GRACE_S = 120
-"""Seconds after the end for Kubernetes to delete the pod; more if its termination grace period is longer."""
+"""Seconds after the end of the run time until the hub deletes the pod; more if its own grace period is longer."""
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
-"""Environment variable with the server's run time in seconds."""
+"""Environment variable with the server's maximum run time in seconds."""
 
 SCHEMA_ID = "https://gpuspawner.jupyter.org/events/run-time-ending"
 _SCHEMA = {
@@ -85,9 +85,9 @@ _SCHEMA = {
 
 
 class WarnedStart(Protocol):
-    """The state of a start.
+    """The part of a start's state that this module uses.
 
-    :ivar warned_pod_uid: uid of the pod whose end was announced, empty for none.
+    :ivar warned_pod_uid: uid of the pod whose end was announced, or empty if none was.
     """
 
     warned_pod_uid: str
@@ -108,10 +108,10 @@ class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
-    """Return requirements with the run time in an annotation and an environment variable.
+    """Return the choice's requirements with the maximum run time in an annotation and an environment variable.
 
-    :param placement: requirements of the choice.
-    :param admins: ``extra_pod_config``, which may have a shorter run time.
+    :param placement: the choice's requirements for the pod.
+    :param admins: the admin's ``extra_pod_config``, which may have a shorter run time.
     """
     seconds = find_run_time(admins, placement)
     if seconds is None:
@@ -124,7 +124,7 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
 
 
 async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:
-    """Announce the end of a running server, or stop it if its run time is over; call this at each poll.
+    """Announce that a server's run time ends soon, or stop the server if it is over; call this at each poll.
 
     :param spawner: the server's spawner.
     :param now: current time, for tests.
@@ -154,7 +154,7 @@ async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = No
 
 
 def _grace_s(pod: Mapping[str, Any]) -> float:
-    """Return the seconds after the end within which Kubernetes should have deleted the pod."""
+    """Return the seconds after the end of the run time until the hub deletes the pod itself."""
     own_s = as_int(as_dict(pod.get("spec")).get("terminationGracePeriodSeconds"))
     return max(GRACE_S, (own_s or 0) + _MARGIN_S)
 

@@ -1,7 +1,7 @@
-"""Converts a choice to values of KubeSpawner's traits, always starting from the admin's values.
+"""Computes the values of KubeSpawner's traits from a user's choice and the admin's values.
 
-:mod:`gpuspawner.hub.pod.merge` merges lists and terms. :mod:`gpuspawner.hub.pod.overrides` builds ``extra_pod_config``
-and ``extra_container_config``, which replace values of other traits.
+:mod:`gpuspawner.hub.pod.merge` merges lists and node selector terms. :mod:`gpuspawner.hub.pod.overrides` builds
+``extra_pod_config`` and ``extra_container_config``, which override other traits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHM_PATH = "/dev/shm"  # noqa: S108 - the path of shared memory in containers
 
 
 class AdminValues(Protocol):
-    """The admin's value of each trait."""
+    """Mapping from the name of a trait to the admin's value."""
 
     def __getitem__(self, trait: str) -> Any: ...
 
@@ -41,8 +41,8 @@ class AdminValues(Protocol):
 class PodChoice:
     """The user's choice, to be merged into the admin's values.
 
-    :param placement: requirements of the choice.
-    :param resources: extended resources of the catalog, see :func:`gpuspawner.hub.pod.overrides.drop_gpu_resources`.
+    :param placement: the choice's requirements for the pod.
+    :param resources: extended resources of the catalog's GPU types, which are removed from the admin's values.
     """
 
     placement: PodRequirements
@@ -52,10 +52,10 @@ class PodChoice:
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     """Return the value of each trait for one start.
 
-    The start timeout is missing, because JupyterHub reads it before the start and before all hooks.
+    The result lacks ``start_timeout``, which must be set earlier: JupyterHub reads it before the start and its hooks.
 
-    :param choice: to merge into the admin's values.
-    :param base: the admin's values.
+    :param choice: the user's choice.
+    :param base: the admin's value of each trait.
     """
     placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
     volumes, mounts = _build_volumes(placement, base)
@@ -100,7 +100,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
 
 
 def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
-    """Return limits and guarantees in KubeSpawner's units, cores and bytes."""
+    """Return CPU and memory limits and guarantees in KubeSpawner's units: cores and bytes."""
     millis = {"cpu_limit": placement.cpu_limit_millis, "cpu_guarantee": placement.cpu_request_millis}
     size = {"mem_limit": placement.memory_limit_bytes, "mem_guarantee": placement.memory_request_bytes}
     return {
@@ -117,13 +117,13 @@ def _drop_names(mapping: Mapping[str, Any] | None, names: Iterable[str]) -> dict
 def format_volume(volume: PodVolume) -> dict[str, Any]:
     """Return a volume as JSON for ``spec.volumes`` of a pod.
 
-    :param volume: its name and source.
+    :param volume: the volume.
     """
     return {"name": volume.name, **volume.source}
 
 
 def _build_volumes(placement: PodRequirements, base: AdminValues) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the volumes and mounts of a choice, except where the admin mounts something at the same path."""
+    """Return the volumes and mounts of a choice, without those at a path where the admin already mounts a volume."""
     mounts = find_container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
     mounted = [_find_mount_path(each) for each in (mounts.values() if isinstance(mounts, dict) else mounts or [])]
     own_volumes = [*_list_shared_memory(placement), *placement.additions.volumes]
@@ -132,7 +132,7 @@ def _build_volumes(placement: PodRequirements, base: AdminValues) -> tuple[list[
 
 
 def _list_shared_memory(placement: PodRequirements) -> list[PodVolume]:
-    """Return a list with the volume for /dev/shm, or an empty list without a size for it."""
+    """Return a list with the volume for /dev/shm, or an empty list if the choice sets no size for it."""
     if placement.shm_bytes is None:
         return []
     source = {"emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}

@@ -1,8 +1,8 @@
-"""Reads the HTTP request that JupyterHub serves now: who views, which language, and what the form contains.
+"""Reads the current HTTP request: whether an admin views the page, its language, and the values of a sent form.
 
-JupyterHub's handler enters. The values live in context variables, because JupyterHub passes them to the spawner only in
-part; tornado runs each request in its own context. The room knows neither the cluster nor policy.
+The input is JupyterHub's handler. JupyterHub passes only a part of the request to the spawner, so this package keeps
+the values in context variables; tornado runs each request in its own context. No code here uses the cluster or policy.
 
-- `context`: the viewer, the values of a sent form, and links that start a server or fill in the form.
-- `languages`: choose the language from `Accept-Language` or from the sent form.
+- `context`: the viewer, the values of a sent form, and links that fill in the form.
+- `languages`: choose the language from the configuration, the sent form or `Accept-Language`.
 """

@@ -1,16 +1,13 @@
-"""Remembers what the current request says: its viewer, the form it sent, and the values in its link.
+"""Remembers facts about the current request: whether an admin views the page, and the values for the form.
 
-Everything is kept in context variables, because tornado runs each request in its own context:
+The module keeps them in context variables, because tornado runs each request in its own context:
 
 - The viewer may be an admin who opens another user's form. The spawner's handler may belong to another request.
-- After an invalid form, JupyterHub asks a spawner for the form again, without the values that the user sent, and
-  possibly the spawner of the user's default server. The draft restores those values.
-- An open form that refreshes itself must not use a query, which would start a server, so it sends its values in a
-  header.
-- A query with :data:`PREFILL_PREFIX` fills in the form. The spawner removes it before JupyterHub reads the query, so
-  that the link does not start a server.
-
-The prefix of options in links to the spawn page, which depends on JupyterHub's version.
+- After an invalid form, JupyterHub asks a spawner for the form again, but without the values that the user sent. It may
+  even ask the spawner of the user's default server. The draft restores the values.
+- An open form refreshes itself. It sends its values in a header, because a query would start a server.
+- A link whose query has fields with :data:`PREFILL_PREFIX` fills in the form. The spawner removes these fields before
+  JupyterHub reads the query, so that the link does not start a server.
 """
 
 from __future__ import annotations
@@ -33,17 +30,17 @@ from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.spawner_protocol import UserServer
 
 LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
-"""Precedes each option in a link that starts a server. JupyterHub 6 warns about options without it, because they may
-collide with its own; JupyterHub 5 would treat it as part of the name."""
+"""Prefix of each option's name in a link that starts a server. JupyterHub 6 warns about options without the prefix,
+because they may collide with its own; JupyterHub 5 would treat the prefix as part of the name."""
 
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 
 
 def note_viewer(handler: Any) -> None:
-    """Remember whether the viewer is an admin; call this in the request's own task.
+    """Remember whether the user who sent the request is an admin; call this in the request's own task.
 
-    The handler itself is not kept, because tasks that start during a request hold its context as long as they run.
+    This function does not keep the handler: tasks that start during the request would hold it as long as they run.
 
     :param handler: tornado's handler of the request.
     """
@@ -52,20 +49,20 @@ def note_viewer(handler: Any) -> None:
 
 
 def is_viewer_admin() -> bool:
-    """Return whether the viewer is an admin of the hub; False if unknown."""
+    """Return whether the user who sent the request is an admin of the hub; False if unknown."""
     return _is_admin.get()
 
 
 CHOICE_HEADER = "Gpuspawner-Choice"
 
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
-"""Longest header that is read: the longest text of every field, and room for their names."""
+"""Maximum length of the header: the longest text of every field, plus the fields' names."""
 
 
 def read_choice_header(handler: Any) -> dict[str, str] | None:
-    """Return the form's values by field, or None if the request has no valid header.
+    """Return the values by field that an open form sent in a header, or None if there is no valid header.
 
-    :param handler: tornado's handler of the request for the form; None outside a request.
+    :param handler: tornado's handler of the request for the form, or None outside a request.
     """
     request = getattr(handler, "request", None)
     text = None if request is None else request.headers.get(CHOICE_HEADER)
@@ -85,10 +82,10 @@ _QUERY_PREFIX = "opt-"
 
 @dataclass(slots=True, kw_only=True)
 class FormDraft:
-    """A form that the request sent.
+    """The values and problems of the form that the request sent.
 
-    :param typed: texts by field.
-    :param problems: set once the form is validated.
+    :param typed: texts by field, as the user entered them.
+    :param problems: problems that the validation found; empty before the validation.
     """
 
     typed: Mapping[str, str]
@@ -101,8 +98,8 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember the form that this request sent; call this in the request's own task.
 
-    Coroutines that JupyterHub wraps in a task have a copy of the context, so a variable set there would be lost. The
-    draft object is shared, so any task may add problems to it.
+    If JupyterHub wraps a coroutine in a task, the task has a copy of the context: a variable that it sets is lost. All
+    tasks share the draft object, so any task may add problems to it.
 
     :param form: values by field, as JupyterHub parses the form or a query.
     """
@@ -114,7 +111,7 @@ def keep_draft(form: Mapping[str, object]) -> FormDraft:
 def note_problems(problems: tuple[Problem, ...]) -> None:
     """Add problems to the form that this request sent, if any.
 
-    :param problems: of the validation.
+    :param problems: problems that the validation found.
     """
     draft = _draft.get()
     if draft is not None:
@@ -122,7 +119,7 @@ def note_problems(problems: tuple[Problem, ...]) -> None:
 
 
 def take_draft() -> FormDraft | None:
-    """Return the form that this request sent, or None, and forget it."""
+    """Return the form that this request sent and forget it; None if the request sent no form."""
     draft = _draft.get()
     _draft.set(None)
     return draft
@@ -135,35 +132,35 @@ def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
         texts = [text for text in values if isinstance(text, str)]
         if texts:
             field = str(name).removeprefix(_QUERY_PREFIX)
-            # A text that exceeds its field's length is invalid anyway.
+            # A text longer than its field allows is invalid anyway.
             found.append((field, texts[-1][: find_max_length(field)]))
     return found
 
 
 PREFILL_PREFIX = "fill-"
-"""Precedes each field's name in a link that fills in the form."""
+"""Prefix of each field's name in a link that fills in the form."""
 
 
 def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
-    """Return the link to a server's spawn page that fills in a selection and starts nothing.
+    """Return a link to a server's spawn page that fills in the form with a selection and does not start the server.
 
-    :param spawner: the server's.
-    :param selection: to fill in.
+    :param spawner: the spawner of the server.
+    :param selection: the selection to fill in.
     """
     page = url_path_join(
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
-    # Empty values are included; otherwise the form would fill them in from the last saved selection.
+    # Include empty values: the form fills in missing fields from the last saved selection.
     values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
     return f"{page}?{urlencode(values)}"
 
 
 def take_prefill(handler: Any) -> None:
-    """Remove the form's values from a link's query and keep them as the draft.
+    """Remove the values for the form from the query of a link, and keep them as the draft of the form.
 
     Call this in the request's own task.
 
-    :param handler: tornado's handler of the request; None outside a request.
+    :param handler: tornado's handler of the request, or None outside a request.
     """
     request = getattr(handler, "request", None)
     arguments = getattr(request, "query_arguments", None)

@@ -17,24 +17,23 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import ENGLISH, Language, set_language
 
 LANGUAGE_FIELD = "_language"
-"""Form field with the form's language, because JupyterHub does not pass the request to the method that reads the
-form."""
+"""Form field with the form's language; JupyterHub does not pass the request to the method that reads the form."""
 
 _MAX_HEADER_CHARACTERS = 400
-"""Characters of ``Accept-Language`` that are read; browsers send about 50."""
+"""Number of characters of ``Accept-Language`` that gpuspawner reads; browsers send about 50."""
 _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
-"""Other tags of available languages, in lower case; simplified Chinese has three."""
+"""Other tags of available languages, in lower case; simplified Chinese, for example, has three tags."""
 
 
 _is_named_by_request: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)
-"""Whether the request's form named its language."""
+"""Whether the form that the request sent contains an available language."""
 
 _log = logging.getLogger(__name__)
 
 
 @cache
 def load_languages() -> Mapping[str, Language]:
-    """Return the available languages by tag in lower case."""
+    """Return the available languages, by their tag in lower case."""
     found = {ENGLISH.tag: ENGLISH}
     for path in sorted(data_dir("locale").glob("*.mo")):
         tag = path.stem.replace("_", "-")
@@ -50,7 +49,7 @@ def note_request_language(handler: Any, *, choice: str = "") -> None:
     """Set the language for this request; call this in the request's own task.
 
     :param handler: tornado's handler of the request; without one, only ``choice`` has an effect.
-    :param choice: tag that the admin configured; it overrides the browser's languages.
+    :param choice: language tag that the admin configured, which overrides the browser's languages; empty for none.
     """
     request = getattr(handler, "request", None)
     if chosen := load_languages().get(choice.lower()):
@@ -60,11 +59,11 @@ def note_request_language(handler: Any, *, choice: str = "") -> None:
 
 
 def recall_form_language(tag: object) -> None:
-    """Set the language for this request to that of the sent form; an unknown language changes nothing.
+    """Set the language for this request to that of the sent form; ignore an unknown language.
 
-    Later calls of :func:`note_request_language` no longer use the browser's languages.
+    Later calls of :func:`note_request_language` in this request then ignore the browser's languages.
 
-    :param tag: value of the form's field, or a list of values; untrusted.
+    :param tag: language tag from the form, or a list of tags; untrusted.
     """
     texts = tag if isinstance(tag, list) else [tag]
     found = [load_languages().get(text.lower()) for text in texts if isinstance(text, str)]
@@ -86,7 +85,7 @@ def pick_locale(accepted: str) -> Language:
 
 
 def _sort_by_quality(ranges: Iterable[str]) -> list[str]:
-    """Return the acceptable tags, most preferred first."""
+    """Return the tags of language ranges with a quality above 0, most preferred first."""
     weighted = []
     for each in ranges:
         tag, _, quality = each.replace(" ", "").partition(";q=")
@@ -99,7 +98,7 @@ def _sort_by_quality(ranges: Iterable[str]) -> list[str]:
 
 
 def _find_language(tag: str) -> Language | None:
-    """Return the language of a tag, else of the tag without its last parts, else a more specific one."""
+    """Return the language of a tag, else of a shorter tag (``de`` for ``de-AT``), else of a longer tag, or None."""
     known = load_languages()
     shorter = tag
     while shorter:

@@ -1,14 +1,15 @@
-"""Runs a start: checks its pod before anything is created, observes it, reports progress and ends it in time.
+"""Checks a start's pod before anything is created, reports the start's progress, and ends a start that cannot succeed.
 
-KubeSpawner creates the pod and waits for it. This room decides whether the wait goes on, and says why not.
+KubeSpawner creates the pod and waits for it. This package decides whether to end the wait, and tells the user why.
 
-What enters are a spawner with an admitted choice, the offer, and the pods and events of KubeSpawner's reflectors. What
-leaves are progress reports for the page, and a :class:`~gpuspawner.hub.errors.RefusedStart` or ``SlowStartError`` with
-the choices to make instead. The room does not know how a choice is parsed or admitted, nor how a form is built.
+The input is a spawner with an admitted choice, the offer, and the pods and events in KubeSpawner's reflectors. The
+output is progress reports for the page, and a :class:`~gpuspawner.hub.errors.RefusedStart` with other choices that may
+work, or a ``SlowStartError``. This package contains no code that parses or admits a choice, or renders a form.
 
-state: what a spawner keeps of one start. preflight: the verdict and the dry run before the start. supervisor: ends a
-start that cannot succeed. observer: collects the facts about the pod. stream: reports for open pages. alternatives:
-choices named in the error. cancellation: the cancel button, and what a failed start has left.
+- ``state``: the state of one start. ``preflight``: the verdict and the API server's dry run before the start.
+- ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
+- ``stream``: progress for open pages. ``alternatives``: other choices in the error that ends a start.
+- ``cancellation``: the cancel button, and the pods that failed starts have left.
 """
 
 from gpuspawner.hub.start.alternatives import add_alternatives

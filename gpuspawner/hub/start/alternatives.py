@@ -1,4 +1,4 @@
-"""Adds similar choices that may work to the error that ends a start."""
+"""Adds links to similar choices that may work to the error that ends a start."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from gpuspawner.hub.start.state import StartingSpawner
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
 _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
-"""Reasons for which no other choice is known to help."""
+"""Codes of failures that no other choice in the form is likely to avoid."""
 
 _throttle = WorkThrottle(0.2)
-"""Limits the searches for startable choices, each of which checks all nodes at least once."""
+"""Limits the time for searches of choices that can start now; each search checks all nodes at least once."""
 
 
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
-    """Return an error with links to similar choices, each of which opens the form filled in.
+    """Return an error with links to similar choices; each link opens the form filled in with a choice.
 
     :param refused: the error that ends the start.
-    :param spawner: the server's, in the middle of the start; not changed.
-    :param patience_s: seconds to wait while other starts search; the error gets no choices if that does not suffice.
+    :param spawner: the spawner of the server during the start; it stays unchanged.
+    :param patience_s: maximum number of seconds to wait for searches of other starts; after that, no links are added.
     """
     named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
     if not named:
@@ -53,7 +53,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return other choices: how each differs from the user's choice, and the URL of the form filled in with it."""
+    """Return for each alternative how it differs from the user's choice, and the URL of the form filled in with it."""
     try:
         offer = await spawner.make_offer()
         selection = validate(spawner.user_options, offer.catalog)
@@ -70,8 +70,8 @@ async def _find_named_alternatives(
         else:
             return []
     except SelectionError:
-        return []  # the choice is no longer offered
-    except Exception:  # the error itself must reach the user
+        return []  # the settings no longer offer the user's choice
+    except Exception:  # the original error must reach the user
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalog = offer.catalog
@@ -82,7 +82,7 @@ async def _find_named_alternatives(
 
 
 def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
-    """Return the choice with each other image that can use its GPU type."""
+    """Return copies of the user's choice, each with another image that can use the chosen GPU type."""
     others = (
         _validate(replace(selection, image=slug, custom_image=None), catalog)
         for slug in catalog.images
@@ -92,7 +92,7 @@ def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selectio
 
 
 def _double_memory(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
-    """Return the choice with twice the memory, or with as much as is offered; none if that is not more."""
+    """Return the user's choice with twice the memory or the offered maximum; empty if that is not more memory."""
     bounds, amount = catalog.memory, selection.memory_bytes
     if bounds is None or amount is None:
         return ()

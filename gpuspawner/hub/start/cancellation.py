@@ -1,8 +1,8 @@
-"""Adds a cancel button to the page of a start, and finds what a cancelled start has left.
+"""Adds a cancel button to a start's progress page, and finds pods that a cancelled or failed start has left.
 
-The page of JupyterHub 6 has a stop button, which stops the user's default server even if the page is about another
-server; JupyterHub 5 has none. The button added here is part of the progress messages, which may be HTML, and hides
-JupyterHub's. The page repeats each message in its log, where the button is hidden.
+JupyterHub 6 has a stop button on that page, which always stops the user's default server, even during the start of a
+named server. JupyterHub 5 has no button. The cancel button is part of the HTML of a progress message, and hides
+JupyterHub's stop button. JupyterHub repeats each message in the page's event log, where the cancel button is hidden.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 
 _HAS_STOP_BUTTON = jupyterhub.version_info >= (6,)
-"""JupyterHub's page has a button that stops the default server."""
+"""Whether JupyterHub's progress page has a button that stops the default server."""
 
 _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
-# The hub's page holds the XSRF token for the API. The API answers when the pod is deleted or being deleted; the page of
-# a named server may be a 404 by then, so the button leads to the user's home page.
+# JupyterHub's page contains the XSRF token for the API. After the API has answered, the progress page of a named server
+# may be a 404, because its pod is deleted or being deleted; the button therefore leads to the user's home page.
 _BUTTON = Markup(
     '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" data-failed="{}"'
     " onclick=\"this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}})"
@@ -36,10 +36,10 @@ _BUTTON = Markup(
 
 
 def add_cancel_button(spawner: UserServer, sentence: str) -> str:
-    """Return a sentence as HTML with a cancel button; empty where JupyterHub's own button stops the server.
+    """Return a sentence as HTML with a cancel button, or "" if JupyterHub's own button stops the server.
 
-    :param spawner: the server's.
-    :param sentence: plain text.
+    :param spawner: the spawner of the server.
+    :param sentence: plain text of a progress message.
     """
     if _HAS_STOP_BUTTON and not spawner.name:
         return ""
@@ -51,9 +51,9 @@ def add_cancel_button(spawner: UserServer, sentence: str) -> str:
 def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_sent: bool) -> bool:
     """Return whether a cancelled or failed start may have left a pod, in any state.
 
-    A cancelled start may have sent a pod that the reflector does not hold yet.
+    A cancelled start may have sent a pod that KubeSpawner's reflector does not hold yet.
 
-    :param spawner: the server's.
+    :param spawner: the spawner of the server.
     :param is_pod_sent: whether the start has sent its pod to the API server.
     """
     start = _find_failed_start(spawner)
@@ -61,21 +61,21 @@ def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_sent: bool) -> bool
 
 
 def has_never_run(spawner: PodWatchingSpawner) -> bool:
-    """Return whether no container has run in the pod of a cancelled or failed start, so that it needs no grace period.
+    """Return whether a cancelled or failed start has left a pod in which no container ran; it needs no grace period.
 
-    :param spawner: the server's.
+    :param spawner: the spawner of the server.
     """
     if _find_failed_start(spawner) is None:
         return False
     pod = find_pod(spawner) or {}
-    # A pod is Pending while an init container runs, which may be writing to the user's volume.
+    # Check init containers too: while one runs and may write to the user's volume, the pod's phase is Pending.
     return read_phase(pod) != "Running" and not any(each.is_running or each.end_reason for each in read_containers(pod))
 
 
 def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, object] | None:
-    """Return the pod of a server as KubeSpawner's reflector holds it, or None.
+    """Return the JSON of a server's pod from KubeSpawner's reflector, or None if the reflector has no such pod.
 
-    :param spawner: the server's.
+    :param spawner: the spawner of the server.
     """
     reflector = spawner.pod_reflector
     return None if reflector is None else reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
@@ -88,6 +88,6 @@ def _find_failed_start(spawner: PodWatchingSpawner) -> asyncio.Future[Any] | Non
 
 
 def _build_api_path(spawner: UserServer) -> str:
-    """Return the path of a server in JupyterHub's REST API."""
+    """Return the path with which JupyterHub's REST API stops a server."""
     server = ("servers", url_escape_path(spawner.name)) if spawner.name else ("server",)
     return str(url_path_join(spawner.hub.base_url, "api/users", spawner.user.escaped_name, *server))

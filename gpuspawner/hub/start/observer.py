@@ -1,8 +1,8 @@
 """Collects the facts about one start: its pod, the pod's events, its node and the verdict.
 
-All facts come from reflectors and the cluster store, so an observation asks the API server nothing. The hub observes
-each start once a second, so an observation without changes must be cheap. The hub has one thread, and fifty servers
-that wait for the same node all need a verdict: a throttle limits verdicts to a share of the event loop's time.
+All facts come from reflectors and the cluster store, so an observation needs no request to the API server. The hub
+observes each start once a second, so an observation without changes must be cheap. The hub has one thread, and fifty
+pending servers may all need a verdict: a throttle limits verdicts to a share of the event loop's time.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from gpuspawner.hub.start.stream import ProgressFeed, read_uid
 class WorkThrottle:
     """Limits one kind of work to a share of the event loop's time.
 
-    :param share: above 0, at most 1.
-    :param clock: monotonic seconds.
+    :param share: the share, above 0 and at most 1.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, share: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,15 +38,15 @@ class WorkThrottle:
         self._last_s = 0.0
 
     async def wait(self, *, patience_s: float) -> bool:
-        """Wait for a turn and return True, or return False at once if the turn is too far away.
+        """Wait until the work is allowed and return True, or return False at once if the wait would be too long.
 
-        :param patience_s: seconds to wait at most.
+        :param patience_s: maximum number of seconds to wait.
         """
         now = self._clock()
         at = max(now, self._free_at)
         if at - now > patience_s:
             return False
-        # The next turn is later, as if this work took as long as the last.
+        # Until this work is measured, assume that it takes as long as the last work.
         self._free_at = at + self._last_s / self._share
         if at > now:
             await asyncio.sleep(at - now)
@@ -54,7 +54,7 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure the work inside, and postpone the next turn by it."""
+        """Measure the work in the ``with`` block, and delay the next work accordingly."""
         began = self._clock()
         try:
             yield
@@ -65,26 +65,26 @@ class WorkThrottle:
 
 
 RECHECK_S = 3.0
-"""Seconds after which a start is observed again although nothing has changed: reports also depend on time."""
+"""Seconds after which the facts are evaluated again without any change, because progress also depends on time."""
 
 _VERDICT_S = 5.0
-"""Seconds between two verdicts on one pod, at least."""
+"""Minimum number of seconds between two verdicts on one pod."""
 
 _VERDICT_MAX_AGE_S = 15.0
-"""Seconds after which a verdict is stale."""
+"""Seconds after which a verdict is outdated and no longer reported."""
 
 _NEW_NODE_S = 10.0
-"""Seconds after binding for which a new node may be missing or not ready without consequences."""
+"""Seconds after a pod is bound to a node during which it does not matter if the node is missing or not ready."""
 
 _VERDICT_SHARE = 0.05
-"""Share of the event loop's time for the verdicts on all waiting servers."""
+"""Maximum share of the event loop's time for the verdicts on all pending pods."""
 
 
 class StartObserver:
     """Observes one start.
 
-    :param spawner: the server's; not changed.
-    :param feed: the start's.
+    :param spawner: the spawner of the server; it stays unchanged.
+    :param feed: the progress feed of the start.
     """
 
     _events = PodEventIndex()
@@ -98,14 +98,14 @@ class StartObserver:
         self._verdict: Verdict | None = None
         self._judged_at = float("-inf")
         self._node = ""
-        """The last node that the pod was bound to."""
+        """Name of the last node to which the pod was bound."""
         self._bound_at = 0.0
         self._was_ready = False
 
     async def observe(self, *, even_if_unchanged: bool = False) -> Facts | None:
-        """Return the facts, None if neither the pod nor its events have changed for a few seconds.
+        """Return the facts about the start, or None if nothing has changed and the last facts are less than 3 s old.
 
-        :param even_if_unchanged: return the facts in any case.
+        :param even_if_unchanged: whether to return the facts in any case.
         """
         pod = self._pod()
         reflector = self._spawner.event_reflector
@@ -117,7 +117,7 @@ class StartObserver:
         gpu, node = self._feed.gpu, as_text(as_dict((pod or {}).get("spec")).get("nodeName"))
         if node and node != self._node:
             self._node, self._bound_at, self._was_ready = node, now, False
-        # A pod may be deleted together with its node, so the node matters also without the pod.
+        # A pod may be deleted together with its node, so check the node even if the pod is gone.
         offer = None if pod is None and not self._node else await self._spawner.make_offer()
         verdict = None if pod is None or offer is None or node else await self._predict_verdict(pod, offer)
         return Facts(
@@ -134,14 +134,14 @@ class StartObserver:
         )
 
     def _pod(self) -> Mapping[str, object] | None:
-        """Return the pod of this start; a pod that was there before is left over or being deleted."""
+        """Return the pod that this start has created, not a pod that existed before; None if there is none."""
         if not self._feed.is_sent:
             return None
         pod = find_pod(self._spawner)
         return None if pod is None or read_uid(pod) == self._feed.former_pod else pod
 
     def _is_ready(self, inventory: Inventory) -> bool | None:
-        """Return whether the pod's node is ready; None if that is unknown, or the node may still be starting."""
+        """Return whether the pod's node is ready, or None if that is unknown or the node may still be starting."""
         if not self._node or inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
             return None
         is_ready = _is_ready(self._node, inventory)
@@ -150,9 +150,9 @@ class StartObserver:
         return None if is_ready is False and (is_early or not self._was_ready) else is_ready
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
-        """Return the verdict on a waiting pod; the last one, unless stale, while a new one is not due."""
+        """Return the verdict on a pending pod: a new verdict if one is due, else the last unless it is outdated."""
         now = self._feed.elapsed_s
-        # A start ends after two verdicts of NEVER, so the second one waits for its turn.
+        # Two verdicts of NEVER end a start. The throttle must not drop the second verdict, so wait for it.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):
@@ -167,7 +167,7 @@ class StartObserver:
 
 
 def _read_versions(pod: Mapping[str, object] | None, events: list[PodEvent]) -> object:
-    """Return a value that differs whenever the pod or one of its events has changed."""
+    """Return a value that changes when the pod or one of its events changes."""
     return [_read_version(each) for each in (pod or {}, *events)]
 
 
@@ -177,7 +177,7 @@ def _read_version(each: Mapping[str, object]) -> tuple[object, object]:
 
 
 def _is_ready(name: str, inventory: Inventory) -> bool | None:
-    """Return whether a node is ready; False for a node that is gone, None if nodes cannot be read."""
+    """Return whether a node is ready; False for a deleted node, None if the hub cannot read nodes."""
     if inventory.nodes is None:
         return None
     if inventory.occupancy is not None:

@@ -1,7 +1,7 @@
-"""Refuses a start whose pod fits no node or would be rejected by Kubernetes, before anything is created.
+"""Refuses a start whose pod can never fit a node or is rejected by the API server, before anything is created.
 
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
-mistake in the admin's settings would end the start half a minute later and leave the claim behind.
+mistake in the admin's settings would fail the start half a minute later and leave the claim behind.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.state import StartingSpawner
 
 _DRY_RUN_ALL = "All"
-"""The only value of ``dryRun`` there is: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
+"""Only valid value of ``dryRun``: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
 
 _REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY})
-"""Statuses that a second request will not change. KubeSpawner handles all others: it repeats the request, waits until
-the last pod is deleted (409) and creates a user's namespace (404)."""
+"""HTTP statuses of the dry run that end the start. KubeSpawner handles other statuses when it creates the pod: it
+repeats the request, waits until the last pod is deleted (409) or creates the user's namespace (404)."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
-    """Return the pod as KubeSpawner will create it; the admin's ``modify_pod_hook`` runs once more for it.
+    """Return the pod as KubeSpawner will create it; this runs the admin's ``modify_pod_hook`` an additional time.
 
-    :param spawner: the server's, with the choice in its traits.
+    :param spawner: the spawner of the server, with the user's choice in its traits.
     """
     pod = await spawner.get_pod_manifest()
     return await maybe_future(spawner.modify_pod_hook(spawner, pod)) if spawner.modify_pod_hook else pod
@@ -43,16 +43,16 @@ async def draft_pod(spawner: StartingSpawner) -> Any:
 async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
     """Check the pod that is about to be created against the nodes and, by a dry run, with the API server.
 
-    :param spawner: the server's, in the middle of the start.
-    :param pod: the client's model of it, after all hooks.
-    :param offer: what the cluster has now.
-    :param gpu: the chosen type, None for a server without a GPU.
-    :raises RefusedStart: no node will ever take the pod.
+    :param spawner: the spawner of the server during the start.
+    :param pod: the pod as a model of the Kubernetes client, after all hooks.
+    :param offer: the current offer, with the cluster's nodes and pods.
+    :param gpu: the chosen GPU type; None for a server without a GPU.
+    :raises RefusedStart: the pod can never fit a node.
     :raises ApiException: the API server rejects the pod.
     """
     located = await offer.add_volume_topology(serialize_pod(spawner, _drop_environment(pod)))
     if located is not None:
-        # Most pods fit at once, and that is cheaper to check than a full verdict.
+        # Most pods can start now, and checking that is cheaper than a full verdict.
         is_now = starts_now(located, offer.inventory)
         found = Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu)
         if spawner.start_state.meter is not None:
@@ -65,18 +65,18 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 def _drop_environment(pod: Any) -> Any:
-    """Return a pod without environments and mounts.
+    """Return a pod without environment variables and volume mounts.
 
-    They are most of the work of serialization, and schedulers ignore them.
+    Serializing these takes the most time, and kube-scheduler ignores them.
 
-    :param pod: the client's model of it; returned as it is if a hook has replaced the model.
+    :param pod: the pod as a model of the Kubernetes client; any other object is returned as is.
     """
     containers = getattr(getattr(pod, "spec", None), "containers", None)
     if not isinstance(containers, list):
         return pod
     bare: list[Any] = [copy(each) for each in containers]
     for each in bare:
-        if hasattr(each, "volume_mounts"):  # the admin's extra containers may be plain dicts
+        if hasattr(each, "volume_mounts"):  # an admin's extra container may be a plain dict
             each.env = each.volume_mounts = None
     changed, changed.spec = copy(pod), copy(pod.spec)
     changed.spec.containers = bare

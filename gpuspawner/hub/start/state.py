@@ -1,4 +1,4 @@
-"""The state that a spawner keeps of one start."""
+"""The state of one start, and the protocol of a spawner during a start."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gpuspawner.hub.start.stream import ProgressFeed
 class StartState:
     """The state of one start, kept until the next start begins.
 
-    :param feed: its progress reports.
-    :param meter: measures it, None before it has begun.
-    :param removed_environment: names of variables that its pod must not have.
-    :param pending_preflight: checks its pod before anything is created, None once that is done.
-    :param is_refused: whether it was refused before anything was created.
-    :param is_forgivable: whether the choice made it fail, so that it does not count as a failure of the hub.
-    :param is_removing: whether its pod is being deleted.
-    :param warned_pod_uid: uid of the pod whose end was announced, empty for none.
+    :param feed: progress reports of the start.
+    :param meter: measures the start for Prometheus; None before the measurement begins.
+    :param removed_environment: names of environment variables that the pod must not have.
+    :param pending_preflight: function that checks the pod before anything is created; None once it was called.
+    :param is_refused: whether the start was refused before anything was created.
+    :param is_forgivable: whether the failure must not count as a failure of the hub, because the user can avoid it.
+    :param is_removing: whether the hub is deleting the pod.
+    :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
     """
 
     feed: ProgressFeed = field(default_factory=ProgressFeed)
@@ -37,22 +37,22 @@ class StartState:
     warned_pod_uid: str = ""
 
     def make_next(self) -> StartState:
-        """Return the state of the next start."""
-        # A page that was opened just before the next start already waits on this feed.
+        """Return the state for the next start; it keeps only what outlasts a start."""
+        # Keep a feed whose start has not begun: a page opened just before the start already waits on it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # The deletion of a pod and its announced end outlast the start.
+        # These two values are about the pod, which may exist longer than the start's state.
         return StartState(feed=feed, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)
 
 
 class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
-    """A spawner in the middle of a start.
+    """A spawner during a start.
 
-    :ivar event_reflector: KubeSpawner's watch of events, None where there is none.
-    :ivar user_options: the choice as it is stored.
-    :ivar start_timeout: seconds that JupyterHub gives the start.
-    :ivar http_timeout: seconds that JupyterHub gives the server to answer once its pod runs.
-    :ivar k8s_api_request_timeout: seconds that KubeSpawner gives a request.
+    :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
+    :ivar user_options: the user's choice, as JupyterHub stores it.
+    :ivar start_timeout: seconds until JupyterHub ends the start.
+    :ivar http_timeout: seconds that JupyterHub waits for the server's first answer once its pod runs.
+    :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
     """
 
     admission: AdmissionService
@@ -66,4 +66,4 @@ class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
     modify_pod_hook: Callable[[Any, Any], Any] | None
 
     async def make_offer(self) -> Offer:
-        """Return the catalog and the inventory of this moment."""
+        """Return the current offer: the catalog of choices and the cluster's nodes and pods."""

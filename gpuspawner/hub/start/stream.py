@@ -1,8 +1,8 @@
 """Broadcasts the progress of one start to all open pages, and waits until the server's port accepts connections.
 
-The supervisor publishes reports to a feed once; each page reads them from there through a generator of its own, in the
-form that JupyterHub's page and API expect. A site's own messages are kept: KubeSpawner's ``slow_spawn_message`` and, in
-newer versions, its event formatter and its hook for progress messages.
+The supervisor of a start publishes each report once, to a feed. Each open page reads the feed through its own
+generator, which yields progress events in JupyterHub's format. The page also shows the messages that a site configures in
+KubeSpawner: ``slow_spawn_message`` and, in newer versions, the event formatter and the hook for progress messages.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from gpuspawner.hub.start.cancellation import add_cancel_button
 
 @dataclass(slots=True, eq=False)
 class ProgressFeed:
-    """The progress of one start, from its request on.
+    """The progress of one start, which open pages read.
 
-    :param clock: monotonic seconds.
-    :param gpu: the chosen type, None before it is known and for a server without a GPU.
-    :param is_sent: whether its pod was sent to the API server.
-    :param lacks_events: whether the hub may not read the pod's events.
-    :param former_pod: uid of an earlier pod of the same name, empty for none.
+    :param clock: returns monotonic seconds.
+    :param gpu: the chosen GPU type; None before the choice is admitted, and for a server without a GPU.
+    :param is_sent: whether the start has sent its pod to the API server.
+    :param lacks_events: whether the hub has no permission to read the pod's events.
+    :param former_pod: uid of an earlier pod with the same name; empty for none.
     :param reports: all reports so far, oldest first.
     :param percent: position of the progress bar.
-    :param is_over: whether no more reports will come.
-    :param language: of the user who starts the server, for all pages.
+    :param is_over: whether the start has ended, so that no more reports follow.
+    :param language: language of the user who starts the server, used on all pages.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -54,15 +54,15 @@ class ProgressFeed:
     _news: asyncio.Future[None] | None = None
 
     def note_pod_sent(self, former: Mapping[str, object] | None) -> None:
-        """Record that the start sends its pod.
+        """Record that the start sends its pod to the API server.
 
-        :param former: the pod of the same name that exists now and will be deleted, as the API server sends it.
+        :param former: JSON of an existing pod with the same name, which KubeSpawner will delete; None if there is none.
         """
         self.is_sent = True
         self.former_pod = read_uid(former or {})
 
     def begin(self) -> None:
-        """Begin to count seconds, together with JupyterHub's timer of the start."""
+        """Begin to measure the start's time; call this when JupyterHub's ``start_timeout`` begins."""
         self._began = self.clock()
         self.language = get_language()
 
@@ -73,19 +73,19 @@ class ProgressFeed:
 
     @property
     def last(self) -> Report | None:
-        """The last report, None before the first."""
+        """The last report, or None before the first report."""
         return self.reports[-1] if self.reports else None
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the start began, 0 before."""
+        """Seconds since the start began, or 0 if it has not begun."""
         return 0.0 if self._began is None else self.clock() - self._began
 
     def publish(self, reports: Iterable[Report], *, percent: int) -> None:
-        """Add reports and move the bar; wake the waiting pages if anything has changed.
+        """Add reports, move the progress bar, and wake the waiting pages if anything has changed.
 
-        :param reports: the new ones.
-        :param percent: position of the bar, which never moves back.
+        :param reports: the new reports.
+        :param percent: new position of the progress bar; a smaller position than the current is ignored.
         """
         before = len(self.reports), self.percent
         self.reports += reports
@@ -99,9 +99,9 @@ class ProgressFeed:
         self._wake()
 
     async def wait_for_news(self, *, timeout_s: float | None) -> None:
-        """Wait until something is new or the start is over.
+        """Wait until there is a new report or position of the bar, or the start is over.
 
-        :param timeout_s: seconds to wait at most, None for no limit.
+        :param timeout_s: maximum number of seconds to wait, or None for no limit.
         """
         if self.is_over:
             return
@@ -116,20 +116,20 @@ class ProgressFeed:
 
 
 def read_uid(pod: Mapping[str, object]) -> str:
-    """Return a pod's uid, empty if it has none."""
+    """Return a pod's uid, or "" if the pod has none."""
     return as_text(as_dict(pod.get("metadata")).get("uid"))
 
 
 ProgressEvent = dict[str, Any]
-"""What JupyterHub sends to the page: ``progress``, ``message``, ``html_message``, ``raw_event``."""
+"""A progress event of JupyterHub, with the keys ``progress``, ``message``, ``html_message`` and ``raw_event``."""
 
 
 class ProgressSpawner(UserServer, Protocol):
-    """A server and its site's settings for the page of a start.
+    """A spawner, with the traits for a start's progress page.
 
-    KubeSpawner 7.0 lacks ``slow_spawn_message``; later versions add the other two.
+    KubeSpawner 7.0 lacks ``slow_spawn_message``, ``decorate_progress_message`` and ``event_formatter_class``.
 
-    :ivar start_timeout: seconds that JupyterHub gives the start.
+    :ivar start_timeout: seconds until JupyterHub ends the start.
     """
 
     start_timeout: float
@@ -140,21 +140,21 @@ class ProgressSpawner(UserServer, Protocol):
     def has_trait(self, name: str) -> bool:
         """Return whether the spawner has a trait.
 
-        :param name: of the trait.
+        :param name: name of the trait.
         """
 
     def trait_defaults(self, name: str) -> Any:
-        """Return a trait's default.
+        """Return the default value of a trait.
 
-        :param name: of the trait.
+        :param name: name of the trait.
         """
 
 
 async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
-    """Yield the reports so far and those to come, until the start is over; one generator for each open page.
+    """Yield progress events for all earlier and later reports until the start is over; each open page calls this once.
 
-    :param spawner: the server's.
-    :param feed: the start's.
+    :param spawner: the spawner of the server.
+    :param feed: the progress feed of the start.
     """
     reminder = _SlowStartReminder(spawner)
     seen, percent = 0, 0
@@ -181,11 +181,11 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
 
 
 class _SlowStartReminder:
-    """Repeats on a page that a start takes long, in the site's own words if KubeSpawner is configured with some."""
+    """Repeats a message that the start takes long; the text is the site's ``slow_spawn_message`` if configured."""
 
     def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
-        # KubeSpawner 7.0 lacks the three traits.
+        # KubeSpawner 7.0 lacks the three traits that begin with slow_spawn_message.
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
         self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
         self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
@@ -199,7 +199,7 @@ class _SlowStartReminder:
     def text(self, elapsed_s: float) -> str:
         self._next_s = elapsed_s + self._pause_s
         if self._own:
-            # Newer KubeSpawners fill in the timeout as well.
+            # Newer versions of KubeSpawner also fill in {timeout}.
             return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
         return ngettext(
             "The start has taken {number} second so far.",
@@ -225,9 +225,9 @@ def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
 
 
 def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
-    """Return the fields that the site's event formatter and hook set, for KubeSpawner after 7.1.
+    """Return the message fields that the site's event formatter and hook produce, which KubeSpawner has in versions after 7.1.
 
-    KubeSpawner always has a default formatter, so only a configured one counts.
+    KubeSpawner always has a default event formatter, so this function uses only a formatter that the site configured.
     """
     hook = spawner.decorate_progress_message if _is_configured(spawner, "decorate_progress_message") else None
     has_words = _is_configured(spawner, "event_formatter_class")
@@ -237,7 +237,7 @@ def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressE
     try:
         text = _find_site_formatter(spawner).format_event(event) if has_words else report.sentence
         return {**_build_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
-    except Exception:  # the site's code may raise anything
+    except Exception:  # the site's code may raise any exception
         spawner.log.exception("The site's words for an event of %s cannot be had", private_api.get_log_name(spawner))
         return {}
 
@@ -256,12 +256,12 @@ _CONNECT_S = 1.0
 
 
 async def wait_until_listening(address: object, *, timeout_s: float) -> None:
-    """Wait until the server's port accepts connections; return at once if it cannot be reached.
+    """Wait until the server's port accepts connections; return at once if the hub cannot reach the pod.
 
-    JupyterHub itself asks the server for an answer until ``http_timeout``, even if the program has ended meanwhile.
+    JupyterHub sends requests to the server until ``http_timeout``, even if the container has ended in the meantime.
 
-    :param address: URL, as KubeSpawner's start returns it.
-    :param timeout_s: seconds to wait at most.
+    :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
+    :param timeout_s: maximum number of seconds to wait.
     """
     host, port = _parse_address(address)
     with contextlib.suppress(TimeoutError):
@@ -271,9 +271,9 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> None:
 
 
 async def _is_refused(host: str, port: int) -> bool:
-    """Return whether the pod refuses the connection, so that no program listens yet.
+    """Return whether the pod refuses the connection, because no program listens on the port yet.
 
-    A timeout is no refusal: a network policy that drops packets drops the next ones too.
+    The result for a timeout is False: a network policy that drops packets would also drop those of later attempts.
     """
     try:
         async with asyncio.timeout(_CONNECT_S):

@@ -1,8 +1,8 @@
-"""Ends a start that cannot succeed early and with the reason, instead of by JupyterHub's timer.
+"""Ends a start that cannot succeed, with the reason, before JupyterHub's ``start_timeout``.
 
-KubeSpawner waits for a pod until JupyterHub's timer ends the start, whatever happens to the pod. The supervisor
-observes the pod until the server's port accepts connections, whether or not a page is open. A start that still waits
-for room ends just before the timer: JupyterHub would count a timeout among the failures that end the hub.
+KubeSpawner waits for a pod until ``start_timeout``, whatever happens to the pod. The supervisor observes the pod until
+the server's port accepts connections, even if no progress page is open. It also ends a start that still waits for
+free capacity just before ``start_timeout``: JupyterHub would count that timeout among the failures that stop the hub.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from gpuspawner.hub.start.stream import ProgressFeed, wait_until_listening
 _PAUSE_S = 1.0
 _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
-"""How much before JupyterHub's timer a start ends: seconds, or a share of its timeout if that is less."""
+"""The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of that time to wait for a turn to search for other choices."""
+"""Share of the time between the supervisor's end and ``start_timeout`` to wait until a search may begin."""
 _ALTERNATIVES_S = 10.0
-"""Seconds to wait for that turn when a start fails before its time is up."""
+"""Maximum seconds to wait until a search for other choices may begin if a start fails before its timeout."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
-    """Wait for a start and return its result, unless it cannot succeed.
+    """Wait for a start and return its result; cancel the start if it cannot succeed.
 
-    :param spawner: the server's.
-    :param start: KubeSpawner's start; cancelled if the supervisor ends it.
-    :param feed: the start's, begun together with JupyterHub's timer.
-    :raises RefusedStart: the start cannot succeed, or waited for room until its time was up.
-    :raises SlowStartError: its time is up, and it waited for something other than room.
+    :param spawner: the spawner of the server.
+    :param start: KubeSpawner's start.
+    :param feed: the progress feed of the start, which began when JupyterHub's timer began.
+    :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
+    :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
     """
     supervisor = _Supervisor(spawner, feed)
     starting = asyncio.ensure_future(start)
@@ -51,15 +51,15 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        # JupyterHub's timer came first because the event loop was busy.
+        # If the supervisor is late because the event loop was busy, JupyterHub's timer has cancelled the start first.
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
     else:
-        # Both may be done if the event loop was busy: a start that has succeeded counts.
+        # If the event loop was busy, both tasks may be done. A successful start then takes precedence.
         if ending.done() and (not starting.done() or starting.exception() is not None):
             raise ending.result()
-        # KubeSpawner's own timer ends up to a tenth earlier or later than JupyterHub's.
+        # KubeSpawner's own timeout ends up to 10 % earlier or later than JupyterHub's.
         timeout = starting.exception()
         if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
             raise refused from timeout
@@ -78,8 +78,8 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
 async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
     """Cancel tasks and wait until they have ended.
 
-    Before Python 3.12, ``asyncio.wait_for`` loses a cancellation that coincides with the result. KubeSpawner uses it
-    for each request, so the cancellation is repeated.
+    Before Python 3.12, ``asyncio.wait_for`` loses a cancellation that coincides with the result. KubeSpawner uses
+    ``wait_for`` for each request, so this function repeats the cancellation.
     """
     left: set[asyncio.Future[Any]] = {task for task in tasks if not task.done()}
     while left:
@@ -90,7 +90,7 @@ async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
 
 
 class _Supervisor:
-    """Observes a start once a second and publishes what is new."""
+    """Observes a start once a second, publishes new progress to the feed, and makes the error that ends the start."""
 
     def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
         self._spawner = spawner
@@ -103,14 +103,14 @@ class _Supervisor:
 
     @property
     def is_late(self) -> bool:
-        """Whether the supervisor's own deadline has passed, so that a cancellation now comes from JupyterHub's timer.
+        """Whether the supervisor's own deadline has passed; a cancellation after it comes from JupyterHub's timer.
 
-        JupyterHub sets its timer before the feed begins, so a busy hub may reach it before the feed counts all of it.
+        JupyterHub's timer begins shortly before the feed, so in a busy hub it may end before the feed's full time.
         """
         return self._left_s() <= 0
 
     async def watch_until_end(self) -> Exception:
-        """Observe until the start has to end, and return the error to end it with."""
+        """Observe the start until it must end, and return the error that ends it."""
         while (left_s := self._left_s()) > 0:
             failure = None
             with contextlib.suppress(TimeoutError):
@@ -127,9 +127,9 @@ class _Supervisor:
         )
 
     async def watch_until_listening(self, address: object) -> Exception | None:
-        """Observe until the server's port accepts connections; return an error if the start fails first, else None.
+        """Observe the start until the server's port accepts connections; return an error if it fails before, else None.
 
-        :param address: URL, as KubeSpawner's start returns it.
+        :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
         """
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
@@ -152,19 +152,19 @@ class _Supervisor:
         return await add_alternatives(refused, self._spawner, patience_s=min(_ALTERNATIVES_S, self._left_s()))
 
     async def observe(self, *, even_if_unchanged: bool = False) -> StartFailure | None:
-        """Observe once and publish what is new; return the failure if the start cannot succeed.
+        """Observe the start once and publish new progress; return the failure if the start cannot succeed.
 
-        :param even_if_unchanged: evaluate the facts although nothing has changed.
+        :param even_if_unchanged: whether to evaluate the facts even if nothing has changed.
         """
         try:
             facts = await self._observer.observe(even_if_unchanged=even_if_unchanged)
-            # KubeSpawner deletes the pod and raises an error where a later step of the start fails.
+            # If a later step of the start fails, KubeSpawner deletes the pod and raises the error itself.
             if facts is None or self._spawner.start_state.is_removing:
                 return None
             if facts.pod is not None:
                 starts.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
-        except Exception as error:  # the start itself may still succeed
+        except Exception as error:  # a failed observation must not end the start
             if type(error) not in self._logged:
                 self._logged.add(type(error))
                 self._spawner.log.exception(
@@ -177,7 +177,7 @@ class _Supervisor:
         return next((report.failure for report in reports if report.failure is not None), None)
 
     def make_no_room_error(self) -> RefusedStart | None:
-        """Return the error for a start that has found no room; None if it waits for something else."""
+        """Return the error for a start that still waits for free capacity, or None if it waits for something else."""
         last, gpu, waited = self._feed.last, self._feed.gpu, _format_wait(self._timeout_s)
         if last is None or not last.lacks_room:
             return None
@@ -206,7 +206,7 @@ class _Supervisor:
         return RefusedStart(sentence, reason=reason, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def make_slow_start_error(self) -> SlowStartError:
-        """Return the error for a start whose time is up."""
+        """Return the error for a start that has reached its timeout."""
         last = self._feed.last
         sentence = gettext(
             "Your server was not ready after {duration}, so it was stopped.", duration=_format_wait(self._timeout_s)
@@ -215,7 +215,7 @@ class _Supervisor:
         return SlowStartError(join_sentences(sentence, last_seen))
 
     def _left_s(self) -> float:
-        """Return the seconds until the start has to end, negative after that."""
+        """Return the seconds until the supervisor must end the start; negative after that."""
         return self._timeout_s - self._early_s - self._feed.elapsed_s
 
 
