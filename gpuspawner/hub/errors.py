@@ -121,7 +121,7 @@ def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> Refuse
 
 
 def _find_status(error: GPUSpawnerError) -> HTTPStatus:
-    """Return 400 for an invalid choice, 403 for a choice that the policy denies, 503 if the policy is not evaluable."""
+    """Return 400 for an invalid choice, 403 if the policy denies the choice, 503 if the policy cannot be evaluated."""
     if not isinstance(error, PolicyError):
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.SERVICE_UNAVAILABLE if error.code == POLICY_UNREADABLE else HTTPStatus.FORBIDDEN

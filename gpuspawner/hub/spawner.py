@@ -103,7 +103,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._show_form if self._is_ours() else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # Not a coroutine, because the draft is in a context variable of the request's own task.
+        # Not a coroutine: take_draft must run in the request's own task, and JupyterHub may run a coroutine in another.
         return self._render_form(context.take_draft(), read_choice_header(self.handler))
 
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
@@ -120,7 +120,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             live=await build_live(self, offer, selection=filled.selection, reach=allowance.catalog),
             allowance=allowance,
         )
-        with use_language(ENGLISH):  # as in the hub's log, which is in English
+        with use_language(ENGLISH):  # English, as in the hub's log
             warnings = (
                 build_warnings_view(self.admin_warnings.find_warnings(offer, self._make_warning_scope()))
                 if context.is_viewer_admin()
@@ -143,7 +143,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # Not a coroutine, because keep_draft must set its context variable in the request's own task.
+        # Not a coroutine: keep_draft must run in the request's own task, and JupyterHub may run a coroutine in another.
         draft = context.keep_draft(form_data)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
         return self._admit_form(form_data, parse_form, draft=draft)
@@ -260,7 +260,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_watching_events(self, replace: bool = False) -> Any:
-        """Start the reflector of events or return a running one; return None if the hub may not read events."""
+        """Start the reflector of events or return the running one; return None if the hub may not read events."""
         watch = partial(super()._start_watching_events, replace=replace)
         if not self._is_ours():
             return await watch()
@@ -276,7 +276,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state.feed.begin()
         starting = asyncio.ensure_future(super().start())
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # If this task is cancelled before it has begun, it does not cancel KubeSpawner's start itself.
+        # A task that is cancelled before it has begun never cancels KubeSpawner's start, so cancel that here.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
@@ -349,7 +349,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def stop(self, now: bool = False) -> None:
-        """Delete the pod; a pod that failed to start before any container ran gets no grace period.
+        """Delete the pod, without a grace period if the start failed before any container ran.
 
         :param now: whether to delete the pod without a grace period in any case.
         """

@@ -66,7 +66,7 @@ class PodWatchingSpawner(Protocol):
 class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
     """A spawner with KubeSpawner's reflectors, and the settings that determine which namespaces they cover.
 
-    :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; a reflector of all namespaces has None.
+    :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; None is the key for all namespaces.
     """
 
     reflectors: ClassVar[MutableMapping[tuple[str, str | None], Any]]

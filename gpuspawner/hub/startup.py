@@ -1,4 +1,4 @@
-"""Checks the settings when JupyterHub starts, and stops the hub if they are invalid. ``configure()`` sets them.
+"""Checks the settings when JupyterHub starts, and stops the hub if they are invalid. Provides ``configure()``.
 
 JupyterHub creates spawners only when users log in, which is too late to report an invalid key to the admin. JupyterHub
 imports ``spawner_class`` while it reads its configuration; gpuspawner then registers a check that runs afterwards.

@@ -32,7 +32,7 @@ UNSEEN_POD_S = 60.0
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches which user and server own each pod."""
 _MAX_VIEWS = 16
-"""Maximum of catalogs (GPU types and pools) with cached servers; group overrides may give users other catalogs."""
+"""Maximum number of catalogs for which decoded servers are cached; users' catalogs may differ by group overrides."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
 """Returns the normalized group names by user name, or None if the hub's database is not readable."""
@@ -58,7 +58,7 @@ class _DecodedPod(NamedTuple):
     :param version: the pod's ``resourceVersion``.
     :param pod: the decoded pod, or None if the pod belongs to no server of this hub.
     :param owner: names of user and server in the hub's database.
-    :param servers: the GPUs and pools that the server uses, by the catalog's number. A result is not cached if the
+    :param servers: the GPUs and pools that the server uses, by number of the catalog. A result is not cached if the
         node's labels or the user's groups were missing.
     """
 
@@ -114,7 +114,7 @@ class Reservations:
 
     @contextmanager
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
-        """Keep a reservation while the hub creates the pod and until the reflector has it, unless creation is refused.
+        """Keep a reservation while the hub creates the pod and until the reflector has it, unless creation fails.
 
         :param spawner: the spawner of the server.
         """
@@ -214,7 +214,7 @@ class Reservations:
         ]
 
     def _number_view(self, catalog: Catalog) -> int:
-        """Return a number for the catalog's GPU types and pools; catalogs that differ only in other parts share it."""
+        """Return a number for the catalog's GPU types and pools; equal types and pools have the same number."""
         key = _make_view_key(catalog)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()

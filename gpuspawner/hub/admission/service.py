@@ -209,7 +209,7 @@ class AdmissionService:
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a form is for, whose GPUs do not count as used, or ``/`` for none.
 
-    After a refused form for a named server, JupyterHub asks the default server's spawner for the form. If the default
-    server is running, its GPUs count.
+    After a refused form for a named server, JupyterHub asks the default server's spawner for the form. A running
+    default server cannot be the one that the form is for, so its GPUs count.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

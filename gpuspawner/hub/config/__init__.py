@@ -5,6 +5,6 @@ choices and the inventory of nodes and pods that it was built from. All spawners
 the cluster's state. This package contains no code for users, the form or policy decisions.
 
 - `traits`: `GPUSpawnerTraits`, every option of `c.GPUSpawner` with its help text.
-- `settings_files`: `ReloadingSettings` merges settings files into the traits and reloads them.
+- `settings_files`: `ReloadingSettings` merges settings files over the traits' values and reloads changed files.
 - `offer`: `OfferFactory` parses settings, owns the `ClusterStore` and makes an `Offer`.
 """

@@ -28,11 +28,11 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Maximum of parsed settings in the cache; JupyterHub's group overrides may give some users other settings."""
+"""Maximum number of cached parsed settings; JupyterHub's group overrides may give some users other settings."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
-    """The part of ``kubernetes_asyncio.client.CoreV1Api`` used here."""
+    """The methods of ``kubernetes_asyncio.client.CoreV1Api`` that offers need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class OfferFactory:
         """
         key = make_settings_key(raw)
         if key not in self._settings:
-            with use_language(ENGLISH):  # the admin reads the errors in the hub's log
+            with use_language(ENGLISH):  # in English, because the admin reads the errors in the log
                 settings = Settings.parse(raw)
             self._settings[key] = ParsedSettings(
                 is_empty=settings.is_empty, configured=settings.build_configured(), table=settings.build_table()
@@ -198,4 +198,4 @@ def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
         # marshal takes a quarter of repr's time. Its versions above 2 may write equal values differently.
         return marshal.dumps(values, 2)
     except ValueError:
-        return repr(raw)  # marshal supports only built-in types
+        return repr(raw)  # marshal raises ValueError for objects that are not of built-in types

@@ -23,7 +23,7 @@ CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0
 """Seconds that the hub waits after a file changed before it reads it: a half-written file may be valid YAML."""
 _MAX_CACHED = 32
-"""Maximum of settings in a cache; JupyterHub's group overrides may give some users other settings."""
+"""Maximum number of settings in a cache; JupyterHub's group overrides may give some users other settings."""
 
 SettingsLogger = logging.Logger | logging.LoggerAdapter[Any]
 ParseSettings = Callable[[Mapping[str, Any]], ParsedSettings]
@@ -97,7 +97,7 @@ class ReloadingSettings:
         read: tuple[dict[str, Any], ParsedSettings] | None = None
         problem = ""
         try:
-            with use_language(ENGLISH):  # the admin reads the errors in the hub's log
+            with use_language(ENGLISH):  # in English, because the admin reads the errors in the log
                 read = merge_settings_files(self._base, self._paths, parse=self._parse)
         except SettingsError as error:
             problem = str(error)
@@ -139,7 +139,7 @@ class SettingsFilesCache:
         :param base: settings of the traits for all users.
         :param parse: validates settings.
         :param log: the hub's logger.
-        :raises SettingsError: the settings are invalid and were never valid.
+        :raises SettingsError: the settings are invalid when the files are read for the first time.
         """
         key = (tuple(paths), make_settings_key(base))
         if key not in self._cache:

@@ -21,10 +21,10 @@ from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
-"""Maximum of other GPU types to try as alternatives; each type requires a pod manifest of its own."""
+"""Maximum number of other GPU types to try as alternatives; each type requires a pod manifest of its own."""
 
 _MAX_PRESETS = 8
-"""Maximum of presets with a verdict; for each, every display of the form compares a pod with all nodes."""
+"""Maximum number of presets with a verdict: each display of the form compares each preset's pod with all nodes."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Verdict outcomes for which the form shows no alternatives."""
@@ -33,7 +33,7 @@ _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 async def build_live(
     spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
 ) -> LiveState:
-    """Return the availability of each GPU type, the verdicts on presets and on a selection, and alternatives to it.
+    """Return the availability of GPU types, the verdicts on presets and a selection, and alternatives to the selection.
 
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
@@ -63,8 +63,8 @@ async def find_startable_alternatives(
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog that cannot start now.
-    :param reach: the part of the catalog that policy allows the user, or None for all of it. If it lacks the
-        selection's GPU type, the result is empty.
+    :param reach: the part of the catalog that policy allows the user, or None for all of it. If this
+        part lacks the selection's GPU type, the result is empty.
     """
     reach = reach or offer.catalog
     if selection.gpu is not None and selection.gpu not in reach.gpus:

@@ -101,7 +101,7 @@ def _format_literal(text: str) -> str:
 FORM_TEMPLATE = "form.html"
 
 _MAX_CACHED_ROWS = 512
-"""Maximum of rows in each cache of rendered rows; a row is about 2 KB."""
+"""Maximum number of rows in each cache of rendered rows; a row is about 2 KB."""
 
 FormRow = ImageView | GPUTypeView
 """An image or GPU type, which the form shows as a row."""

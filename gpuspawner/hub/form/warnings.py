@@ -1,7 +1,7 @@
 """Warns admins about problems of GPU nodes, presets and policy.
 
-The admins' form shows all warnings, and the hub's log gets each new warning. Results are cached until the nodes or
-settings change. The hub logs a moment later, so that no form waits for it.
+The admins' form shows all warnings. The hub's log gets each new warning a moment later, so that no form waits for it.
+Warnings are cached until the nodes or settings change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
-"""Maximum of scopes in each cache; JupyterHub's group overrides may give some users other settings."""
+"""Maximum number of scopes in each cache; JupyterHub's group overrides may give some users other settings."""
 
 LoggedWarning = tuple[str, str]
 """The text of a warning, and the name of the node, preset or setting that the warning is about."""
@@ -55,8 +55,8 @@ class _LoggedFor(NamedTuple):
 class AdminWarnings:
     """Finds and logs warnings; the hub has one object of this class.
 
-    :param soon_s: seconds between a change and its log lines.
-    :param pause_s: minimum number of seconds between two searches for new warnings to log.
+    :param soon_s: seconds between a change of the nodes and the search for new warnings to log.
+    :param pause_s: minimum number of seconds between two such searches.
     """
 
     def __init__(self, *, soon_s: float = 1.0, pause_s: float = 60.0) -> None:

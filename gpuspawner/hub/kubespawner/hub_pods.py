@@ -23,7 +23,7 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""Placeholder for the unknown user id in an expanded template; no namespace can contain this character."""
+"""Placeholder (NUL) for the unknown user id in an expanded template; no namespace can contain a NUL."""
 
 
 class _UserId:
@@ -42,8 +42,7 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
     The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
-    users does not suffice: ``jhub-*`` also matches the users of a hub in ``jhub-dev``. A call takes as long as decoding
-    a pod.
+    users does not suffice: ``jhub-*`` also matches users of a hub in ``jhub-dev``. Decoding a pod takes equally long.
 
     :param spawner: any spawner of the hub.
     """

@@ -1,9 +1,9 @@
 """The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads or calls.
 
-A new version of these projects may change private names, so check this module at each upgrade. No public names do the
-same. In addition, :class:`gpuspawner.hub.spawner.GPUSpawner` overrides KubeSpawner's ``_expand_user_properties``,
-``_start_reflector``, ``_start_watching_events``, ``_ensure_namespace``, ``_make_create_pvc_request`` and
-``_make_create_pod_request``, and sets ``_start_future``.
+A new version of these projects may change private names, so check this module at each upgrade. Public names do not
+suffice. In addition, :class:`gpuspawner.hub.spawner.GPUSpawner` sets KubeSpawner's ``_start_future``, and overrides
+``_expand_user_properties``, ``_start_reflector``, ``_start_watching_events``, ``_ensure_namespace``,
+``_make_create_pvc_request`` and ``_make_create_pod_request``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps KubeSpawner's reflectors usable after failures, and lets servers start if the hub may not read events.
 
-Without permission to read events, KubeSpawner alone fails each start with "Forbidden". If each user has a namespace, it
-even stops the hub.
+Without gpuspawner, a hub that may not read events fails each start with "Forbidden", or exits if each user has a
+namespace.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def _is_dead(reflector: Any) -> bool:
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
     """Mark dead reflectors, so that the next call that starts a reflector replaces them.
 
-    Only starts and forms call this. ``poll()`` does not: while the API server is down, the last known pods tell it
-    better whether a server runs than no pods at all.
+    Only starts and forms call this. ``poll()`` does not: while the API server is down, ``poll()`` must keep using the
+    last known pods to decide whether a server runs.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     """
@@ -54,7 +54,7 @@ def is_given_up(reflector: Any) -> bool:
 def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
     """Return a factory for a reflector that holds its predecessor's pods or events until its own first list.
 
-    An empty reflector would end starts in progress: KubeSpawner considers a pod that is missing in it deleted.
+    An empty reflector would end starts in progress, because KubeSpawner considers a missing pod deleted.
 
     :param kind: KubeSpawner's reflector class, or another factory of reflectors.
     :param before: the predecessor.
@@ -110,7 +110,7 @@ def _retrieve_failure(reflector: Any) -> BaseException | None:
 
 
 async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
-    """Wait until a reflector that another start has begun to start has read its first list, if there is one.
+    """Wait for the first list of a reflector that another start has started; return at once if there is none.
 
     KubeSpawner itself awaits the shared future of the first list, so a cancelled start cancels the future. All starts
     that wait for it then fail with HTTP status 500. This function does not cancel the future. If the start that reads
@@ -127,7 +127,7 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
 
 
 EVENTS_DENIED_S = 60.0
-"""Seconds to the next request for events after a refusal; the API server's audit log has a line for each refusal."""
+"""Seconds to wait after a refused request for events, since each refusal adds a line to Kubernetes' audit log."""
 
 
 class EventsAccess:

@@ -1,8 +1,7 @@
 """Defines the metrics of starts, stages, verdicts and refusals, on JupyterHub's ``/hub/metrics``.
 
 Names have JupyterHub's prefix (``JUPYTERHUB_METRICS_PREFIX``). Labels are slugs of GPU types, codes and stages, never a
-user's name or text. Each label has a bounded number of values. :mod:`gpuspawner.hub.metrics.collectors` defines the
-metrics that are computed at a scrape.
+user's name or text, and have a limited number of values. ``metrics.collectors`` computes other metrics at each scrape.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
 _MAX_VALUES = 100
-"""Maximum of values of one label; in a cluster with more GPU types, only the first ones used get their own value."""
+"""Maximum number of values of a label; in a cluster with more GPU types, only the first ones used have their own."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 """Upper bounds of the buckets in seconds: from a cached image on a free node to a large image on a new node."""
@@ -83,7 +82,7 @@ class BoundedLabel:
 
 
 gpu_label = BoundedLabel()
-"""Returns the label of a GPU type's slug; metrics of pods and of starts share it, so their labels are the same."""
+"""Returns the label of a GPU type's slug; metrics of pods and of starts use this one object, so their labels agree."""
 _reason_label = BoundedLabel()
 _stage_label = BoundedLabel()
 

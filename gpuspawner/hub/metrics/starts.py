@@ -25,7 +25,7 @@ READY = "ready"
 CANCELLED = "cancelled"
 
 _AT_ONCE_S = 10.0
-"""Seconds within which kube-scheduler binds a pod that fits on a node, even when very many pods start at once."""
+"""A start counts as ``waited`` above this; kube-scheduler binds a pod that fits earlier, even among many pods."""
 
 
 def classify_outcome(error: BaseException | None) -> str:

@@ -1,4 +1,4 @@
-"""Merges a choice's scheduling requirements into copies of the admin's values; a list stays a list, a dict a dict.
+"""Merges a choice's scheduling requirements into copies of the admin's values, which may be lists or dicts.
 
 A node must match one of the required node selector terms, so the choice's expressions are added to each term. All other
 values are appended unless they exist. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/

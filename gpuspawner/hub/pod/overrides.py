@@ -184,7 +184,7 @@ def _format_amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any
 
 
 def _merge_variables(own: list[Any] | None, placement: PodRequirements) -> list[Any]:
-    """Return the container's environment variables, without those that the choice removes and with its new ones."""
+    """Return the admin's variables without those that the choice removes or replaces, plus the choice's variables."""
     replaced = {*placement.removed_environment, *placement.environment}
     kept = [variable for variable in own or [] if _read_name(variable) not in replaced]
     return [*kept, *({"name": name, "value": value} for name, value in placement.environment.items())]

@@ -43,7 +43,7 @@ def read_run_time_s(pod: Mapping[str, object]) -> int | None:
 
 
 def find_end_time(pod: Mapping[str, object]) -> datetime | None:
-    """Return when a pod's run time ends, or None if it is unlimited or the kubelet has not accepted the pod yet.
+    """Return when a pod's run time ends, or None if it has no limit or the kubelet has not accepted the pod yet.
 
     :param pod: JSON of the pod.
     """
@@ -61,7 +61,7 @@ def find_end_time(pod: Mapping[str, object]) -> datetime | None:
 WARNING_S = 15 * 60
 """Seconds before the end of the run time at which the hub announces it."""
 GRACE_S = 120
-"""Seconds after the end of the run time until the hub deletes the pod; more if its own grace period is longer."""
+"""Seconds after the end of the run time until the hub deletes the pod; more if the pod's grace period is longer."""
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Environment variable with the server's maximum run time in seconds."""
@@ -124,9 +124,9 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
 
 
 async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:
-    """Announce that a server's run time ends soon, or stop the server if it is over; call this at each poll.
+    """Announce that a server's run time ends soon, or stop a server that Kubernetes has not ended in time.
 
-    :param spawner: the server's spawner.
+    :param spawner: the server's spawner; its ``poll()`` calls this function.
     :param now: current time, for tests.
     :return: an exit code if the server was stopped, else None.
     """

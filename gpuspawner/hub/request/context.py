@@ -98,8 +98,8 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember the form that this request sent; call this in the request's own task.
 
-    If JupyterHub wraps a coroutine in a task, the task has a copy of the context: a variable that it sets is lost. All
-    tasks share the draft object, so any task may add problems to it.
+    If JupyterHub wraps a coroutine in a task, the task has a copy of the context, so a variable that it sets is lost.
+    All tasks share the draft object, so any task may add problems to it.
 
     :param form: values by field, as JupyterHub parses the form or a query.
     """

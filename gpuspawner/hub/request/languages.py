@@ -22,7 +22,7 @@ LANGUAGE_FIELD = "_language"
 _MAX_HEADER_CHARACTERS = 400
 """Number of characters of ``Accept-Language`` that gpuspawner reads; browsers send about 50."""
 _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
-"""Other tags of available languages, in lower case; simplified Chinese, for example, has three tags."""
+"""Aliases of the tags of available languages, in lower case; simplified Chinese, for example, has three tags."""
 
 
 _is_named_by_request: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)

@@ -1,8 +1,8 @@
 """Collects the facts about one start: its pod, the pod's events, its node and the verdict.
 
-All facts come from reflectors and the cluster store, so an observation needs no request to the API server. The hub
-observes each start once a second, so an observation without changes must be cheap. The hub has one thread, and fifty
-pending servers may all need a verdict: a throttle limits verdicts to a share of the event loop's time.
+Most facts come from reflectors and the cluster store; only volume claims and queue positions need requests, which are
+cached. The hub observes each start once a second, so an observation without changes must be cheap. The hub has one
+thread, and fifty pending servers may all need a verdict: a throttle limits verdicts to a share of the thread's time.
 """
 
 from __future__ import annotations

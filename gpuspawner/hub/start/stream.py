@@ -1,8 +1,8 @@
 """Broadcasts the progress of one start to all open pages, and waits until the server's port accepts connections.
 
 The supervisor of a start publishes each report once, to a feed. Each open page reads the feed through its own
-generator, which yields progress events in JupyterHub's format. The page also shows the messages that a site configures in
-KubeSpawner: ``slow_spawn_message`` and, in newer versions, the event formatter and the hook for progress messages.
+generator, which yields progress events in JupyterHub's format. The page also shows the messages that a site has
+configured in KubeSpawner: ``slow_spawn_message`` and, in newer versions, those of event formatter and progress hook.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
 
 
 def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
-    """Return the message fields that the site's event formatter and hook produce, which KubeSpawner has in versions after 7.1.
+    """Return the message fields from the site's event formatter and hook, which KubeSpawner supports after 7.1.
 
     KubeSpawner always has a default event formatter, so this function uses only a formatter that the site configured.
     """

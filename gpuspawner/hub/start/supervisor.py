@@ -31,9 +31,9 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time between the supervisor's end and ``start_timeout`` to wait until a search may begin."""
+"""Share of the seconds left before ``start_timeout`` that a search for other choices may wait for its turn."""
 _ALTERNATIVES_S = 10.0
-"""Maximum seconds to wait until a search for other choices may begin if a start fails before its timeout."""
+"""Seconds that a search for other choices may wait for its turn if a start fails before its timeout."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
