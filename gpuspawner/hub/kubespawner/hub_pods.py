@@ -42,7 +42,7 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
     The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
-    users does not suffice: ``jhub-*`` also matches users of a hub in ``jhub-dev``. Decoding a pod takes equally long.
+    users does not suffice: ``jhub-*`` also matches users of a hub in ``jhub-dev``. A call is as slow as decoding a pod.
 
     :param spawner: any spawner of the hub.
     """
