@@ -349,7 +349,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def stop(self, now: bool = False) -> None:
-        """Delete the pod, without a grace period if the start failed before any container ran.
+        """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
 
         :param now: whether to delete the pod without a grace period in any case.
         """

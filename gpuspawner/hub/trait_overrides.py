@@ -12,7 +12,7 @@ from typing import Any
 
 
 def copy_nested(value: Any) -> Any:
-    """Copy nested dicts and lists; other objects in them, such as functions and Kubernetes models, are not copied.
+    """Return a copy of nested dicts and lists; other objects in them, such as Kubernetes models, are not copied.
 
     :param value: any value.
     """

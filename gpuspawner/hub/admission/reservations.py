@@ -114,7 +114,7 @@ class Reservations:
 
     @contextmanager
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
-        """Keep a reservation while the hub creates the pod and until the reflector has it, unless creation fails.
+        """Keep a reservation until the reflector has the pod that the hub creates, unless the API server refuses it.
 
         :param spawner: the spawner of the server.
         """

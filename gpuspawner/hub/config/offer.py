@@ -41,7 +41,7 @@ class Offer:
 
     :param catalog: the choices.
     :param inventory: state of the cluster.
-    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest node sets their maximum.
+    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the maximum is the most on one node.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param queues: reads pods' positions in Kueue's queues; None without a cluster.

@@ -25,7 +25,7 @@ READY = "ready"
 CANCELLED = "cancelled"
 
 _AT_ONCE_S = 10.0
-"""A start counts as ``waited`` above this; kube-scheduler binds a pod that fits earlier, even among many pods."""
+"""A start whose pod waited longer than these seconds for a node counts as ``waited``; a pod that fits waits less."""
 
 
 def classify_outcome(error: BaseException | None) -> str:

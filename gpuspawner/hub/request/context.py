@@ -56,7 +56,7 @@ def is_viewer_admin() -> bool:
 CHOICE_HEADER = "Gpuspawner-Choice"
 
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
-"""Maximum length of the header: the longest text of every field, plus the fields' names."""
+"""Maximum length of the header ``Gpuspawner-Choice``: the longest text of every field, plus the fields' names."""
 
 
 def read_choice_header(handler: Any) -> dict[str, str] | None:
