@@ -1,8 +1,8 @@
 """Turn a KubeSpawner profile_list into gpuspawner settings.
 
-Reads the Helm values of zero-to-jupyterhub (singleuser.profileList or hub.config.KubeSpawner.profile_list, also below a
-parent chart's key), a bare list in YAML or JSON, or a jupyterhub_config.py, which is run. Writes Helm values to the
-standard output, and to the standard error what could not be carried over.
+The file may be Helm values of zero-to-jupyterhub (singleuser.profileList or hub.config.KubeSpawner.profile_list, also
+below a parent chart's key), a bare list in YAML or JSON, or a jupyterhub_config.py, which the program executes. The
+program writes Helm values to standard output, and notes about options that it could not convert to standard error.
 
 examples:
   gpuspawner convert values.yaml > converted.yaml

@@ -1,7 +1,7 @@
-"""Start Kubernetes and a JupyterHub with GPUs on this machine, to try it: what `make demo` does.
+"""Run `make demo`: start Kubernetes and a JupyterHub with GPUs on this machine, to try gpuspawner.
 
-It needs a checkout of the project, because the wheel holds nothing but the spawner: run it there, or name the folder.
-Debian, root, Python 3.11, Go 1.26 and Node.js 20 or newer are needed too. Ctrl-C stops all of it.
+The command needs a checkout of the project, because the wheel contains only the spawner: run the command in the
+checkout, or name its folder. It also needs Debian, root, Python 3.11, Go 1.26 and Node.js 20 or newer. Ctrl-C stops it.
 
 examples:
   gpuspawner demo

@@ -1,13 +1,13 @@
 """Print the JSON Schema of the settings, for editors and for Helm.
 
-By default it is that of a whole values file of zero-to-jupyterhub, or of a chart with zero-to-jupyterhub below the key
-jupyterhub; with --section, that of what stands below hub.config.GPUSpawner. It is draft 7. In an editor with the YAML
-language server, the first line of a values file names it:
+The schema (draft 7) describes a whole values file of zero-to-jupyterhub, or of a parent chart with zero-to-jupyterhub
+below the key jupyterhub. With --section it describes only the section hub.config.GPUSpawner. An editor with the YAML
+language server uses the schema if the first line of a values file names it:
 
   # yaml-language-server: $schema=values.schema.json
 
-A schema knows keys, types and how amounts are written. `gpuspawner check` knows the rest as well: bounds that hold
-their default, slugs that there are, keys that are written twice.
+A schema checks keys, types and the notation of amounts. `gpuspawner check` finds more mistakes: defaults outside their
+bounds, unknown slugs, duplicate keys.
 
 examples:
   gpuspawner schema > values.schema.json

@@ -1,4 +1,4 @@
-"""Print the versions of gpuspawner and of what it stands on.
+"""Print the versions of gpuspawner and of the packages that it depends on.
 
 examples:
   gpuspawner version

@@ -1,8 +1,8 @@
-"""Check Helm values before they are shipped: every problem, with file, line, path, reason and the nearest valid key.
+"""Check Helm values before you deploy them: list every problem with file, line, path, reason and the nearest valid key.
 
-The files are looked at together, merged in their order as Helm merges them. Errors are what the hub refuses to start
-with, or reads nowhere; warnings are what is legal and most likely not meant. No cluster is asked for anything, unless
---cluster is given: then types, tolerations and limits are compared with the nodes that are there.
+The program merges the files in their order as Helm does, and checks the result. An error is a value at which the hub
+refuses to start, or which nothing reads; a warning is a valid value that is probably a mistake. With --cluster the
+program also compares GPU types, tolerations and limits with the nodes of a cluster; otherwise it needs no cluster.
 
 examples:
   gpuspawner check values.yaml

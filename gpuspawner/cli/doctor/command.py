@@ -1,17 +1,17 @@
-"""Say what is wrong with running notebooks with GPUs on a cluster.
+"""Find the reasons why notebooks with GPUs don't work on a cluster.
 
-Looks at nodes, device plugins, labels, drivers, the hub's rights, its namespace, autoscalers and everything that the
-settings name, as the admin who calls it. Each finding comes with why it matters and with what helps, as a command or
-YAML to copy. Nothing is changed. With --probe a pod without a GPU is started for some seconds on one node of each
-kind, to see whether it sees GPUs of others.
+With the admin's own rights the program checks nodes, device plugins, labels, drivers, the hub's rights and namespace,
+autoscalers, and all objects that the settings name. Each finding names the consequence and a fix, as a command or YAML
+to copy. The program changes nothing. With --probe it starts a pod without a GPU for some seconds on one node of each
+kind, to test whether the pod sees GPUs that it did not request.
 
 examples:
   gpuspawner doctor -n jupyterhub -f values.yaml
   gpuspawner doctor -n jupyterhub -f values.yaml --probe --probe-image quay.io/jupyter/pytorch-notebook:cuda12-latest
   gpuspawner doctor --hub-account hubs:hub --output json | jq -r '.findings[].code'
 
-It exits with 1 where there is a fault or values are wrong, with 0 where there are only warnings or notes, and with 3
-where it cannot look.
+The exit code is 1 if there is a fault or the values are invalid, 0 if there are at most warnings and notes, and 3 if
+the program cannot read the cluster.
 """
 
 from __future__ import annotations

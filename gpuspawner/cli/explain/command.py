@@ -1,11 +1,11 @@
-"""Explain what would become of a choice: starts now, after a new node, waits, or never; why, and what fits instead.
+"""Explain whether a server with one choice of options starts now, after a new node, later or never; why; alternatives.
 
-Makes the pod that the hub would create for the choice, with the settings of your values, and says what kube-scheduler
-would say to it, node by node. With --user the rules and limits of the settings are asked as well; what is in use is
-counted from the pods that exist. Nothing is created.
+The program builds the pod that the hub would create for the choice with the settings of your values, and predicts for
+each node whether kube-scheduler would accept the pod. With --user it also applies the user's rules and limits, and
+counts what the user's existing pods use. It creates nothing.
 
-The choice is given by its parts, or as the user options that a hub stores. Without a part, the settings' default holds.
-With --manifest the pod is written as well: in a table's place as YAML whose comments hold the explanation.
+Describe the choice by options such as --gpu, or as the user options that a hub stores. A missing option has the
+default of the settings. With --manifest the output includes the pod; the table then becomes comments of the pod's YAML.
 
 examples:
   gpuspawner explain -f values.yaml --image pytorch --gpu a100-80gb --count 2
@@ -14,8 +14,8 @@ examples:
   gpuspawner explain -f values.yaml --user-options @options.json --as-hub -n jhub
   gpuspawner explain -f values.yaml --gpu t4 --manifest | kubectl create --dry-run=server -f -
 
-exit codes: 0 it starts now, after a new node, or waits; 1 it never would, or is refused, or values are wrong; 3 that
-cannot be told.
+exit codes: 0 the server starts now, after a new node, or waits; 1 it never starts, the hub refuses it, or the values
+are invalid; 3 the program cannot predict it.
 """
 
 from __future__ import annotations

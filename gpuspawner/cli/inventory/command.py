@@ -1,11 +1,12 @@
-"""Show what the cluster has, as the hub would see it: GPU types, how many are free, who may use them, and the nodes.
+"""Show GPU types and nodes of a cluster as the hub would see them: how many GPUs are free, and who may use them.
 
-Reads nodes and pods as a hub does, with the settings of your values if you give some, and shows one line for each GPU
-type: how many there are, how many work, how many are free, and the most that one server could get now (LARGEST FREE).
-What cannot be read is shown as "?", with the reason below; it is never shown as 0.
+The program reads nodes and pods as a hub does, with the settings of your values if you give some. It shows one line for
+each GPU type: how many GPUs exist, work and are free, and the most that one server could get now (LARGEST FREE).
+A number that the program cannot read is shown as "?", never as 0, with the reason below the table.
 
-With --nodes it also shows every node, and why one is left out. With --as-hub (or --service-account) everything is read
-with the rights of that account, and the rights are listed; that takes the verb "impersonate" on serviceaccounts.
+With --nodes the program also shows every node, and why servers cannot use its GPUs. With --as-hub or --service-account
+it reads with the rights of that ServiceAccount and lists these rights; your own account needs the verb "impersonate" on
+serviceaccounts for this.
 
 examples:
   gpuspawner inventory
@@ -14,7 +15,7 @@ examples:
   gpuspawner inventory --watch
   gpuspawner inventory --output json | jq '.gpu_types[] | select(.free == 0) | .slug'
 
-exit codes: 0; 1 where values are wrong; 3 where the nodes cannot be read. --watch ends with Ctrl-C and 0.
+exit codes: 0; 1 if the values are invalid; 3 if the nodes cannot be read. --watch ends with Ctrl-C and exit code 0.
 """
 
 from __future__ import annotations
