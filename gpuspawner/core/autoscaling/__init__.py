@@ -1,10 +1,10 @@
 """Predict which nodes an autoscaler may add, and whether a pod would run on one of them.
 
 In: the ``scale_up`` settings of GPU types, Karpenter's NodePools, existing nodes.
-Out: :class:`~gpuspawner.core.cluster.model.ScalableNodePool`, and the answer of :func:`check_new_node` for a pod.
-The room does not know when or in which order pods start; ``verdict`` decides that.
+Out: :class:`~gpuspawner.core.cluster.model.ScalableNodePool`, and whether a pod would run on a new node of a pool.
+This package does not predict when or in which order pods start; the package ``verdict`` does.
 
-- ``node_pools``: pools from settings, checks of a pod against a pool, labels that autoscalers leave on nodes
+- ``node_pools``: pools from settings, checks of a pod against a pool, labels that autoscalers set on nodes
 - ``karpenter``: pools from Karpenter's NodePools
 """
 

@@ -1,7 +1,7 @@
 """Decode Karpenter's NodePools into :class:`~gpuspawner.core.cluster.model.ScalableNodePool`.
 
-Malformed JSON never raises. Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1 and
-pkg/controllers/provisioning/scheduling. NodeClasses are not read: the condition ``Ready`` of a NodePool includes
+Malformed JSON raises no exception. Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1
+and pkg/controllers/provisioning/scheduling. NodeClasses are not read: a NodePool's condition ``Ready`` includes
 whether its NodeClass is usable, and other fields of a NodeClass (images, networks) do not affect labels or resources.
 """
 
@@ -25,7 +25,7 @@ from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, GT, IN, LT, is_val
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
 
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
-"""Label of Karpenter's nodes with the name of their NodePool."""
+"""Label that Karpenter sets on its nodes; the value is the name of the NodePool."""
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _ZONE = "topology.kubernetes.io/zone"
@@ -35,7 +35,7 @@ _KARPENTER_LABELS = frozenset(
         _ZONE,
         "topology.kubernetes.io/region",
         "topology.k8s.aws/zone-id",
-        # EBS volumes require it; Karpenter treats it as the zone.
+        # Volumes of the EBS CSI driver require this label; Karpenter treats it as the zone.
         "topology.ebs.csi.aws.com/zone",
         "kubernetes.io/arch",
         "kubernetes.io/os",
@@ -46,15 +46,15 @@ _KARPENTER_LABEL_PREFIXES = ("karpenter.", *KARPENTER_PREFIXES)
 node only if a NodePool declares that label (pkg/scheduling/requirements.go, ``Compatible``)."""
 
 _SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""Suffix of an ``instance-`` label → resource, and base units for 1 in the label: it counts CPUs or MiB."""
+"""Suffix of Karpenter's ``instance-`` label → resource, and millicores per CPU or bytes per MiB of the label."""
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
-"""Nodes that are compared for each pool and instance type; a pool may have thousands."""
+"""Largest number of nodes that are compared for each NodePool and instance type; a NodePool may have thousands."""
 _MAX_NUMBER = 10**9
-"""More than any machine has; a label with a larger number is ignored."""
+"""A number that no machine's CPUs, MiB or GPUs reach; a label with a larger number is ignored."""
 _KARPENTER_OPERATORS = {"Gte": (GT, -1), "Lte": (LT, 1)}
-"""Karpenter's own operator → equivalent Kubernetes operator, and the change of its bound."""
+"""Operator that only Karpenter has → Kubernetes operator, and the number to add to its bound (``Gte 5`` = ``Gt 4``)."""
 
 
 def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ...]:
@@ -69,10 +69,10 @@ def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ..
 def derive_pools_from_nodes(
     scalable_pools: Iterable[ScalableNodePool], nodes: Iterable[Node]
 ) -> Iterator[ScalableNodePool]:
-    """Yield, for each instance type that a NodePool has used so far, a pool of nodes of that known size.
+    """Yield a pool with a known node size for each NodePool and each instance type of its existing nodes.
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
-    :param nodes: all existing nodes; Karpenter's are recognized by their labels.
+    :param nodes: all existing nodes; labels tell which of them Karpenter added.
     """
     machines_by_name = {
         each.name: each.machines for each in scalable_pools if each.machines is not None and each.machines.is_reliable
@@ -91,7 +91,7 @@ def derive_pools_from_nodes(
 
 
 def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[Node]) -> Iterator[ScalableNodePool]:
-    """Yield a pool of nodes like existing ones of one instance type, if the NodePool's requirements still allow it."""
+    """Yield a pool whose new nodes equal existing nodes of one instance type, if the NodePool still allows them."""
     allowed = [node for node in existing if all(meets_requirement(node.labels, each) for each in machines.requirements)]
     if not allowed:
         return
@@ -121,7 +121,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the maximum of each resource over nodes of one type, as one of them may be broken or still starting."""
+    """Return the maximum of each resource over nodes of one type; a broken or starting node reports less."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -132,10 +132,10 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
     """Return the resources that Karpenter expects on a new node of an instance type: no MIG slices, no shared GPUs.
 
-    Karpenter sees slices and shares only once the device plugin runs on the node, so it adds no node for them.
+    Karpenter sees slices and shares only after the device plugin has started on the node, so it adds no node for them.
 
-    :param allocatable: of an existing node of that type.
-    :param labels: of that node; they count physical GPUs.
+    :param allocatable: allocatable amounts of existing nodes of that type.
+    :param labels: labels of such a node; Karpenter's GPU count label counts physical GPUs.
     """
     counts = (_parse_number(labels[key]) for key in _GPU_COUNT_LABELS if key in labels)
     gpus = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
@@ -176,12 +176,12 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             isinstance(node_spec.get("requirements"), list)
             and None not in decoded
             and is_complete
-            # Without Ready, Karpenter has not processed the pool yet.
+            # Without the condition Ready, Karpenter has not processed the NodePool yet.
             and conditions.get("Ready") in ("True", "False")
-            # False: its last nodes never joined the cluster.
+            # "False" means that the NodePool's last nodes never joined the cluster.
             and conditions.get("NodeRegistrationHealthy") != "False"
-            # A static pool replaces missing nodes but adds none for pods. Its status does not show missing nodes, as it
-            # counts launched machines, minutes before their nodes exist.
+            # A static NodePool (with replicas) replaces missing nodes but adds none for pods. Its status does not show
+            # missing nodes: the status counts launched machines, minutes before their nodes exist.
             and replicas is None
         ),
     )
@@ -191,7 +191,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
 
 
 def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None:
-    """Return a requirement, or None if it is malformed; ``minValues`` does not restrict a single node."""
+    """Return a requirement, or None if it is malformed; ``minValues`` is ignored, as it does not restrict one node."""
     values = raw.get("values") or []
     operator, step = _KARPENTER_OPERATORS.get(as_text(raw.get("operator")), (as_text(raw.get("operator")), 0))
     requirement = SelectorRequirement(key=as_text(raw.get("key")), operator=operator, values=as_texts(values))
@@ -202,7 +202,7 @@ def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None
 
 
 def _derive_labels(requirements: Iterable[SelectorRequirement]) -> PossibleLabels | None:
-    """Return the known labels of a new node, or None if the requirements contradict each other."""
+    """Return label → possible values on a new node, or None if the requirements contradict each other."""
     labels: dict[str, tuple[str, ...]] = {}
     absent = {each.key for each in requirements if each.operator == DOES_NOT_EXIST}
     for each in requirements:
@@ -217,7 +217,7 @@ def _derive_labels(requirements: Iterable[SelectorRequirement]) -> PossibleLabel
 
 
 def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequirement]) -> dict[str, Sequence[int]]:
-    """Return resource → possible amounts on one machine, from ``instance-cpu`` and the like; see MachineConstraints."""
+    """Return :attr:`.MachineConstraints.sizes`, from requirements on labels such as ``instance-cpu``."""
     sizes: dict[str, Sequence[int]] = {}
     for prefix in KARPENTER_PREFIXES:
         for name, (resource, unit) in _SIZE_LABELS.items():
@@ -234,7 +234,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return GPU counts with 0 added, as the GPUs may be another vendor's; a range is extended down to 0."""
+    """Return possible GPU counts and 0, as the machine's GPUs may be of another vendor; a range then starts at 0."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))
@@ -243,7 +243,7 @@ def _include_zero(counts: Sequence[int]) -> Sequence[int]:
 def _derive_counts(
     key: str, labels: PossibleLabels, *, requirements: Iterable[SelectorRequirement]
 ) -> Sequence[int] | None:
-    """Return the whole numbers that a label may have, ascending, or None if unknown."""
+    """Return the whole numbers that a label of a new node may have, ascending, or None if unknown."""
     if key in labels:
         numbers = sorted(number for number in map(_parse_number, labels[key]) if number is not None)
         return None if labels[key] and not numbers else tuple(numbers) or (0,)
@@ -262,7 +262,7 @@ def _scale_counts(counts: Sequence[int], unit: int) -> Sequence[int]:
 
 
 def _parse_number(value: str) -> int | None:
-    """Return a label's value as a whole number, or None if it is another text or larger than a machine could have."""
+    """Return a label's value as a whole number, or None if it is not a number or larger than any machine could have."""
     is_number = value.isascii() and value.removeprefix("-").isdigit() and len(value) < len(str(_MAX_NUMBER))
     return int(value) if is_number else None
 
@@ -270,7 +270,7 @@ def _parse_number(value: str) -> int | None:
 def _decode_limits(
     spec: Mapping[str, object], status: Mapping[str, object]
 ) -> tuple[dict[str, int], dict[str, int], bool]:
-    """Return the limits, the used amounts, and whether all limits and their used amounts could be decoded."""
+    """Return a NodePool's limits, its used amounts, and whether all of them could be decoded."""
     raw, raw_used = as_dict(spec.get("limits")), as_dict(status.get("resources"))
     limits, used = decode_resources(raw), decode_resources(raw_used)
     nodes = as_int(status.get(NODE_COUNT))

@@ -1,8 +1,8 @@
-"""Check whether a pod would run on a node that an autoscaler may add, and find traces of autoscalers on nodes.
+"""Check whether a pod would run on a node that an autoscaler may add, and find autoscalers' labels on nodes.
 
 Kubernetes has no API for future nodes. A :class:`ScalableNodePool` comes from the ``scale_up`` setting of a GPU type
-(:func:`build_scale_up_pools`) or from a Karpenter NodePool (:mod:`gpuspawner.core.autoscaling.karpenter`). A NodePool
-has constraints on machines (:class:`MachineConstraints`), not a list of the machines that the cloud offers.
+(:func:`build_scale_up_pools`) or from a Karpenter NodePool (:mod:`gpuspawner.core.autoscaling.karpenter`). A Karpenter
+NodePool contains constraints on machines (:class:`MachineConstraints`), not a list of machines that the cloud offers.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NODE_COUNT = "nodes"
 
 
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Return whether some machine may be large enough for a pod, and the pod fits the limits of an empty pool.
+    """Return whether the largest machine may be large enough for a pod, and an empty NodePool's limits allow the pod.
 
-    Limits are compared with the pod's requests, as the size that Karpenter counts for a machine is not exactly known
-    (its provider subtracts ``vmMemoryOverheadPercent`` from the memory).
+    Karpenter compares limits with machine sizes. These are not exactly known (the cloud provider's code subtracts
+    ``vmMemoryOverheadPercent`` from the memory), so this function compares limits with the pod's requests.
     """
     for name, number in requests.items():
         sizes = machines.sizes.get(name)
@@ -52,8 +52,8 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 def has_capacity_left(machines: MachineConstraints, pod_requests: Iterable[Mapping[str, int]]) -> bool:
     """Return whether the remaining limits allow one new machine for each pod.
 
-    The smallest sufficient machine is counted. Where sizes are unknown, the pod's request is counted, so Karpenter may
-    need more than that.
+    Each pod counts as the smallest machine that is large enough. If machine sizes are unknown, the pod counts as its
+    requests, so Karpenter may need more.
 
     :param pod_requests: the requests of each pod.
     """
@@ -69,8 +69,8 @@ def has_capacity_left(machines: MachineConstraints, pod_requests: Iterable[Mappi
 def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
     """Return the largest amount of a resource that one machine may have, or None if unknown.
 
-    :param machines: of the node pool.
-    :param name: of the resource.
+    :param machines: the node pool's constraints on machines.
+    :param name: name of the resource.
     """
     bounds = [machines.limits[name]] if name in machines.limits else []
     sizes = machines.sizes.get(name)
@@ -80,7 +80,7 @@ def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
 
 
 def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, int], *, name: str) -> int:
-    """Return the amount that the smallest sufficient machine has of a resource; the request if sizes are unknown."""
+    """Return how much of a resource the smallest sufficient machine has, or the pod's request if sizes are unknown."""
     needed = _get_needed(requests, name)
     sizes = machines.sizes.get(name, ())
     index = bisect_left(sizes, needed)
@@ -88,7 +88,7 @@ def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, 
 
 
 def _get_needed(requests: Mapping[str, int], name: str) -> int:
-    """Return the amount of a limited resource that a pod needs if it gets a node of its own."""
+    """Return the amount that a pod needs of a limited resource: its request, or 1 for the limit on nodes."""
     return 1 if name == NODE_COUNT else requests.get(name, 0)
 
 
@@ -96,17 +96,17 @@ PREDICTABLE_DEVICES = frozenset(
     {"nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "habana.ai/gaudi"}
 )
 """Devices whose number Karpenter knows before the node exists
-(https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources). MIG slices and shared GPUs are not."""
+(https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources): no MIG slices, no shared GPUs."""
 _ANY_COUNT = range(1, 2**31)
 
 
 def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableNodePool, ...]:
-    """Return the node pools that the ``scale_up`` settings of a GPU type describe, even if they are at their maximum.
+    """Return the node pools that the ``scale_up`` settings of a GPU type describe, even if a pool is at ``max_nodes``.
 
-    A node counts against ``max_nodes`` once it has the type's GPUs. A starting node that has the labels but no GPUs yet
-    counts as one still to be added, as it is for pending pods.
+    A node counts against ``max_nodes`` once it reports the type's GPUs. A starting node with the type's labels but
+    without GPUs does not count: pending pods cannot use it yet, so it is a node still to be added.
 
-    :param gpu: a GPU type; of a combined type, each member has a pool.
+    :param gpu: a GPU type; a combined type has one pool for each member with ``scale_up``.
     :param nodes: the existing nodes of the type, or all nodes.
     """
     nodes = tuple(nodes)
@@ -118,11 +118,11 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
     """Return whether a pod would run on a new node of a pool.
 
     The answer is UNKNOWN if it depends on facts that only an existing node has: its zone, undeclared labels and taints,
-    other pods in its domain. For a pool that chooses machines, YES means that no constraint forbids the pod; only the
-    autoscaler knows whether a large enough machine exists.
+    other pods in its topology domain. For a Karpenter NodePool, YES means that no constraint forbids the pod; only
+    Karpenter knows whether the cloud offers a large enough machine.
 
     :param scalable_pool: the node pool.
-    :param pod: pending, or not created yet.
+    :param pod: a pending pod, or one that is not created yet.
     """
     constraints, machines = pod.constraints, scalable_pool.machines
     if _is_ruled_out(scalable_pool, pod):
@@ -141,10 +141,10 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
 def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
     """Return whether the new nodes of a pool have room for a pod after the pods ahead of it.
 
-    Pods fill one new node after another, the largest first. That may waste room, so True is reliable and False is not.
+    The pods ahead fill one new node after another, largest first. Autoscalers may pack better: only True is reliable.
 
     :param scalable_pool: the node pool.
-    :param pod: pending, or not created yet.
+    :param pod: a pending pod, or one that is not created yet.
     :param ahead: pending pods that get room first; those that cannot run on the pool's nodes are ignored.
     """
     ahead = [other for other in ahead if not _is_ruled_out(scalable_pool, other)]
@@ -165,10 +165,10 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
-    """Return whether a pool's taints and labels may allow a pod; sizes are not checked.
+    """Return whether the taints and labels of a pool's new nodes may allow a pod; sizes are not checked.
 
     :param scalable_pool: the node pool.
-    :param constraints: of the pod.
+    :param constraints: the pod's constraints.
     """
     machines = scalable_pool.machines
     if machines is not None and not tolerates_taints(Node(name="", taints=machines.taints), constraints.tolerations):
@@ -177,13 +177,13 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a node pool whose machines may have the GPUs of a type, if its labels match the type.
+    """Return a Karpenter NodePool with any number of GPUs of a type on its machines, if its labels match the type.
 
-    Unchanged: pools that do not choose machines, or whose numbers of these GPUs are known, and types whose devices
-    Karpenter cannot predict.
+    The pool is returned unchanged if its machine type is fixed, if its number of these GPUs is known, or if Karpenter
+    cannot predict the type's devices (MIG slices, shared GPUs).
 
     :param scalable_pool: the node pool.
-    :param gpu: a GPU type, None for a server without GPUs.
+    :param gpu: a GPU type, or None for a server without GPUs.
     """
     machines = scalable_pool.machines
     if machines is None or gpu is None or gpu.resource not in PREDICTABLE_DEVICES or gpu.resource in machines.sizes:
@@ -194,9 +194,9 @@ def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> Scala
 
 
 def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
-    """Return whether a pool that chooses machines may add nodes with GPUs of a type.
+    """Return whether a Karpenter NodePool may add nodes with GPUs of a type.
 
-    :param scalable_pool: False for a pool with a fixed machine.
+    :param scalable_pool: the node pool; the result is False if it has a fixed machine type.
     :param gpu: a GPU type.
     """
     machines = scalable_pool.machines
@@ -206,7 +206,7 @@ def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
 
 
 def _may_match_labels(labels: PossibleLabels, match: PossibleLabels, *, unknown: bool) -> bool:
-    """Return whether some choice of a new node's labels has what a GPU type's ``match`` requires.
+    """Return whether a new node may have the labels that a GPU type's ``match`` requires.
 
     :param unknown: whether an unknown label counts as a match.
     """
@@ -222,7 +222,7 @@ def _may_match_labels(labels: PossibleLabels, match: PossibleLabels, *, unknown:
 
 def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Node]) -> ScalableNodePool:
     of_type = [node for node in nodes if node.capacity.get(gpu.resource) and gpu.matches_labels(node.labels)]
-    # Nodes of the same type with another number of GPUs belong to other pools.
+    # Nodes of the same GPU type with another number of GPUs belong to other node pools.
     examples = tuple(node for node in of_type if node.capacity[gpu.resource] == scale_up.gpus_per_node)
     names = {name for node in examples for name in node.allocatable}
     allocatable = {name: max(node.allocatable.get(name, 0) for node in examples) for name in names}
@@ -237,7 +237,7 @@ def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Nod
 
 
 def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Return whether a pod cannot run on any new node of a pool; cheap, as it runs for all pending pods."""
+    """Return whether a pod cannot run on any new node of a pool; this check is cheap, as all pending pods need it."""
     if scalable_pool.max_new_nodes == 0:
         return True
     machines = scalable_pool.machines
@@ -250,19 +250,19 @@ def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
 
 def _has_room(free: Mapping[str, int], requests: Mapping[str, int]) -> bool:
-    """Return whether free amounts cover requests; missing amounts as in :attr:`.ScalableNodePool.node_allocatable`."""
+    """Return whether free amounts cover requests; a missing extended resource counts as 0, any other as unlimited."""
     if free.get("pods", inf) < 1:
         return False
     return all(free.get(name, 0 if "/" in name else inf) >= number for name, number in requests.items() if number)
 
 
 def _compute_share(pod: Pod, total: Mapping[str, int]) -> float:
-    """Return the largest fraction of a node's total amount that a pod requests of one resource."""
+    """Return the largest share that a pod requests of a node: the maximum over all resources."""
     return max((number / total[name] for name, number in pod.requests.items() if total.get(name)), default=0)
 
 
 def _accepts_like(example: Node, constraints: PodConstraints) -> bool:
-    """Return whether a new node with the labels and permanent taints of an existing one would accept a pod."""
+    """Return whether a new node with the labels and permanent taints of an existing node would accept a pod."""
     return (
         not is_reserved_for_others(example, constraints.tolerations)
         and matches_node_affinity(example, constraints)
@@ -280,16 +280,16 @@ _FIXED_SIZE_LABELS = (
     "alpha.eksctl.io/nodegroup-name",
     "kubernetes.azure.com/agentpool",
 )
-"""Node labels of node pools on GKE, EKS, eksctl and AKS, whose nodes are all of one machine type."""
+"""Labels that GKE, EKS, eksctl and AKS set on nodes of a node pool; all nodes of such a pool have one machine type."""
 
 _AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LABELS))
 
 
 class AutoscalerTraces(NamedTuple):
-    """Signs on existing nodes that an autoscaler may add more. A label proves that a pool exists, not that it grows.
+    """Signs on existing nodes that an autoscaler may add more. A label proves that a pool exists, not that it can grow.
 
-    :param any_size: Karpenter may add nodes of any size.
-    :param fixed_size: node pools of one machine type exist; further pools may have no node at present.
+    :param any_size: True if Karpenter added nodes; it may add nodes of any size.
+    :param fixed_size: True if pools with one machine type have nodes; more such pools may exist without nodes.
     """
 
     any_size: bool
@@ -297,9 +297,9 @@ class AutoscalerTraces(NamedTuple):
 
 
 def find_autoscaler_traces(table: NodeTable) -> AutoscalerTraces:
-    """Return the traces of autoscalers in the labels of existing nodes.
+    """Return which autoscalers may exist, by the labels of existing nodes.
 
-    :param table: of all nodes.
+    :param table: a table of all nodes.
     """
     examples = [group.example.labels for group in table.group_nodes(_AUTOSCALER_GROUPING)]
     return AutoscalerTraces(

@@ -1,15 +1,15 @@
-"""Describes what a user can choose, and which nodes belong to each choice.
+"""Describe what a user can choose, and which nodes belong to each choice.
 
-Enters: the admin's settings, as values that :mod:`gpuspawner.settings` has validated, and node labels.
-Leaves: a :class:`Catalog` of images, bounds, GPU types, presets, priorities and the admin's policy. Forms, requests and
-verdicts are checked against it; :mod:`gpuspawner.core.discovery` builds it.
-It must not know pods that run, the current user's limits, or the form.
+In: the admin's settings, as values that :mod:`gpuspawner.settings` has validated, and node labels.
+Out: a :class:`Catalog` of images, CPU and memory bounds, GPU types, presets, priorities and the admin's policy.
+:mod:`gpuspawner.core.discovery` builds the catalog. The form shows it, and users' requests are checked against it.
+This package must not depend on running pods, the current user's limits, or the form.
 
 :mod:`.model` has the catalog's values. :mod:`.node_labels` reads GPU labels of every vendor and cloud;
 :mod:`.accelerators` looks up GPU models. :mod:`.nodes_by_type` groups nodes by GPU type. :mod:`.combined_types` joins
-types ("any GPU with 40 GB"). :mod:`.software` decides whether an image works with a GPU type.
-:mod:`.image_reference` parses image names. :mod:`.policy_model` has the rules and pools of the policy. :mod:`.kueue`
-has Kueue's labels. :mod:`.gpu_node_exclusion` keeps servers without a GPU off GPU nodes.
+GPU types into one choice ("any GPU with 40 GB"). :mod:`.software` decides whether an image works with a GPU type.
+:mod:`.image_reference` parses image names. :mod:`.policy_model` has the policy's rules and shared GPU pools.
+:mod:`.kueue` has Kueue's labels. :mod:`.gpu_node_exclusion` keeps servers without a GPU off GPU nodes.
 """
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable

@@ -1,7 +1,7 @@
-"""GPU models, looked up by the value of a node label.
+"""Look up GPU models by the value of a node label.
 
-A label's value does not tell the GPU's memory (``NVIDIA-GH200-480GB`` has 96 GB). The memory comes from the table of
-models or from a memory label.
+The product name in a label does not tell the GPU's memory (``NVIDIA-GH200-480GB`` has 96 GB). The memory comes from the
+table of models or from a memory label.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuspawner.core.catalog.model import ComputeCapability
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 KARPENTER_PREFIXES = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
-"""Karpenter and EKS Auto Mode use the same label names behind these prefixes."""
+"""Prefixes of node labels of Karpenter and of EKS Auto Mode; the names after the prefix are the same."""
 AMD_PRODUCT = "amd.com/gpu.product-name"
 INTEL_PRODUCT = "gpu.intel.com/product"
 
@@ -23,10 +23,10 @@ _LABEL_SOURCES = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd"
     f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES
 }
 _PRODUCT_SUFFIXES = re.compile(r"(-MIG-.*)?(-SHARED)?$", re.ASCII | re.DOTALL)
-"""Suffixes that GPU Feature Discovery appends to the product for MIG slices and shared GPUs."""
+"""Suffixes that GPU Feature Discovery appends to the product name for MIG slices and shared GPUs."""
 
 _MEMORY_TOLERANCE = 0.1
-"""Sources differ by 1 to 7 % in the memory of the same GPU (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
+"""Memory sizes this close are equal: sources differ by 1 to 7 % (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
 _MIB = 1024**2
 
 
@@ -34,15 +34,14 @@ _MIB = 1024**2
 class Accelerator:
     """A GPU model.
 
-    :param slug: the model in slugs of GPU types (``a100-80gb``).
+    :param slug: the model's name in slugs of GPU types (``a100-80gb``).
     :param name: the model's name in the form (``A100 80 GB``).
     :param vendor: ``nvidia``, ``amd`` or ``intel``.
     :param memory_bytes: memory of one GPU; None when no source confirms it.
     :param labels: source (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → label values that mean this model.
     :param karpenter_memory_mib: value of Karpenter's memory label, which tells apart models that share a name.
-    :param compute: compute capability; None when no source confirms it.
-    :param fractional: sources that use the same value for parts of this GPU, so that the value does not tell the
-        memory.
+    :param compute: CUDA compute capability; None when no source confirms it.
+    :param fractional: sources whose label value also names slices of this GPU, and so does not tell the memory.
     :param nvlink: label values, of any source, of machines that connect their GPUs by NVLink.
     """
 
@@ -59,9 +58,9 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorMatch:
-    """The model that a label names.
+    """The GPU model that a node label names.
 
-    :param memory_bytes: memory of one GPU; None when the label does not tell.
+    :param memory_bytes: memory of one GPU; None when unknown, or when the label may also name slices of the GPU.
     """
 
     accelerator: Accelerator
@@ -82,9 +81,9 @@ class AcceleratorTable:
                     self._by_name.setdefault((source, name), []).append(accelerator)
 
     def find(self, key: str, value: str, *, memory_mib: int | None = None) -> AcceleratorMatch | None:
-        """Return the model that a label names, None if it names no model or several.
+        """Return the GPU model that a label names, or None if it names no model or more than one.
 
-        :param key: label, such as ``nvidia.com/gpu.product``.
+        :param key: name of the label, such as ``nvidia.com/gpu.product``.
         :param value: the label's value on the node.
         :param memory_mib: memory of one GPU in MiB, to choose among models that share a name; None = not known.
         """
@@ -102,9 +101,9 @@ class AcceleratorTable:
         )
 
     def has_nvlink(self, key: str, value: str) -> bool:
-        """Return whether a label stands for whole GPUs that NVLink connects to the other GPUs of their node.
+        """Return whether a label names whole GPUs that NVLink connects to the other GPUs of their node.
 
-        :param key: label, such as ``nvidia.com/gpu.product``.
+        :param key: name of the label, such as ``nvidia.com/gpu.product``.
         :param value: the label's value on the node.
         """
         source = _LABEL_SOURCES.get(key, "")
@@ -114,18 +113,18 @@ class AcceleratorTable:
 
 
 def strip_product_suffix(product: str) -> str:
-    """Return a ``nvidia.com/gpu.product`` without the suffixes for MIG slices and sharing."""
+    """Return a value of the label ``nvidia.com/gpu.product`` without the suffixes for MIG slices and sharing."""
     return _PRODUCT_SUFFIXES.sub("", product)
 
 
 def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int | None:
-    """Return the memory of one GPU in bytes from a node's label and the table; None if neither has it.
+    """Return the memory of one GPU in bytes, from a node's label and the table of models, or None if neither has it.
 
-    The label wins, because it is measured and the same product may be a part of a GPU. Where both agree within 10 %,
-    the table's rounder figure is returned. A label alone is rounded to whole GiB.
+    The label wins, because the driver measured it and the product name may mean a slice of a GPU. If both agree within
+    10 %, the table's rounder number is returned; otherwise the label's number is rounded to whole GiB.
 
-    :param labelled_mib: MiB; None when the node has no memory label.
-    :param known_bytes: bytes by the table; None when the model is not known.
+    :param labelled_mib: MiB in the node's memory label; None when the node has no such label.
+    :param known_bytes: bytes in the table; None when the table does not have the model.
     """
     if labelled_mib is None:
         return known_bytes

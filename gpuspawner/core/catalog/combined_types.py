@@ -1,6 +1,6 @@
-"""GPU types that stand for several types: any of a list, or any with at least a given memory.
+"""Combine GPU types into one choice: any type of a list, or any type with at least a given memory.
 
-A pod requests one extended resource, so all members have the same one. The members' matches select the nodes.
+A pod requests one extended resource, so all members have the same resource. The members' labels select the nodes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ LabelMatch = Mapping[str, tuple[str, ...]]
 class CombinedType:
     """A choice of several types, defined by the admin through ``any_of`` or ``min_memory_bytes``.
 
-    :param gpu: the fields that the admin set for the choice. ``max_count`` is 0 to take the members' largest. With
-        ``min_memory_bytes``, the members must have its resource and unit.
-    :param any_of: slugs of configured or discovered types.
-    :param min_memory_bytes: memory that one unit of each member has at least.
+    :param gpu: the fields that the admin set; ``max_count`` 0 = the largest of the members. With
+        ``min_memory_bytes``, members are the types with the same ``resource`` and ``unit`` as these fields.
+    :param any_of: slugs of the members; settings describe these types, or gpuspawner finds them on nodes.
+    :param min_memory_bytes: least memory that one unit of a member has.
     """
 
     gpu: GPUType
@@ -42,10 +42,10 @@ class CombinedType:
 
 
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
-    """Return the GPU type for a choice of several types, None while the catalog has none of them.
+    """Return the GPU type for a choice of several types, or None while the catalog has none of these types.
 
-    Fields that the admin did not set are derived from the members. A field that the members must agree on, such as
-    ``spot``, is empty where they differ.
+    Fields that the admin did not set are derived from the members. A field such as ``spot`` stays empty if the members
+    have different values.
 
     :param union: the admin's definition.
     :param gpus: slug → all other GPU types of the catalog.
@@ -81,16 +81,16 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
         shm=own.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
         start_timeout_s=own.start_timeout_s
         or max((gpu.start_timeout_s for gpu in members if gpu.start_timeout_s), default=None),
-        # The scheduler picks the member after the pod is created, so the shortest limit applies.
+        # kube-scheduler picks a node of any member after the pod is created, so the shortest of their limits applies.
         max_runtime_s=min((each for gpu in (own, *members) if (each := gpu.max_runtime_s) is not None), default=None),
     )
 
 
 def merge_matches(gpu: GPUType) -> LabelMatch | None:
-    """Return a single label match that selects exactly the nodes of all members, None if there is no such match.
+    """Return one label match that selects exactly the nodes of all members, or None if there is no such match.
 
-    Matches can be merged if they differ in the values of one label only. With two differing labels, the merged match
-    would also select the first value of one label together with the second value of the other.
+    The members' matches can be merged if they differ in the values of one label only. If they differ in two labels,
+    the merged match would also select nodes with one label of the first member and the other label of the second.
     """
     first, *others = gpu.label_matches
     joined = dict(first)
@@ -108,7 +108,7 @@ def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPU
     min_bytes = union.min_memory_bytes
     if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
-        # Slugs of discovered types can turn out to have another resource than the first member.
+        # A type found on nodes may have another resource than the first member; a pod can request only one.
         return tuple(gpu for gpu in found if gpu.resource == found[0].resource)
     return tuple(
         gpu
@@ -134,7 +134,7 @@ def _find_common_value(values: list[V]) -> V | None:
 
 
 def _find_smallest(sizes: list[int | None]) -> int | None:
-    """Return the smallest size, None if any size is unknown."""
+    """Return the smallest size, or None if any size is unknown."""
     known = [size for size in sizes if size is not None]
     return min(known) if len(known) == len(sizes) else None
 

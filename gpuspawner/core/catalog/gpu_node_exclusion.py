@@ -1,4 +1,4 @@
-"""Node affinity that keeps servers without a GPU off GPU nodes, built from the labels that the GPU types match."""
+"""Build node affinity that keeps servers without a GPU off GPU nodes, from the labels that the GPU types match."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GPU_LABEL_DOMAINS = (
 """Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Prefixes of labels that nodes without GPUs carry with the same values."""
+"""Prefixes of labels that GPU nodes and other nodes carry with the same values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +37,10 @@ class MatchExpression:
 
 
 def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
-    """Return expressions that no node of any GPU type fulfills: one ``NotIn`` per label, with the values of all types.
+    """Return node affinity that no node of any GPU type meets: one ``NotIn`` per label, with the values of all types.
 
-    Hidden types and GPU nodes without a type are excluded as well. Of each type's match, only labels that GPU nodes
-    alone carry are used if there are any: a ``NotIn`` for ``kubernetes.io/arch`` would exclude every node.
+    It also excludes nodes of hidden GPU types and GPU nodes without a type. If a type matches labels that only GPU
+    nodes carry, the affinity uses only these: a ``NotIn`` for ``kubernetes.io/arch`` would exclude every node.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):
@@ -54,7 +54,7 @@ def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
 
 
 def matches_expressions(labels: Mapping[str, str], expressions: tuple[MatchExpression, ...]) -> bool:
-    """Return whether a node with these labels fulfills all expressions; a missing label fulfills ``NotIn``."""
+    """Return whether a node with these labels meets all expressions; a missing label meets ``NotIn``."""
     return all(_matches_expression(labels, each) for each in expressions)
 
 
@@ -65,7 +65,7 @@ def _matches_expression(labels: Mapping[str, str], expression: MatchExpression) 
 
 
 def _list_gpu_keys(match: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the labels of a match that nodes without GPUs do not have."""
+    """Return the labels of a GPU type's match that nodes without GPUs do not have."""
     keys = [key for key, values in match.items() if values]
     return [key for key in keys if key.startswith(_GPU_LABEL_DOMAINS)] or [
         key for key in keys if not key.startswith(_GENERAL_LABELS)

@@ -1,8 +1,8 @@
-"""Parses references of container images.
+"""Parse references of container images.
 
 The grammar and the default registry are those of https://github.com/distribution/reference, which kubelet and container
-runtimes use. This parser is stricter where no kubelet takes the result: it rejects a first path component with capital
-letters or with both a dot and an underscore, and digests of unknown algorithms.
+runtimes use. This parser also rejects references that no kubelet accepts in the end: with capital letters, or a dot and
+an underscore, in the first path component, and with digests of unknown algorithms.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ EXAMPLE_REFERENCE = "quay.io/jupyter/scipy-notebook:2026-10-01"
 """An example for messages."""
 
 _MAX_NAME_LENGTH = 255
-"""Characters of registry and repository together; many clients take no more (OCI distribution specification)."""
+"""Most characters of registry and repository together; many clients accept no more (OCI distribution specification)."""
 _MAX_TAG_LENGTH = 128
 _DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
-"""Algorithm → hexadecimal digits, as github.com/opencontainers/go-digest knows them."""
+"""Digest algorithm → number of hexadecimal digits, as in github.com/opencontainers/go-digest."""
 MAX_REFERENCE_LENGTH = _MAX_NAME_LENGTH + len(":") + _MAX_TAG_LENGTH + len("@sha512:") + _DIGESTS["sha512"]
-"""Characters of the longest valid reference."""
+"""Number of characters of the longest valid reference."""
 
 _HUB, _HUB_FORMERLY = "docker.io", "index.docker.io"
 _OFFICIAL = "library/"
@@ -29,7 +29,7 @@ _OFFICIAL = "library/"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})+|\[[A-Fa-f0-9]*:[A-Fa-f0-9:]*\]"
 _REGISTRY = rf"(?:{_HOST})(?::[0-9]+)?|{_LABEL}:[0-9]+|(?i:localhost)"
-"""A repository's path component never matches this."""
+"""Pattern of a registry; no path component of a repository matches it."""
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
 _TAG = rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_MAX_TAG_LENGTH - 1}}}"
@@ -40,12 +40,12 @@ _REFERENCE = re.compile(
 )
 _ORIGIN = re.compile(rf"(?P<host>{_REGISTRY})(?P<path>/{_PATH})?", re.ASCII)
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
-"""Container runtimes read such a text as an image ID."""
+"""Pattern of an image ID, which container runtimes do not read as a reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReference:
-    """A normalized reference; only the default tag is not filled in.
+    """A normalized image reference; a missing tag does not become ``latest``.
 
     :param registry: lower-case host, with the port if one was given.
     :param repository: path in the registry; on Docker Hub always with a namespace.
@@ -70,22 +70,22 @@ class ImageReference:
         return f"{self.name}{tag}{digest}"
 
     def is_from(self, origin: str) -> bool:
-        """Return whether the image's name is an origin or lies below it.
+        """Return whether the image comes from a registry, or from a path in a registry.
 
-        :param origin: as :func:`parse_origin` returns it.
+        :param origin: the registry or path, as :func:`parse_origin` returns it.
         """
         return f"{self.name}/".startswith(f"{origin}/")
 
 
 def parse_reference(text: str) -> ImageReference | None:
-    """Return the normalized reference, None if the text is not a valid image reference."""
+    """Return the normalized reference, or None if the text is not a valid image reference."""
     found = _REFERENCE.fullmatch(text) if len(text) <= MAX_REFERENCE_LENGTH else None
     if found is None or _IDENTIFIER.fullmatch(text):
         return None
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # a first component with a dot is read as a registry, and this one is not valid
+        return None  # container runtimes read a first component with a dot as a registry; this one is invalid
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:
@@ -96,7 +96,7 @@ def parse_reference(text: str) -> ImageReference | None:
 
 
 def parse_origin(text: str) -> str | None:
-    """Return a registry or a path in one, normalized; None if the text is neither.
+    """Return a registry, or a path in a registry, in its normalized form; None if the text is neither.
 
     Origins match whole path components: ``ghcr.io/acme`` is not an origin of ``ghcr.io/acme-labs/x``.
     """

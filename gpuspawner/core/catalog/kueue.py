@@ -1,6 +1,6 @@
-"""Kueue's labels on pods, and its scheduling gates.
+"""Read and build Kueue's labels on pods, and read pods' scheduling gates.
 
-Kueue's webhook gates a pod when it is created and removes the gate when the queue has quota. kube-scheduler then picks
+Kueue adds a scheduling gate when a pod is created, and removes it when the queue has quota. kube-scheduler then picks
 the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
 """
 
@@ -45,18 +45,18 @@ class KueueQueue:
 
 
 def read_queue_name(pod: Mapping[str, object]) -> str:
-    """Return the name of a pod's LocalQueue, empty for none.
+    """Return the name of a pod's LocalQueue, or an empty text if it has none.
 
-    :param pod: v1 Pod in JSON, created or not.
+    :param pod: v1 Pod as JSON; it may not be created yet.
     """
     return as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(QUEUE_LABEL))
 
 
 def is_gated(pod: Mapping[str, object]) -> bool:
-    """Return whether a pod that exists has scheduling gates."""
+    """Return whether an existing pod has scheduling gates."""
     return bool(as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
 
 
 def is_gated_on_creation(pod: Mapping[str, object]) -> bool:
-    """Return whether Kueue will gate a pod on creation; False for a pod that exists (see :func:`is_gated`)."""
+    """Return whether Kueue will add a scheduling gate when a pod is created; False for a pod that already exists."""
     return bool(read_queue_name(pod)) and not as_dict(pod.get("metadata")).get("uid")

@@ -1,7 +1,7 @@
-"""The catalog: images, bounds of CPU and memory, GPU types, presets, priorities. Values only.
+"""Define the catalog's values: images, bounds of CPU and memory, GPU types, presets, priorities.
 
-The admin's settings and the discovered GPU types (:mod:`gpuspawner.core.discovery`) are merged into one
-:class:`Catalog`. Every choice of a user is checked against it.
+:mod:`gpuspawner.core.discovery` builds one :class:`Catalog` from the admin's settings and the GPU types that it finds
+on nodes. Every choice of a user is checked against this catalog.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ComputeCapability = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """The software and hardware that nodes of one kind share; None where their labels do not tell.
+    """CPU architecture, driver and GPU generation that nodes of one kind share; None where their labels do not tell.
 
     :param architecture: value of ``kubernetes.io/arch``.
     :param driver: major version of NVIDIA's driver.
     :param cuda: major version of the newest CUDA that the driver supports.
     :param compute: compute capability of the GPUs.
-    :param labels: the labels of :data:`gpuspawner.core.catalog.software.PLATFORM_LABELS` that the nodes have.
+    :param labels: the nodes' labels among :data:`gpuspawner.core.catalog.software.PLATFORM_LABELS`, with values.
     """
 
     architecture: str | None = None
@@ -38,7 +38,7 @@ class Platform:
 
 
 class UnitKind(StrEnum):
-    """What one unit of a GPU type's resource is: a whole GPU, a MIG slice, or a share."""
+    """What one unit of a GPU type's resource is: a whole GPU, a MIG slice, or a share of a GPU."""
 
     CARD = "card"
     MIG = "mig"
@@ -71,17 +71,17 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomImages:
-    """Settings for images that users name by reference.
+    """Settings for custom images, which users name by image reference.
 
-    :param registries: allowed origins, as :func:`gpuspawner.core.catalog.image_reference.parse_origin` returns them;
-        ``()`` = any.
+    :param registries: allowed registries or paths in registries, as results of
+        :func:`gpuspawner.core.catalog.image_reference.parse_origin`; ``()`` = any.
     """
 
     registries: tuple[str, ...] = ()
     description: str = ""
 
     def allows(self, reference: ImageReference) -> bool:
-        """Return whether an image comes from an allowed origin."""
+        """Return whether an image comes from an allowed registry or path."""
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
 
@@ -93,7 +93,7 @@ class Bounds:
     :param max: largest amount.
     :param step: distance between two amounts, counted from ``min``.
     :param default: amount when the user chooses none.
-    :param guarantee: part of the limit that becomes the request, 0 to 1.
+    :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
     """
 
     min: int
@@ -105,7 +105,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUp:
-    """Nodes that an autoscaler can add for a GPU type, as the admin declares it; no API tells this.
+    """Nodes that an autoscaler can add for a GPU type. The admin declares them, as no Kubernetes API tells them.
 
     :param max_nodes: largest number of nodes of the type.
     :param gpus_per_node: units of the type's resource on each node.
@@ -134,15 +134,15 @@ class GPUType:
     :param note: a sentence shown with the type, for example that it is simulated; may be empty.
     :param tolerations: tolerations that servers with the type get.
     :param environment: environment variables that servers with the type get.
-    :param runtime_class: name of a RuntimeClass for servers with the type; None = the spawner's own.
+    :param runtime_class: name of a RuntimeClass for servers with the type; None = KubeSpawner's setting.
     :param shm: /dev/shm as a fraction of the memory limit; None = the container runtime's default (64 MiB).
-    :param start_timeout_s: seconds that the hub waits for a server with this type; None = the spawner's own.
+    :param start_timeout_s: seconds that the hub waits for a server with this type; None = JupyterHub's setting.
     :param scale_up: nodes that an autoscaler can add; None = not declared.
-    :param members: the types that this type combines, all of the same resource. ``match`` is then empty and not used.
-    :param platforms: the distinct platforms of the type's nodes. Without nodes, those of the models in ``match``. Empty
-        where nothing is known.
-    :param spot: whether the cloud may reclaim every node of the type at any time; None = not known of all.
-    :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known of all.
+    :param members: the types that a combined type consists of, all with the same resource. ``match`` is then unused.
+    :param platforms: the distinct platforms of the type's nodes, or of the models in ``match`` if there are no nodes;
+        empty if unknown.
+    :param spot: whether the cloud may reclaim every node of the type at any time; None = not known for all nodes.
+    :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known for all nodes.
     :param max_runtime_s: seconds after which a server with the type is stopped; None = never.
     """
 
@@ -170,7 +170,7 @@ class GPUType:
 
     @property
     def label_matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
-        """``match``, or that of each member."""
+        """``match`` of the type; for a combined type, ``match`` of each member."""
         return tuple(each.match for each in self.members) or (self.match,)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
@@ -180,7 +180,7 @@ class GPUType:
         """
         if self.members:
             return any(each.matches_labels(labels) for each in self.members)
-        # A loop is twice as fast as all(…), and each form calls this for every node and type.
+        # A loop is twice as fast as all(…), and each display of the form calls this for every node and type.
         for key, values in self.match.items():
             if (labels.get(key) not in values) if values else (key in labels):
                 return False
@@ -189,7 +189,7 @@ class GPUType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An entry of a closed choice, see :data:`gpuspawner.core.request.field_definitions.CLOSED_CHOICES`.
+    """An entry of a form field with a fixed list (:data:`gpuspawner.core.request.field_definitions.CLOSED_CHOICES`).
 
     :param slug: key in settings and user options.
     """
@@ -200,7 +200,7 @@ class Choice:
 
 
 Choices = Mapping[str, Mapping[str, Choice]]
-"""Field name → slug → entry, the default first; fields without entries are left out."""
+"""Name of a form field → slug → entry, the default entry first; fields without entries are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +210,7 @@ class Preset:
     :param slug: key in settings.
     :param display_name: name in the form.
     :param description: text below the name; may be empty.
-    :param options: user options (``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``); the settings have validated them.
+    :param options: validated user options (``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``).
     """
 
     slug: str
@@ -226,15 +226,15 @@ class Catalog:
     :param images: slug → image; never empty.
     :param cpu: bounds in millicores. None when neither the settings nor a node provides any: the form then shows no
         field, and KubeSpawner's own limit applies.
-    :param memory: bounds in bytes; None as for ``cpu``.
+    :param memory: bounds in bytes; None means the same as for ``cpu``.
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
     :param hidden: GPU types of the cluster that users cannot choose. Servers without a GPU stay off their nodes too.
-    :param untyped: label → values of GPU nodes that belong to no type. Servers without a GPU stay off them too.
+    :param untyped: label → values that mark GPU nodes without a GPU type. Servers without a GPU stay off them too.
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
     :param shared_memory: bounds of /dev/shm in bytes; None = the GPU type decides. Choosing a size is optional.
-    :param choices: the offered entries of each closed choice.
+    :param choices: the offered entries of each form field with a fixed list, such as priorities.
     :param policy: the admin's rules; None = every user can have everything.
     :param max_runtime_s: seconds after which every server is stopped; None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
@@ -257,25 +257,25 @@ class Catalog:
 
     @property
     def default_image(self) -> str:
-        """Slug of the image for users who choose none: the first."""
+        """Slug of the first image, which users get who choose none."""
         return next(iter(self.images))
 
     def find_default_choice(self, name: str) -> str | None:
-        """Return the slug of a closed choice for users who choose none: the first. None if it is not offered.
+        """Return the slug of a field's first entry, which users get who choose none; None if it has no entries.
 
-        :param name: name of the field.
+        :param name: name of a form field with a fixed list.
         """
         return next(iter(self.choices.get(name, ())), None)
 
 
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
-    """Return bounds cut to a range, on the same steps; None if no step lies in the range.
+    """Return bounds limited to a range, with the same steps, or None if no step lies in the range.
 
-    The default moves to the nearest amount left.
+    The default moves to the nearest amount that remains.
 
-    :param bounds: None is returned as None.
-    :param least: lower end in the bounds' unit; None = no limit.
-    :param most: upper end in the bounds' unit; None = no limit.
+    :param bounds: bounds of an amount, or None, for which the result is None.
+    :param least: lower end of the range in the bounds' unit; None = no limit.
+    :param most: upper end of the range in the bounds' unit; None = no limit.
     """
     if bounds is None:
         return None
@@ -293,5 +293,5 @@ def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int 
 
 
 def find_lowest_limit(*limits: int | None) -> int | None:
-    """Return the smallest limit, None if all are None."""
+    """Return the smallest limit, or None if all limits are None."""
     return min((limit for limit in limits if limit is not None), default=None)

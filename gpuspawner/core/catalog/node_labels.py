@@ -1,7 +1,7 @@
-"""Reads which GPU a node's labels describe.
+"""Read from a node's labels which GPUs the node has.
 
-Sources: NVIDIA GPU Feature Discovery, GKE, Karpenter and EKS Auto Mode, AMD's node labeller, Intel's NFD rules. Where
-labels cannot tell the GPUs apart (two models on one node, an invalid MIG layout), the result is None.
+Sources: NVIDIA GPU Feature Discovery, GKE, Karpenter and EKS Auto Mode, AMD's node labeller, Intel's NFD rules. If the
+labels are ambiguous (two models on one node, an invalid MIG layout), the result is None.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GPU_RESOURCES = {
     "amd": re.compile(r"amd\.com/(?:gpu|(?P<partition>[a-z]+_nps\d+))", re.ASCII),
     "intel": re.compile(r"gpu\.intel\.com/(?:i915|xe)", re.ASCII),
 }
-"""Vendor → names of its extended resources."""
+"""Vendor → pattern of the names of its extended resources."""
 
 _GPU_LABEL_PREFIXES = (
     "nvidia.com/gpu.",
@@ -40,7 +40,7 @@ _GPU_LABEL_PREFIXES = (
     "beta.amd.com/gpu.",
     "gpu.intel.com/",
 )
-"""Prefixes of labels that tell GPUs of different nodes apart."""
+"""Prefixes of labels that describe the GPUs of a node."""
 
 _NVIDIA_CARD = "nvidia.com/gpu"
 
@@ -54,10 +54,10 @@ _GIB = 1024**3
 
 
 class KarpenterModel(NamedTuple):
-    """The GPU labels that Karpenter or EKS Auto Mode put on a node.
+    """The GPU labels that Karpenter or EKS Auto Mode sets on a node.
 
-    :param prefix: which of the two: one of :data:`gpuspawner.core.catalog.accelerators.KARPENTER_PREFIXES`.
-    :param memory: text of the memory label in MiB; None if the label is missing.
+    :param prefix: prefix of the labels, one of :data:`gpuspawner.core.catalog.accelerators.KARPENTER_PREFIXES`.
+    :param memory: value of the memory label, a number of MiB as text; None if the label is missing.
     """
 
     prefix: str
@@ -70,13 +70,13 @@ class KarpenterModel(NamedTuple):
 class NodeGPU:
     """One unit of a GPU resource on a node, as the node's labels describe it.
 
-    :param model: the model in slugs (``a100-40gb``) and in the form (``A100 40 GB``); None if no label tells.
-    :param source: the labels that were read (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``); empty for none.
+    :param model: the model's name in slugs (``a100-40gb``) and in the form (``A100 40 GB``); None if no label tells.
+    :param source: origin of the labels (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``); empty without labels.
     :param match: label → values that select nodes with the same GPUs.
     :param memory_bytes: memory of one unit; None if unknown.
     :param profile: MIG profile (``1g.5gb``) or AMD partition (``cpx_nps4``); None for a whole GPU.
     :param shared: whether several servers share one GPU.
-    :param replicas: servers that share one GPU; 1 if it is not shared or the number is unknown.
+    :param replicas: number of servers that can share one GPU; 1 if it is not shared or the number is unknown.
     """
 
     resource: str
@@ -91,7 +91,7 @@ class NodeGPU:
 
 
 def find_vendor(resource: str) -> str | None:
-    """Return the vendor of a GPU resource, None if the resource is not a GPU.
+    """Return the vendor of a GPU resource, or None if the resource is not a GPU.
 
     :param resource: extended resource, such as ``nvidia.com/gpu``.
     """
@@ -104,10 +104,10 @@ def is_gpu_label(key: str) -> bool:
 
 
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
-    """Return the Karpenter models of which at least one node offers slices or shares as ``nvidia.com/gpu``.
+    """Return Karpenter's GPU models of which at least one node offers MIG slices or shares as ``nvidia.com/gpu``.
 
-    Karpenter's labels describe the machine, not the device plugin's configuration. They do not tell such nodes from
-    nodes with whole GPUs.
+    Karpenter's labels describe the machine, not the device plugin's configuration: they are the same on nodes of this
+    model with whole GPUs.
     """
     found = (
         read_karpenter_model(node.labels)
@@ -118,7 +118,7 @@ def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
 
 
 def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
-    """Return the GPU model by Karpenter's or EKS Auto Mode's labels, None without such labels."""
+    """Return the GPU model in the labels of Karpenter or EKS Auto Mode, or None if the node has no such labels."""
     for prefix in KARPENTER_PREFIXES:
         names = ("name", "memory", "manufacturer")
         name, memory, vendor = (labels.get(f"{prefix}instance-gpu-{each}") for each in names)
@@ -130,9 +130,9 @@ def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
 def read_node_gpu(
     node: Node, resource: str, *, table: AcceleratorTable, ambiguous: Collection[KarpenterModel] = ()
 ) -> NodeGPU | None:
-    """Return what one unit of a GPU resource on a node is, None if the labels cannot tell.
+    """Return what one unit of a GPU resource on a node is, or None if the labels are ambiguous.
 
-    :param ambiguous: models that some nodes offer whole and others in parts, from :func:`find_divided_models`.
+    :param ambiguous: Karpenter's models that some nodes offer whole and others in parts (:func:`find_divided_models`).
     """
     vendor = find_vendor(resource) or ""
     labels = node.labels
@@ -161,23 +161,23 @@ def read_node_gpu(
 
 
 def slugify(text: str) -> str:
-    """Return a text as a slug: lower-case letters, digits, ``-`` and ``.``, the last two only inside."""
+    """Return a text as a slug: lower-case letters and digits, with ``-`` and ``.`` only between them."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
 def parse_mig_profile(resource: str) -> str | None:
-    """Return the MIG profile in a resource name of strategy ``mixed`` (``nvidia.com/mig-1g.5gb``), None without one."""
+    """Return the MIG profile in a resource name (``nvidia.com/mig-1g.5gb``, MIG strategy ``mixed``), or None."""
     return _parse_nvidia_resource(resource)[1]
 
 
 def parse_mig_memory(profile: str | None) -> int | None:
-    """Return the memory of a MIG slice in bytes: NVIDIA names profiles ``<slices>g.<memory>gb``."""
+    """Return the memory of a MIG slice in bytes, from the name of its profile (``<slices>g.<memory>gb``), or None."""
     match = _MIG_MEMORY.match(profile or "")
     return int(match["gb"]) * _GIB if match else None
 
 
 def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read GPU Feature Discovery's labels; under MIG strategy ``mixed``, each profile has labels of its own."""
+    """Read GPU Feature Discovery's labels; with MIG strategy ``mixed``, each MIG profile has its own labels."""
     labels = node.labels
     shared_resource, profile = _parse_nvidia_resource(resource)
     prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
@@ -187,7 +187,7 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # Strategy "single" with unequal layouts; or the labels name one model and the resource counts several.
+    # MIG strategy "single" with unequal layouts, or a node with several models, of which the labels name only one.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}
@@ -213,12 +213,12 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
 def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
     """Read GKE's labels. The autoscaler knows them before the node exists, and nodes have them before the driver works.
 
-    Nodes with whole, sliced and shared GPUs have the same accelerator label, so the match includes the other two
-    labels.
+    Nodes with whole, sliced and shared GPUs have the same accelerator label, so the match includes the labels for the
+    MIG partition size and the sharing strategy.
     """
     accelerator = labels[GKE_ACCELERATOR]
     partition, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
-    # NVIDIA's own device plugin on GKE tells slices and shares by the resource name.
+    # If the cluster on GKE runs NVIDIA's own device plugin, the resource name tells MIG slices and shares.
     shared_resource, profile = _parse_nvidia_resource(resource)
     profile = profile or partition
     known = table.find(GKE_ACCELERATOR, accelerator)
@@ -241,7 +241,7 @@ def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: Acceler
 
 
 def _read_karpenter_labels(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Read Karpenter's labels; the match includes the memory, because models that differ in it can share a name."""
+    """Read Karpenter's labels; the match includes the memory, because models with different memory can share a name."""
     known = _find_karpenter_model(model, table)
     shared, profile = _parse_nvidia_resource(resource)
     match = {f"{model.prefix}instance-gpu-name": (model.name,)}
@@ -276,13 +276,13 @@ def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *,
 
 
 def _is_divided(labels: Mapping[str, str]) -> bool:
-    """Return whether GPU Feature Discovery reports that a node's ``nvidia.com/gpu`` are slices or shares."""
+    """Return whether GPU Feature Discovery reports that units of ``nvidia.com/gpu`` are MIG slices or shares."""
     product = labels.get(GFD_PRODUCT, "")
     return product != strip_product_suffix(product) or (_parse_number(labels.get("nvidia.com/gpu.replicas")) or 1) > 1
 
 
 def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read AMD's node labeller. A node with several models has only counters (``….product-name.<model>=4``)."""
+    """Read AMD's labels. A node with several models has only counters (``….product-name.<model>=4``): return None."""
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
         return None
@@ -321,13 +321,13 @@ def _read_intel_labels(labels: Mapping[str, str], resource: str, *, table: Accel
 
 
 def _parse_nvidia_resource(resource: str) -> tuple[bool, str | None]:
-    """Return whether the resource name ends in ``.shared``, and its MIG profile."""
+    """Return whether a resource name ends in ``.shared``, and the MIG profile in it, or None."""
     found = GPU_RESOURCES["nvidia"].fullmatch(resource)
     return (bool(found["shared"]), found["profile"]) if found else (False, None)
 
 
 def _choose_names(known: AcceleratorMatch | None, label: str) -> tuple[str, str]:
-    """Return the model for slugs and for the form: from the table, else from the label's value."""
+    """Return the model's name for slugs and its name for the form, from the table or else from the label's value."""
     if known is not None:
         return known.accelerator.slug, known.accelerator.name
     words = re.sub(r"[^A-Za-z0-9.]+", " ", label, flags=re.ASCII).strip()

@@ -1,4 +1,4 @@
-"""Groups nodes by GPU type. Nodes with equal labels and taints share a pool."""
+"""Group nodes by GPU type, and the nodes of a type into pools with equal labels and taints."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class TypeNodes:
     """The nodes of one GPU type.
 
     :param gpu: the type.
-    :param pools: nodes with the type's labels; some may lack its resource.
+    :param pools: groups of nodes with the type's labels; some of the nodes may lack its resource.
     :param open: the pools that accept new servers: not cordoned, and all taints tolerated.
-    :param reserved: nodes with the type's labels behind a lasting taint that the servers do not tolerate; not in
-        ``pools``.
+    :param reserved: groups of nodes with the type's labels and a permanent taint that the servers do not tolerate;
+        these groups are not in ``pools``.
     """
 
     gpu: GPUType
@@ -31,7 +31,7 @@ class TypeNodes:
     reserved: tuple[EquivalentNodes, ...] = ()
 
     def list_nodes(self, table: NodeTable) -> Iterator[Node]:
-        """Yield the nodes that have units of the type, healthy or not, or may have some that cannot be counted."""
+        """Yield the nodes that have units of the type, healthy or not, or may have DRA devices of unknown number."""
         return (node for group in self.list_node_groups(table) for node in group)
 
     def list_node_groups(self, table: NodeTable) -> Iterator[tuple[Node, ...]]:
@@ -44,7 +44,7 @@ class TypeNodes:
             yield pool.cache[key]
 
     def has_reserved_nodes(self, table: NodeTable) -> bool:
-        """Return whether any reserved node has, or may have, units of the type."""
+        """Return whether any node in ``reserved`` has, or may have, units of the type."""
         rows = (row for pool in self.reserved for row in pool.rows)
         nodes = (table.get_by_row(row) for row in rows)
         return any(
@@ -54,7 +54,7 @@ class TypeNodes:
     def is_requested_by(self, constraints: PodConstraints, table: NodeTable) -> bool:
         """Return whether a pod's node selector and affinity match any node of the type.
 
-        If the type has no nodes, return whether they could match a node with the type's labels.
+        If the type has no nodes, return whether the selector and the affinity could match a node with its labels.
         """
         if not any(may_match_node_affinity(match, constraints) for match in self.gpu.label_matches):
             return False
@@ -79,7 +79,7 @@ def group_nodes_by_type(
     :param table: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
     :param layout: further properties that the nodes of a pool must share. The table keeps only a few groupings up to
-        date, so callers should pass a grouping that others use.
+        date, so callers should pass a grouping that other callers use, too.
     """
     types = tuple(gpus)
     keys = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -109,8 +109,8 @@ def has_silent_plugin(node: Node, resource: str) -> bool:
     """Return whether a node lists a resource with 0 units, as it does while the device plugin is not registered.
 
     kubelet reports 0 after its own restart, and some minutes after the plugin stops, until the plugin registers again
-    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). It also reports 0 where all GPUs
-    are sliced or gone, which looks the same here.
+    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). It also reports 0 if all GPUs are
+    sliced or gone; this function cannot tell these cases apart.
     """
     return (resource in node.capacity or resource in node.allocatable) and not may_have_units(node, resource)
 

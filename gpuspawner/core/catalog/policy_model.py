@@ -1,4 +1,4 @@
-"""The admin's policy as values: rules for users and groups, and shared GPU pools.
+"""Model the admin's policy: rules for users and groups, and pools of GPUs that groups share.
 
 :mod:`gpuspawner.core.policy.rules` merges the rules that apply to a user.
 """
@@ -11,19 +11,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 UNLIMITED = sys.maxsize
-"""The value of a limit that a rule lifts explicitly."""
+"""Value of a limit in a rule that explicitly allows any amount."""
 ANY = "*"
-"""Stands for every image, and for every GPU type that a rule does not name."""
+"""Wildcard in a rule: every entry of a field (such as images), or every GPU type that the rule does not name."""
 
 
 def normalize_group(group: str) -> str:
-    """Return a group name for comparison; identity providers differ in case and in the Unicode form of accents."""
+    """Return a group name normalized for comparison, as identity providers differ in letter case and Unicode form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", group).casefold())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountRange:
-    """Limits of an amount in base units (millicores or bytes); None = no limit given."""
+    """Smallest and largest allowed amount in base units (millicores or bytes); None = no limit given."""
 
     min: int | None = None
     max: int | None = None
@@ -33,8 +33,8 @@ class AmountRange:
 class GPUTypeRule:
     """Limits of a rule for one GPU type; None = no limit given.
 
-    :param max_gpus: units in all servers of the user.
-    :param max_gpus_per_server: units in one server.
+    :param max_gpus: largest number of units in all servers of the user together.
+    :param max_gpus_per_server: largest number of units in one server.
     :param max_runtime_s: seconds after which a server with the type is stopped.
     """
 
@@ -44,7 +44,7 @@ class GPUTypeRule:
 
 
 GPUTypeRules = Mapping[str, GPUTypeRule]
-"""Slug of a GPU type, or :data:`ANY` for all that are not named → limits."""
+"""Slug of a GPU type, or :data:`ANY` for all types that the rule does not name → limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +52,17 @@ class Rule:
     """The limits for a user, a group or everyone; None = the rule does not set this limit.
 
     :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
-    :param custom_images: whether users may name images by reference, if the catalog allows that at all.
+    :param custom_images: whether users may name images by reference, if the catalog allows custom images.
     :param gpus: the allowed GPU types, by slug or :data:`ANY`, with their limits.
-    :param max_gpus: units in all servers of a user; :data:`UNLIMITED` lifts this or any other limit.
-    :param max_gpus_per_server: units in one server, of any type.
-    :param max_servers_with_gpu: number of a user's servers that have a GPU.
-    :param cpu: in millicores.
-    :param memory: in bytes.
+    :param max_gpus: largest number of units in all servers of a user together; :data:`UNLIMITED` = no limit.
+    :param max_gpus_per_server: largest number of units, of any type, in one server.
+    :param max_servers_with_gpu: largest number of a user's servers that have a GPU.
+    :param cpu: allowed amounts in millicores.
+    :param memory: allowed amounts in bytes.
     :param max_runtime_s: seconds after which any server is stopped, with or without a GPU.
     :param deny: whether the rule only lowers the limits of other rules.
-    :param sources: for a merged rule, ``gpus`` of the granting rules that it was merged from; otherwise empty.
-    :param caps: for a merged rule, ``gpus`` of the denying rules that lower the others.
+    :param sources: for a rule merged from several, ``gpus`` of each of them without ``deny``; otherwise empty.
+    :param caps: for a rule merged from several, ``gpus`` of each of them with ``deny``; otherwise empty.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Rule:
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
     def allows_choice(self, name: str, slug: str) -> bool:
-        """Return whether an entry of a field is allowed.
+        """Return whether the rule allows an entry of a form field.
 
         :param name: name of the field.
         :param slug: key of the entry.
@@ -88,7 +88,7 @@ class Rule:
         return slugs is None or slug in slugs or ANY in slugs
 
     def find_type_rule(self, slug: str) -> GPUTypeRule | None:
-        """Return the limits for a GPU type, None if the type is not allowed."""
+        """Return the limits for a GPU type, or None if the type is not allowed."""
         if self.gpus is None:
             return GPUTypeRule()
         return self.gpus.get(slug, self.gpus.get(ANY))
@@ -99,7 +99,7 @@ class GPUPool:
     """A number of GPUs that the members of some groups share.
 
     :param groups: normalized group names.
-    :param gpus: slugs of GPU types, or :data:`ANY`.
+    :param gpus: slugs of the GPU types that count against the pool, or :data:`ANY`.
     :param max_gpus: units that all servers of the members may hold together.
     """
 
@@ -112,7 +112,7 @@ class GPUPool:
     def covers_any(self, slugs: Collection[str]) -> bool:
         """Return whether servers with a GPU type count against the pool.
 
-        :param slugs: the type's slug and the slugs of its members.
+        :param slugs: the slug of the GPU type; for a combined type also the slugs of its members.
         """
         return ANY in self.gpus or not self.gpus.isdisjoint(slugs)
 
@@ -124,7 +124,7 @@ class Policy:
     :param default: the rule for everyone.
     :param groups: normalized group name → rule.
     :param users: user name → rule.
-    :param pools: slug → shared GPUs.
+    :param pools: slug → pool of GPUs that groups share.
     :param hide: whether the form leaves denied choices out instead of disabling them.
     """
 

@@ -1,7 +1,7 @@
-"""Checks whether an image works on a GPU type's nodes: vendor, CPU architecture, NVIDIA driver, compute capability.
+"""Check whether an image works on a GPU type's nodes: vendor, CPU architecture, NVIDIA driver, compute capability.
 
 The versions come from the labels of GPU Feature Discovery (NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery,
-``lm/nvml.go``), in the current and in the older spelling. A label that cannot be parsed counts as missing. Missing
+``lm/nvml.go``), under their current and their older names. A label that cannot be parsed counts as missing. Missing
 information never makes an image unusable.
 
 The form, the admission check and the pod's node affinity all use this module.
@@ -19,10 +19,10 @@ from gpuspawner.core.text.wording import join_sentences, join_with_and, join_wit
 from gpuspawner.core.units.formatting import format_vendor
 
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
-"""Set by the kubelet on each node, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
+"""The kubelet sets this label, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
 CUDA_LABELS = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
-"""The newest CUDA version that the driver supports, not an installed one."""
+"""Labels with the newest CUDA version that the driver supports; this CUDA version may not be installed."""
 COMPUTE_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
 COMPUTE_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -35,10 +35,10 @@ PLATFORM_LABELS = (
     PRODUCT_LABEL,
     ARCHITECTURE_LABEL,
 )
-"""The labels that :func:`read_platform` reads, and the product."""
+"""The labels that :func:`read_platform` reads, and the label with the product name."""
 
 _MAX_DIGITS = 6
-"""A longer number counts as missing."""
+"""A label with a longer number counts as missing."""
 
 
 def read_platform(labels: Mapping[str, str]) -> Platform:
@@ -54,12 +54,12 @@ def read_platform(labels: Mapping[str, str]) -> Platform:
 
 
 def deduplicate_platforms(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return each platform once, in an order that does not depend on the nodes' order."""
+    """Return each platform once, sorted, so that the order of the nodes does not matter."""
     return tuple(sorted(set(platforms), key=lambda each: (each.labels, each.compute or ())))
 
 
 def parse_compute_capability(text: str) -> ComputeCapability | None:
-    """Return a compute capability written as ``"8.9"``, None if the text is not one."""
+    """Return the compute capability in a text such as ``"8.9"``, or None if the text is not one."""
     major, minor = (_parse_number(part) for part in (*text.split("."), "")[:2])
     return None if major is None or minor is None else (major, minor)
 
@@ -73,12 +73,12 @@ def _parse_number(text: str | None) -> int | None:
 
 
 _MIN_DRIVER = {11: 450, 12: 525, 13: 580}
-"""CUDA's major version → oldest driver branch that runs its minor versions,
+"""CUDA's major version → oldest NVIDIA driver branch that runs all minor versions of it,
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
 
 _MIN_COMPUTE: dict[int, ComputeCapability] = {12: (5, 0), 13: (7, 5)}
-"""CUDA's major version → what its libraries and compiler still support: 12.0 dropped Kepler, 13.0 Maxwell, Pascal and
-Volta (release notes of the CUDA Toolkit)."""
+"""CUDA's major version → lowest compute capability that its libraries and compiler support: 12.0 dropped Kepler, 13.0
+Maxwell, Pascal and Volta (release notes of the CUDA Toolkit)."""
 
 
 class Misfit(StrEnum):
@@ -91,7 +91,7 @@ class Misfit(StrEnum):
 
 
 def explain_misfit(image: Image, gpu: GPUType) -> str:
-    """Return why an image does not work on any node of a GPU type, in one or more sentences; empty if it may work."""
+    """Return sentences that say why an image works on no node of a GPU type; empty if it may work on one."""
     if image.vendors is not None and gpu.vendor not in image.vendors:
         return _explain_vendors(image)
     found = [find_misfit(image, platform, vendor=gpu.vendor) for platform in gpu.platforms]
@@ -119,10 +119,10 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 
 
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
-    """Return expressions that keep a server off the nodes of a GPU type on which the image does not work.
+    """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
 
-    Each expression excludes values of one label that no usable node has. Usable nodes without the label pass too,
-    because ``NotIn`` holds for them. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
+    Each expression is a ``NotIn`` with values of one label that no usable node has. It also accepts usable nodes
+    without the label. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []
@@ -144,7 +144,7 @@ def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, 
 
 
 def describe_vendors(vendors: tuple[str, ...] | None) -> str:
-    """Return the GPUs that an image supports (``"NVIDIA or AMD GPUs"``); empty when not declared."""
+    """Return in words which GPUs an image supports (``"NVIDIA or AMD GPUs"``); empty when not declared."""
     if vendors is None:
         return ""
     if not vendors:
@@ -153,7 +153,7 @@ def describe_vendors(vendors: tuple[str, ...] | None) -> str:
 
 
 def parse_cuda_major(image: Image) -> int | None:
-    """Return the major version of the CUDA in an image, None if not declared."""
+    """Return the major version of the CUDA in an image, or None if not declared."""
     return int(image.cuda.partition(".")[0]) if image.cuda else None
 
 
