@@ -18,7 +18,7 @@ class Problem:
     """One invalid field or setting.
 
     :param field: form field or user option (``gpu_count``), or dotted YAML path (``memory.max``).
-    :param code: stable, machine-readable reason (``out_of_range``); the module that raises it documents it.
+    :param code: stable, machine-readable reason (``out_of_range``); the module that raises the error documents it.
     :param message: sentence for the user or the admin that names the allowed values.
     """
 
@@ -30,7 +30,7 @@ class Problem:
 class GPUSpawnerError(Exception):
     """Base class of all errors that gpuspawner raises on purpose.
 
-    :param problems: at least one; a one-line message shows the first.
+    :param problems: one or more problems; a message with only one line shows the first problem.
     """
 
     def __init__(self, *problems: Problem) -> None:

@@ -1,4 +1,4 @@
-"""Read JSON of unknown shape: a value of another type reads as empty or None, and never raises."""
+"""Read JSON of unknown shape: for a value of an unexpected type, functions return an empty value or None."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Model the cluster: nodes, pods, their constraints, and what each node has free.
 
 In: Kubernetes objects as the API's JSON. Out: immutable values, and :class:`Occupancy`, which is updated in place.
-The room knows nothing of GPU types, users or the hub. It compares a constraint with one node or pod; the room
-``scheduling`` combines the results.
+This package does not depend on GPU types, users or the hub. It compares one constraint with one node or pod; the
+package ``scheduling`` combines the results.
 
-- ``model``, ``dra_model``: the values; ``state``: occupancy and inventory; ``dra_counts``: devices by node
-- ``decode``, ``decode_selectors``, ``pod_requests``: JSON to values, one object for equal values
+- ``model``, ``dra_model``: the values; ``state``: occupancy and inventory; ``dra_counts``: DRA devices of each node
+- ``decode``, ``decode_selectors``, ``pod_requests``: decode JSON into values; equal values share one object
 - ``node_affinity``, ``selectors``, ``taints``: match constraints against nodes, pods and namespaces
-- ``node_table``: amounts by column and groups of equivalent nodes, for scans of thousands of nodes
+- ``node_table``: resources as columns and equivalent nodes in groups, for scans of thousands of nodes
 """
 
 from gpuspawner.core.cluster.decode import decode_node, decode_pod

@@ -1,14 +1,13 @@
 """Decode v1 Nodes and Pods from the API's JSON into :mod:`.model`'s values.
 
-Malformed JSON never raises: such parts are left out, so that a broken object of another user cannot break the form.
+Malformed parts of the JSON are left out and raise no exception, so another user's broken object cannot break the form.
 
 A pod that does not exist yet is completed as the API server would: host network ports (pkg/apis/core/v1/defaults.go),
-tolerations of not-ready and unreachable nodes (admission plugin DefaultTolerationSeconds), and label keys merged into
-selectors.
+tolerations of not-ready and unreachable nodes (admission plugin DefaultTolerationSeconds), and ``matchLabelKeys``
+merged into selectors.
 
-Share one object among equal values, such as the labels of thousands of replicas, to save memory.
-
-Results must not be modified. Correctness never depends on sharing; some loops are faster because of it.
+To save memory, equal values share one object, such as the labels of thousands of replicas, so callers must not modify
+results. Some loops cache by identity and are faster with shared objects, but no result depends on sharing.
 """
 
 from __future__ import annotations
@@ -42,29 +41,29 @@ from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_whole_units
 
 _MAX_VALUES = 8192
-"""Cached values of each kind."""
+"""Largest number of cached values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
-"""Larger values are not cached: the selectors of one pod may take a megabyte."""
+"""Values with more texts are not cached: the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 
 
 def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a shared mapping equal to ``found``, with interned keys and values."""
+    """Return a mapping equal to ``found`` that callers with equal labels share; keys and values are interned."""
     if len(found) > _MAX_PARTS:
         return found
     return _make_labels(tuple(found.items())) if found else _NO_LABELS
 
 
 def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
-    """Return a shared mapping equal to ``found``, with interned keys."""
+    """Return a mapping equal to ``found`` that callers with equal amounts share; keys are interned."""
     return _make_amounts(tuple(found.items())) if found else _NO_AMOUNTS
 
 
 def intern_value(value: _H, *, size: int) -> _H:
-    """Return a shared object equal to ``value``.
+    """Return an object equal to ``value`` that callers with equal values share.
 
-    :param size: number of texts in it; a value of more than 64 is not shared.
+    :param size: number of texts in the value; a value with more than 64 texts is returned unchanged.
     """
     if size > _MAX_PARTS:
         return value
@@ -96,7 +95,7 @@ _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of extended resources that request a device of a DRA device class."""
 _DEFAULT_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _EXCLUSIVE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
-"""Volumes that only one pod may use at a time (kube-scheduler's VolumeRestrictions)."""
+"""Kinds of volumes that only one pod may use at a time (kube-scheduler's plugin VolumeRestrictions)."""
 _UNREADABLE_RULE = gettext_lazy("a rule about other pods that cannot be read")
 
 
@@ -105,9 +104,9 @@ def decode_constraints(
 ) -> PodConstraints:
     """Return all constraints of a pending pod.
 
-    :param spec: of a v1 Pod.
-    :param namespace: of the pod.
-    :param labels: of the pod.
+    :param spec: ``spec`` of a v1 Pod.
+    :param namespace: the pod's namespace.
+    :param labels: the pod's labels.
     :param requests: names of the resources that the pod requests.
     :param created: True if the pod exists in the API server, False for a manifest.
     """
@@ -146,16 +145,16 @@ def decode_bound_constraints(
 ) -> PodConstraints:
     """Return those constraints of a bound pod that affect other pods: required anti-affinity and host ports.
 
-    :param spec: of a v1 Pod.
-    :param namespace: of the pod.
-    :param labels: of the pod.
+    :param spec: ``spec`` of a v1 Pod.
+    :param namespace: the pod's namespace.
+    :param labels: the pod's labels.
     """
     try:
         apart = decode_pod_terms(
             as_dict(spec.get("affinity")).get("podAntiAffinity"), namespace=namespace, labels=labels, created=True
         )
     except InvalidSelectorError:
-        apart = ()  # kube-scheduler ignores malformed terms, too (PodInfo.Update)
+        apart = ()  # kube-scheduler also ignores malformed terms (PodInfo.Update)
     ports = frozenset(_decode_host_ports(spec))
     return _intern_bound_constraints(apart, ports) if apart or ports else NO_CONSTRAINTS
 
@@ -169,7 +168,7 @@ def _intern_terms(terms: tuple[NodeSelectorTerm, ...] | None) -> tuple[NodeSelec
 def _intern_bound_constraints(
     anti_affinity: tuple[PodAffinityTerm, ...], host_ports: frozenset[HostPort]
 ) -> PodConstraints:
-    """Return one shared object for all replicas of a pod."""
+    """Return a bound pod's constraints as one object that all its replicas share."""
     return PodConstraints(anti_affinity=anti_affinity, host_ports=host_ports)
 
 
@@ -210,7 +209,7 @@ def _decode_claims(spec: Mapping[str, object]) -> Iterable[str]:
 
 
 def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
-    """Yield, in words for users, the constraints that this code does not check but kube-scheduler's filters do."""
+    """Yield, in words for users, the constraints that kube-scheduler's filters check but gpuspawner does not."""
     if as_dicts(spec.get("resourceClaims")) or any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
         yield gettext_lazy("devices that are requested through a resource claim or a device class")
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
@@ -237,7 +236,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 def decode_node(raw: object) -> Node:
-    """Return a node.
+    """Return a v1 Node as a :class:`.Node`.
 
     :param raw: v1 Node as JSON; malformed parts are left out.
     """
@@ -254,10 +253,10 @@ def decode_node(raw: object) -> Node:
 
 
 def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
-    """Return a pod, or None if it has finished and holds no resources.
+    """Return a v1 Pod as a :class:`.Pod`, or None if the pod has finished and holds no resources.
 
     :param raw: v1 Pod as JSON, or the manifest of a pod that does not exist yet; malformed parts are left out.
-    :param include_claimed: keep requests that a ResourceClaim satisfies; for callers that do not count claims.
+    :param include_claimed: True keeps requests that a ResourceClaim satisfies, for callers that do not count claims.
     """
     metadata, spec, status = _split_object(raw)
     if as_text(status.get("phase")) in _FINISHED:
@@ -289,13 +288,13 @@ def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
     """Return the requests of a pod that does not exist yet, as :func:`decode_pod` computes them.
 
-    :param spec: of a v1 Pod.
+    :param spec: ``spec`` of a v1 Pod.
     """
     return _drop_device_classes(compute_requests(spec, {}))
 
 
 def _drop_device_classes(requests: dict[str, int]) -> Mapping[str, int]:
-    """Return requests without devices by device class: a ResourceClaim holds those, no node has them as a resource.
+    """Return requests without devices of DRA device classes: ResourceClaims hold them, no node lists them.
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
     """
@@ -307,7 +306,8 @@ def _drop_device_classes(requests: dict[str, int]) -> Mapping[str, int]:
 def _drop_claimed(requests: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
     """Return requests without the extended resources that a ResourceClaim holds for the pod.
 
-    kube-scheduler records them before it binds the pod (plugins/dynamicresources/extendeddynamicresources.go).
+    kube-scheduler writes these resources to the pod's status before it binds the pod
+    (plugins/dynamicresources/extendeddynamicresources.go).
     """
     for each in as_dicts(as_dict(status.get("extendedResourceClaimStatus")).get("requestMappings")):
         requests.pop(as_text(each.get("resourceName")), None)
@@ -327,7 +327,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
 
 def decode_taints(raw: object) -> tuple[Taint, ...]:
-    """Return a list of v1 Taints as a shared tuple, without taints that have no key."""
+    """Return v1 Taints as a tuple that nodes with equal taints share; taints without a key are left out."""
     return _intern_taints(tuple(_iter_taints(raw)))
 
 

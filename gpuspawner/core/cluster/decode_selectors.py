@@ -1,7 +1,7 @@
 """Decode selectors, affinity terms and spread constraints of pods, and the node affinity of PersistentVolumes.
 
 The input is the API's JSON. A malformed label selector raises :class:`InvalidSelectorError`; any other malformed value
-reads as empty. Volumes are read as in kube-scheduler's volumebinding and volumezone plugins.
+counts as empty. Volumes are decoded as in kube-scheduler's volumebinding and volumezone plugins.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def decode_pod_terms(
     """Return the required terms of a v1 PodAffinity or PodAntiAffinity.
 
     :param raw: v1 PodAffinity or PodAntiAffinity.
-    :param namespace: of the pod that has them; a term without namespaces applies to it.
-    :param labels: of the pod that has them.
-    :param created: the API server has already merged ``matchLabelKeys`` into the selectors.
+    :param namespace: namespace of the pod with these terms; a term that names no namespaces applies to it.
+    :param labels: labels of the pod with these terms.
+    :param created: True if the pod exists, so the API server has already merged ``matchLabelKeys`` into selectors.
     :raises InvalidSelectorError: for a malformed label selector.
     """
     return tuple(
@@ -59,7 +59,7 @@ def decode_spread_constraints(raw: object, *, labels: Mapping[str, str]) -> tupl
     """Return the topology spread constraints with ``DoNotSchedule``.
 
     :param raw: list of v1 TopologySpreadConstraint.
-    :param labels: of the pod that has them.
+    :param labels: labels of the pod with these constraints.
     :raises InvalidSelectorError: for a malformed label selector.
     """
     return tuple(
@@ -129,8 +129,8 @@ _ZONE_SEPARATOR = "__"
 def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:
     """Return a PersistentVolume's constraints on nodes, as :attr:`.PodConstraints.volume_terms`; empty if it has none.
 
-    They come from its node affinity and from its zone and region labels. A node without any zone or region label
-    satisfies the latter.
+    The constraints come from the volume's node affinity and from its zone and region labels. A node without any zone or
+    region label meets the constraints from the labels.
 
     :param raw: v1 PersistentVolume.
     """
@@ -138,7 +138,7 @@ def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]
     affinity = decode_node_terms(as_dict(as_dict(whole.get("spec")).get("nodeAffinity")).get("required"))
     labels = as_text_map(as_dict(whole.get("metadata")).get("labels"))
     zones = {key: _split_zones(labels[key]) for key in (*_BETA_LABELS, _ZONE, _REGION) if key in labels}
-    # kube-scheduler ignores a label with an empty part, too (``LabelZonesToSet``).
+    # kube-scheduler also ignores a label with an empty part (``LabelZonesToSet``).
     by_zone = (_build_zone_terms(key, found) for key, found in zones.items() if all(found))
     return (*(() if affinity is None else (affinity,)), *by_zone)
 

@@ -3,7 +3,7 @@
 Devices are counted as kube-scheduler allocates them to a pod that requests an extended resource (Kubernetes 1.36,
 ``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``): the newest DeviceClass with that
 resource selects the devices, and only untainted devices of complete pools are allocatable. A resource is uncounted on a
-node if the number cannot be computed for sure: unsupported selectors, partitioned or shared devices, devices that
+node if the number of its devices is uncertain: unsupported selectors, partitioned or shared devices, devices that
 belong to several nodes.
 """
 
@@ -25,18 +25,18 @@ from gpuspawner.core.cluster.dra_model import (
 )
 
 _DevicePoolId = tuple[str, str]
-"""Driver, and the driver's name of the pool."""
+"""Name of the DRA driver, and name of the driver's pool of devices."""
 _ResourcesByDevice = Mapping[DeviceId, tuple[str, tuple[str, ...]]]
-"""Device → name of its node, extended resources that it counts as."""
+"""Device → name of its node, and the extended resources for which it counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDevices:
-    """All devices that drivers publish, without regard to claims.
+    """All devices that DRA drivers publish, whether or not ResourceClaims hold them.
 
     :param nodes: node name → its devices.
     :param allocatable_devices: pool → its allocatable devices.
-    :param on_unknown_nodes: as in :class:`~gpuspawner.core.cluster.dra_model.ClusterDevices`.
+    :param on_unknown_nodes: extended resources with devices that are not bound to one node, so any node may have them.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class OfferedDevices:
     on_unknown_nodes: frozenset[str] = frozenset()
 
     def subtract_claims(self, claims: Iterable[ResourceClaim] | None) -> ClusterDevices:
-        """Return the devices with the numbers that claims hold.
+        """Return the devices, with the number of devices that ResourceClaims hold.
 
         :param claims: all claims of the cluster; None if claims or devices are not fully known, which makes all
             resources uncounted.
@@ -100,7 +100,7 @@ def _select_newest_classes(classes: Iterable[DeviceClass]) -> dict[str, DeviceCl
 
 
 def _select_newest_slices(slices: Iterable[ResourceSlice]) -> dict[_DevicePoolId, list[ResourceSlice]]:
-    """Return each pool's slices of the newest generation."""
+    """Return the ResourceSlices of the newest generation of each pool."""
     pools: dict[_DevicePoolId, list[ResourceSlice]] = {}
     for each in slices:
         pool = pools.setdefault((each.driver, each.pool), [])
@@ -112,7 +112,7 @@ def _select_newest_slices(slices: Iterable[ResourceSlice]) -> dict[_DevicePoolId
 
 
 def _merge_pools(pools: Iterable[OfferedDevices]) -> OfferedDevices:
-    """Return the devices of several pools together; a node may have devices of more than one."""
+    """Return the devices of several pools together; a node may have devices of more than one pool."""
     nodes: dict[str, NodeDevices] = {}
     allocatable: dict[_DevicePoolId, _ResourcesByDevice] = {}
     on_unknown_nodes: set[str] = set()
@@ -133,7 +133,7 @@ def _add_node_devices(one: NodeDevices, other: NodeDevices) -> NodeDevices:
 
 
 def _is_complete(pool: list[ResourceSlice]) -> bool:
-    """Return whether a pool has all its slices and no duplicate device; other pools are not allocatable."""
+    """Return whether a pool has all its slices and no duplicate device; kube-scheduler skips incomplete pools."""
     names = [device.name for each in pool for device in each.devices]
     return {each.slice_count for each in pool} == {len(pool)} and len(set(names)) == len(names)
 
@@ -148,7 +148,7 @@ class _PoolCounter:
         self._on_unknown_nodes: set[str] = set()
 
     def add(self, pool: list[ResourceSlice]) -> None:
-        """Count the devices of the pool's slices."""
+        """Count the devices in a pool's ResourceSlices."""
         is_complete = _is_complete(pool)
         for part in pool:
             for device in part.devices:
@@ -177,7 +177,7 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the resources that a device counts as, and record those that are uncounted because of it."""
+        """Return the resources for which a device counts, and record resources whose number it makes unknown."""
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():
             is_selected = selects_device(device_class.selectors, device.attributes, driver=part.driver)

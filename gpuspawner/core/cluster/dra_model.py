@@ -1,10 +1,10 @@
-"""The devices of DRA drivers: values, decoding of resource.k8s.io/v1 objects, and DeviceClass selectors.
+"""Model the devices of DRA drivers: values, decoding of resource.k8s.io/v1 objects, and DeviceClass selectors.
 
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 
-Of CEL selectors, only the form that drivers ship is evaluated: the driver and text attributes compared with constants,
-joined by ``&&``, such as ``device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'``.
-The result of any other selector is unknown. Malformed JSON never raises; it makes a count smaller or unknown.
+gpuspawner evaluates only CEL selectors that compare the driver and text attributes with constants, joined by ``&&``:
+``device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'``. DRA drivers ship this form.
+The result of any other selector is unknown. Malformed JSON raises no exception; it makes a count smaller or unknown.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _CEL_TERM = re.compile(
 class AttributeTerm(NamedTuple):
     """One comparison of a CEL selector.
 
-    :param attribute: name with its domain (``gpu.nvidia.com/type``), empty for the driver.
-    :param value: text that it must equal.
+    :param attribute: attribute's name with domain (``gpu.nvidia.com/type``); empty if the driver's name is compared.
+    :param value: text that the attribute or the driver's name must equal.
     """
 
     attribute: str
@@ -61,8 +61,8 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 
     Like kube-scheduler's allocator, this stops at the first selector that is not true.
 
-    :param attributes: name with domain → text. A missing attribute, which is an error in CEL, is unknown.
-    :param driver: of the device.
+    :param attributes: name with domain → text. A missing attribute is an error in CEL and makes the result unknown.
+    :param driver: name of the device's driver.
     """
     for selector in selectors:
         is_selected = None if selector is None else _matches_all_terms(selector, attributes, driver=driver)
@@ -90,12 +90,12 @@ class DeviceId(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """The facts of a device that counting needs.
+    """A device of a DRA driver, with the facts that counting needs.
 
     :param attributes: name with domain (``gpu.nvidia.com/type``) → text; attributes of other types are left out.
     :param tainted: the device has a taint with effect ``NoSchedule`` or ``NoExecute``.
-    :param uncountable: the device is partitioned, shared or conditional, so "held by a claim or not" does not tell
-        whether it can be allocated.
+    :param uncountable: the device is partitioned, shared or conditional, so it is not simply free unless a claim
+        holds it.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Device:
 class ResourceSlice:
     """A ResourceSlice (resource.k8s.io/v1): a part of a driver's pool of devices.
 
-    :param generation: of the pool; slices with a smaller generation are stale.
+    :param generation: generation of the pool; slices with a smaller generation than others are stale.
     :param slice_count: number of slices of the pool in this generation.
     :param node: name of the only node that can use the devices, None if the slice names no single node.
     """
@@ -126,7 +126,7 @@ class ResourceSlice:
 class DeviceClass:
     """A DeviceClass (resource.k8s.io/v1).
 
-    :param created: ``metadata.creationTimestamp`` (RFC 3339, sorts by age).
+    :param created: ``metadata.creationTimestamp`` as text (RFC 3339), which sorts by age.
     :param resource: extended resource that requests one device of the class, empty if there is none.
     """
 
@@ -140,7 +140,7 @@ class DeviceClass:
 class ResourceClaim:
     """A ResourceClaim (resource.k8s.io/v1).
 
-    :param held_devices: devices allocated to the claim alone.
+    :param held_devices: devices that are allocated to this claim and to no other.
     """
 
     name: str
@@ -153,9 +153,9 @@ class NodeDevices:
     """The devices on one node, counted by extended resource.
 
     :param capacity: all devices, including those that cannot be allocated at present.
-    :param allocatable: devices of these that can be allocated, free or not.
+    :param allocatable: devices that can be allocated, including those that claims hold.
     :param claimed: allocatable devices that claims hold.
-    :param uncounted: resources whose number on this node is unknown.
+    :param uncounted: extended resources with an unknown number of devices on this node.
     """
 
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -169,19 +169,19 @@ class ClusterDevices:
     """The devices on all nodes.
 
     :param nodes: node name → devices; nodes without devices are left out.
-    :param on_unknown_nodes: resources with devices that are not bound to one node, so any node may have them.
+    :param on_unknown_nodes: extended resources with devices that are not bound to one node, so any node may have them.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
     on_unknown_nodes: frozenset[str] = frozenset()
 
     def get_node_devices(self, node: str) -> NodeDevices:
-        """Return the devices of a node, none if the node is unknown."""
+        """Return the devices of a node; an unknown node has none."""
         return self.nodes.get(node, _NO_DEVICES)
 
 
 class EquippedNode(NamedTuple):
-    """A node with its devices as extended resources, and resource → number that claims hold."""
+    """A node whose amounts include its DRA devices, and extended resource → number of devices that claims hold."""
 
     node: Node
     claimed: Mapping[str, int]
@@ -199,9 +199,9 @@ def equip_node(
     Devices count only for resources that kubelet does not offer on the node, as in kube-scheduler
     (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
-    :param node: without its devices.
-    :param node_devices: of that node.
-    :param on_unknown_nodes: as in :class:`ClusterDevices`.
+    :param node: a node whose amounts do not include its DRA devices.
+    :param node_devices: the DRA devices of that node.
+    :param on_unknown_nodes: extended resources with devices that any node may have (:class:`ClusterDevices`).
     """
     published = {*node_devices.capacity, *node_devices.uncounted}
     names = {name for name in published | on_unknown_nodes if node.allocatable.get(name, 0) <= 0}
@@ -230,13 +230,13 @@ _UNCOUNTABLE_FIELDS = (
     "bindingFailureConditions",
     "nodeAllocatableResourceMappings",
 )
-"""Fields that make a device partitioned, shared or conditional."""
+"""Fields of a device that make it partitioned, shared or conditional."""
 _UNIQUE_ATTRIBUTES = frozenset({"uuid", "pciBusID"})
-"""Attributes that are dropped to save memory: they differ for each device, and no DeviceClass selects by them."""
+"""Attributes that are left out to save memory: they differ for each device, and no DeviceClass selects by them."""
 
 
 def decode_resource_slice(raw: object) -> ResourceSlice:
-    """Return a ResourceSlice. Without a valid ``resourceSliceCount``, its pool is never complete."""
+    """Return a ResourceSlice. If its ``resourceSliceCount`` is invalid, its pool never counts as complete."""
     metadata, spec = _split_object(raw)
     pool, driver = as_dict(spec.get("pool")), intern(as_text(spec.get("driver")))
     return ResourceSlice(
@@ -284,11 +284,11 @@ def _decode_device(raw: Mapping[str, object], *, driver: str) -> Device:
 
 
 def _decode_attributes(raw: object, *, driver: str) -> dict[str, str]:
-    """Return the text attributes with their domains; the default domain is the driver."""
+    """Return name with domain → text of a device's text attributes; a name without domain gets the driver as domain."""
     attributes: dict[str, object] = {}
     for name, value in as_dict(raw).items():
         full = name if "/" in name else f"{driver}/{name}"
-        # An attribute given both with and without its domain is ambiguous, and dropped.
+        # An attribute that is listed both with and without its domain is ambiguous and left out.
         attributes[full] = None if full in attributes else as_dict(value).get("string")
     texts = as_text_map(attributes)
     return {name: value for name, value in texts.items() if name.rpartition("/")[2] not in _UNIQUE_ATTRIBUTES}
@@ -300,7 +300,7 @@ def _decode_selector(raw: Mapping[str, object]) -> DeviceSelector:
 
 def _decode_held_devices(results: object) -> Iterable[DeviceId]:
     for each in as_dicts(results):
-        # Admin access only monitors a device, which stays free for other claims.
+        # A claim with admin access only monitors the device, which stays free for other claims.
         if each.get("adminAccess") is not True:
             yield DeviceId(*(intern(as_text(each.get(field))) for field in ("driver", "pool", "device")))
 

@@ -1,4 +1,4 @@
-"""Nodes, pods, their constraints and scalable node pools, as immutable values without Kubernetes' JSON."""
+"""Model nodes, pods, their constraints and scalable node pools as immutable values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeSelectorTerm:
 
 
 LabelSelector = tuple[SelectorRequirement, ...] | None
-"""Requirements that must all hold (meta/v1 LabelSelector): ``()`` selects everything, None selects nothing."""
+"""Requirements that must all be met (meta/v1 LabelSelector): ``()`` selects everything, None selects nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,8 @@ class PodAffinityTerm:
 
     :param topology_key: node label; nodes with the same value of it are one topology domain.
     :param selector: selects other pods by their labels.
-    :param namespaces: namespaces of those pods.
-    :param namespace_selector: selects further namespaces by their labels; None for none, ``()`` for all.
+    :param namespaces: names of namespaces with those pods.
+    :param namespace_selector: selects further namespaces by their labels; None selects none, ``()`` selects all.
     """
 
     topology_key: str
@@ -55,10 +55,10 @@ class PodAffinityTerm:
 class SpreadConstraint:
     """One topology spread constraint with ``whenUnsatisfiable: DoNotSchedule``.
 
-    :param max_skew: number of pods that a domain may have more than the domain with the fewest.
+    :param max_skew: how many more of these pods a domain may have than the domain with the fewest.
     :param topology_key: node label; nodes with the same value of it are one topology domain.
     :param selector: selects the pods to count.
-    :param min_domains: with fewer domains than this, the minimum counts as 0.
+    :param min_domains: if there are fewer domains, the domain with the fewest pods counts as having 0.
     :param honor_affinity: count only nodes that match the pod's node selector and node affinity.
     :param honor_taints: count only nodes whose taints the pod tolerates.
     """
@@ -88,7 +88,7 @@ class Toleration:
 
 
 PossibleLabels = Mapping[str, tuple[str, ...]]
-"""Label → values that a future node may have; an empty tuple means it will lack the label. Other labels are unknown."""
+"""Label → values that a future node may have; ``()`` = the node will lack the label. Unlisted labels are unknown."""
 
 
 class HostPort(NamedTuple):
@@ -108,17 +108,17 @@ class PodConstraints:
 
     :param node_selector: label → value that the node must have.
     :param node_terms: required node affinity: one term must match. None: no affinity; ``()``: no node matches.
-    :param volume_terms: node affinity of each bound PersistentVolume: of each, one term must match.
-    :param tolerations: the pod's, and those that the API server will add.
+    :param volume_terms: node affinity terms of each bound PersistentVolume; one term of each volume must match.
+    :param tolerations: the pod's tolerations, and those that the API server will add.
     :param affinity: required pod affinity terms.
     :param anti_affinity: required pod anti-affinity terms.
     :param spread_constraints: topology spread constraints with ``DoNotSchedule``.
     :param host_ports: host ports of containers and sidecars.
     :param is_gated: the pod has scheduling gates, so kube-scheduler does not schedule it yet.
-    :param unread_claims: names of PersistentVolumeClaims whose volumes are not read yet. The reader replaces them with
-        ``volume_terms``, or with an entry in ``undecided`` for a claim without a volume.
-    :param undecided: constraints that this code does not check, in words for users.
-    :param has_runtime_class: the pod names a RuntimeClass, which may add tolerations at creation.
+    :param unread_claims: names of PersistentVolumeClaims whose volumes are not read yet. Reading a claim adds its
+        volume's ``volume_terms``, or an entry in ``undecided`` if the claim has no volume.
+    :param undecided: constraints that gpuspawner does not check, in words for users.
+    :param has_runtime_class: the pod names a RuntimeClass, which may add tolerations when the pod is created.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -136,12 +136,12 @@ class PodConstraints:
 
     @property
     def node_affinity_key(self) -> tuple[int, int]:
-        """Cheap key of the node selector and affinity, equal for replicas; valid while this object is alive."""
+        """Cache key for node selector and affinity, mostly equal for replicas; valid while this object is alive."""
         return id(self.node_selector), id(self.node_terms)
 
 
 NO_CONSTRAINTS = PodConstraints()
-"""Shared by all pods without constraints."""
+"""The object that all pods without constraints share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,16 +160,16 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """The facts of a node that scheduling and counting need.
+    """A node, with the facts that scheduling and counting need.
 
     :param name: unique in the cluster.
     :param labels: label → value.
     :param taints: in the order of the API.
     :param allocatable: resource → whole base units (``cpu`` in millicores, ``memory`` in bytes, others counts).
-    :param capacity: same form; for GPUs, ``capacity - allocatable`` is the number of broken devices.
+    :param capacity: in the same form; for GPUs, ``capacity - allocatable`` is the number of broken devices.
     :param unschedulable: the node is cordoned (``spec.unschedulable``).
-    :param ready: its condition Ready is True.
-    :param uncounted: resources that the node may have in an unknown number; both amounts lack them.
+    :param ready: the node's condition Ready is True.
+    :param uncounted: resources of which the number is unknown; ``allocatable`` and ``capacity`` lack them.
     :param published_by_dra: resources for which a DRA driver publishes devices on the node, counted or not.
     """
 
@@ -191,7 +191,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """The facts of an unfinished pod that scheduling and counting need.
+    """An unfinished pod, with the facts that scheduling and counting need.
 
     :param name: unique in the namespace.
     :param namespace: name of the namespace.
@@ -200,8 +200,8 @@ class Pod:
     :param labels: label → value.
     :param terminating: the pod is being deleted (``metadata.deletionTimestamp``) and still holds its requests.
     :param priority: ``spec.priority``, 0 if unset.
-    :param created: ``metadata.creationTimestamp`` (RFC 3339, sorts by age), empty if unknown.
-    :param constraints: of a bound pod only those that affect other pods: anti-affinity and host ports.
+    :param created: ``metadata.creationTimestamp`` as text (RFC 3339), which sorts by age; empty if unknown.
+    :param constraints: all constraints of a pending pod; of a bound pod only anti-affinity and host ports.
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     """
 
@@ -222,11 +222,11 @@ class MachineConstraints:
     """The machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
 
     :param sizes: resource → amounts that one machine may have, ascending; a missing resource is unknown.
-    :param limits: resource → maximum over all nodes of the pool; ``nodes`` limits their number.
+    :param limits: resource → largest total amount of all nodes of the pool; key ``nodes`` limits their number.
     :param remaining: resource → rest of the limit for new nodes; ``nodes`` is 0 while the pool cannot grow at all.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
-    :param is_reliable: the whole description of the pool was understood, and no condition reports failing nodes.
+    :param is_reliable: the pool was decoded completely, is not static, and has no condition that reports failing nodes.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -241,15 +241,15 @@ class MachineConstraints:
 class ScalableNodePool:
     """A node pool to which an autoscaler may add nodes.
 
-    :param name: as the admin knows it: the NodePool, or the GPU type's display name.
+    :param name: name of Karpenter's NodePool, or display name of the GPU type with ``scale_up``.
     :param minutes: time until a new node is ready, None if unknown.
     :param node_allocatable: resource → allocatable amount of a new node, in the units of :class:`Node`. A missing
         extended resource (with a ``/`` in its name) counts as 0, any other missing resource as unlimited.
     :param max_new_nodes: number of nodes that may be added, None for no limit.
-    :param labels: known labels of a new node.
+    :param labels: possible values of the known labels of a new node.
     :param examples: existing nodes of the pool; a new node will have the same labels and taints.
-    :param machines: set if the autoscaler chooses a machine that fits the pending pods; ``node_allocatable`` is then
-        empty.
+    :param machines: constraints on machines if the autoscaler chooses a machine for the pending pods;
+        ``node_allocatable`` is then empty. None if the machine type is fixed.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Match a pod's node selector and required node affinity against existing nodes and against possible labels."""
+"""Match a pod's node selector and required node affinity against existing nodes and future nodes' possible labels."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpuspawner.core.cluster.selectors import (
 )
 
 _MAX_COMBINATIONS = 64
-"""Combinations of terms that are checked; a match in a later one is not found."""
+"""Number of combinations of node selector terms that are checked; a match in a later combination is not found."""
 
 
 def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
     """Return whether an existing node matches a pod's node selector and required node affinity.
 
     :param node: an existing node.
-    :param constraints: of the pod; its volumes are not checked.
+    :param constraints: the pod's constraints; its volumes are not checked.
     """
     labels = node.labels
     for key, value in constraints.node_selector.items():
@@ -32,9 +32,9 @@ def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
 
 
 def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
-    """Return whether a node with some choice of these labels could match a pod's node selector and affinity.
+    """Return whether a future node with these possible labels could match a pod's node selector and node affinity.
 
-    An unknown label may have any value.
+    A label that is not listed may have any value.
     """
     if any(key in labels and value not in labels[key] for key, value in constraints.node_selector.items()):
         return False
@@ -42,9 +42,9 @@ def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints)
 
 
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
-    """Return whether some choice of these labels matches a pod's node selector and affinity and all its volumes.
+    """Return whether an autoscaler can choose labels that match a pod's node selector, node affinity and all volumes.
 
-    The autoscaler chooses the values. A requirement on an unknown label is not met.
+    ``labels`` are the values to choose from. A requirement on a label that is not listed is not met.
     """
     selector = [
         SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()
@@ -60,14 +60,14 @@ def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints
 
 def filter_values(values: tuple[str, ...], requirement: SelectorRequirement) -> tuple[str, ...]:
     """Return those values of a label that meet a requirement."""
-    if requirement.operator in (IN, NOT_IN):  # with a set, as both lists may be very long
+    if requirement.operator in (IN, NOT_IN):  # a set is faster, as both lists may be very long
         common = frozenset(values).intersection(requirement.values)
         return tuple(value for value in values if (value in common) is (requirement.operator == IN))
     return tuple(value for value in values if meets_requirement({requirement.key: value}, requirement))
 
 
 def _narrow_labels(labels: PossibleLabels, requirements: Iterable[SelectorRequirement]) -> PossibleLabels | None:
-    """Return labels with only the values that meet all requirements, or None if a label has no value left."""
+    """Return labels with only the values that meet all requirements, or None if a required label has no value left."""
     narrowed = dict(labels)
     for each in requirements:
         values = narrowed.get(each.key)

@@ -1,4 +1,4 @@
-"""Keep nodes as table rows, with amounts in a column per resource and equivalent nodes in groups.
+"""Keep nodes in a table with one row per node and one column per resource, and equivalent nodes in groups.
 
 A scan checks labels and taints once per group and compares amounts by column, so thousands of nodes take milliseconds.
 """
@@ -19,22 +19,22 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""Groupings kept up to date, the most recently used; each kind of pod needs one."""
+"""Number of groupings that are kept up to date, the most recently used; each kind of pod needs one."""
 _MAX_CHANGES = 512
-"""Most recent changes of free amounts whose rows are remembered."""
+"""Number of latest changes of free amounts whose rows are remembered."""
 _MAX_COLUMNS = 64
-"""Resources kept as columns, the most recently added."""
+"""Number of resources that are kept as columns, the most recently added."""
 
 _AmountReader = Callable[[Node], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGrouping:
-    """Which nodes are equivalent: those with equal taints, uncounted resources, cordon and the following.
+    """A rule for which nodes are equivalent: those with equal taints, uncounted resources, cordon and these properties.
 
     :param values: labels whose values must be equal.
-    :param presence: labels that both nodes have or both lack.
-    :param by_name: each node is a group of its own.
+    :param presence: labels that all equivalent nodes have or all lack.
+    :param by_name: True if each node is a group of its own.
     """
 
     values: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class EquivalentNodes:
     """The rows of equivalent nodes.
 
     :ivar example: one of the nodes.
-    :ivar cache: results that callers computed for these nodes; cleared when one of them changes.
+    :ivar cache: results that callers computed for these nodes; cleared when one of the nodes changes.
     """
 
     __slots__ = ("_pick", "_rows", "cache", "example")
@@ -77,7 +77,7 @@ class EquivalentNodes:
 
     @property
     def rows(self) -> Sequence[int]:
-        """The rows, in the order of :meth:`pick`."""
+        """The rows, in the order of the values that :meth:`pick` returns."""
         return tuple(self._rows)
 
     def has_any(self, rows: Collection[int]) -> bool:
@@ -91,7 +91,7 @@ class EquivalentNodes:
         return self._pick(column)
 
     def add(self, row: int, node: Node) -> None:
-        """Add a node, or update one that is still equivalent."""
+        """Add a node to the group, or update a node that stays in the group."""
         self.example = node
         self.cache.clear()
         if row not in self._rows:
@@ -106,7 +106,7 @@ class EquivalentNodes:
 
 
 def make_picker(rows: Sequence[int]) -> Callable[[list[_T]], tuple[_T, ...]]:
-    """Return a function that returns the values of a column in these rows."""
+    """Return a function that takes a column and returns its values in these rows."""
     if len(rows) > 1:
         return itemgetter(*rows)
     return lambda column: tuple(column[row] for row in rows)
@@ -116,9 +116,9 @@ _NodesByKey = dict[tuple[object, ...], EquivalentNodes]
 
 
 class NodeTable:
-    """All nodes. A node keeps its row; the row of a removed node is reused.
+    """A table of all nodes. A node keeps its row; the row of a removed node is reused.
 
-    :param requested: returns the requested amount for a node name and a resource, in the units of :class:`Node`.
+    :param requested: function of a node name and a resource; returns the requested amount in units of :class:`Node`.
     :ivar change_count: number of changes of free amounts so far.
     """
 
@@ -186,11 +186,11 @@ class NodeTable:
                 _remove_row(groups, row, key=grouping.build_key(previous))
 
     def reserve(self, name: str, amounts: Mapping[str, int], *, sign: int = 1) -> None:
-        """Subtract amounts from what is free on a node; does nothing if the node is unknown.
+        """Subtract amounts from the free amounts of a node; do nothing if the node is unknown.
 
-        :param name: of the node.
-        :param amounts: in the units of :class:`Node`.
-        :param sign: -1 to release the amounts.
+        :param name: name of the node.
+        :param amounts: resource → amount, in the units of :class:`Node`.
+        :param sign: 1 to reserve the amounts, -1 to release them.
         """
         row = self._rows.get(name)
         if row is None:
@@ -203,9 +203,9 @@ class NodeTable:
                 column[row] -= sign * amount
 
     def find_changed_rows(self, since: int) -> frozenset[int] | None:
-        """Return the rows whose free amounts changed, or None if more changed than is remembered.
+        """Return the rows whose free amounts changed, or None if there were too many changes to remember.
 
-        :param since: earlier value of :attr:`change_count`.
+        :param since: value of :attr:`change_count` before these changes.
         """
         changes = self.change_count - since
         if changes > len(self._changed_rows):
@@ -213,27 +213,27 @@ class NodeTable:
         return frozenset(islice(reversed(self._changed_rows), changes))
 
     def get_free_column(self, resource: str) -> list[int]:
-        """Return the free amount of a resource by row; negative where requests exceed the allocatable amount."""
+        """Return each row's free amount of a resource; negative if requests exceed the allocatable amount."""
         return self._get_column(self._free, resource, amount=partial(self._compute_free, resource))
 
     def list_free(self, nodes: Iterable[Node], resource: str) -> list[int]:
-        """Return the free amount of a resource for each of these nodes, all of them in the table."""
+        """Return the free amount of a resource for each of these nodes, which must be in the table."""
         column = self.get_free_column(resource)
         return [column[self._rows[node.name]] for node in nodes]
 
     def get_allocatable_column(self, resource: str) -> list[int]:
-        """Return the allocatable amount of a resource by row."""
+        """Return each row's allocatable amount of a resource."""
         return self._get_column(self._allocatable, resource, amount=lambda node: node.allocatable.get(resource, 0))
 
     def group_nodes(self, grouping: NodeGrouping) -> list[EquivalentNodes]:
-        """Return all nodes in groups that are equivalent under a grouping."""
+        """Return all nodes in groups of nodes that are equivalent by the rule ``grouping``."""
         groups = self._groups.pop(grouping, None)
         if groups is None:
             groups = {}
             for row, node in enumerate(self._nodes):
                 if node is not None:
                     _add_row(groups, row, node=node, key=grouping.build_key(node))
-        self._groups[grouping] = groups  # moves it to the end: most recently used
+        self._groups[grouping] = groups  # moves the grouping to the end, as the most recently used
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())
 

@@ -1,7 +1,7 @@
 """Compute a pod's effective requests: the resources that kube-scheduler reserves for it.
 
-As in Kubernetes 1.36, component-helpers/resource/helpers.go (``PodRequests``). The API server's defaults
-(pkg/apis/core/v1/defaults.go) are applied first, so a pod that does not exist yet counts as it will once created.
+The rules are from Kubernetes 1.36, component-helpers/resource/helpers.go (``PodRequests``). The API server's defaults
+(pkg/apis/core/v1/defaults.go) are applied first, so a pod gets the same requests before and after it is created.
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 """
 
@@ -20,7 +20,7 @@ MilliAmounts = dict[str, int]
 
 _THOUSAND = 1000
 _POD_LEVEL_RESOURCES = frozenset({"cpu", "memory"})
-"""Resources that ``spec.resources`` of a pod may hold, besides huge pages."""
+"""Resources that a pod may request as a whole, in its ``spec.resources``, besides huge pages."""
 _HUGE_PAGES = "hugepages-"
 _NATIVE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE_PREFIXES = (_HUGE_PAGES, "attachable-volumes-")
@@ -29,8 +29,8 @@ _NATIVE_PREFIXES = (_HUGE_PAGES, "attachable-volumes-")
 def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | None = None) -> dict[str, int]:
     """Return resource → whole base units (``cpu``: millicores), without resources of which the pod requests none.
 
-    :param spec: of a v1 Pod.
-    :param status: of a bound v1 Pod; while the pod is resized, the larger of the old and the new amount counts.
+    :param spec: ``spec`` of a v1 Pod.
+    :param status: ``status`` of a bound v1 Pod. During an in-place resize, the larger of old and new amount counts.
     """
     statuses = _ResizeStatus(status or {})
     total = _sum_containers(spec, statuses)
@@ -52,11 +52,11 @@ class _ResizeStatus:
         self._pod = status if "resources" in status else {}
 
     def get_container_amounts(self, container: Mapping[str, object], requests: MilliAmounts) -> MilliAmounts:
-        """Return the larger of what a container holds and what its spec requests."""
+        """Return for each resource the larger of the amounts that a container holds and that its spec requests."""
         return self._compute_largest(self._containers.get(as_text(container.get("name"))), requests)
 
     def get_pod_amounts(self, requests: MilliAmounts) -> MilliAmounts:
-        """Return the larger of what the pod as a whole holds and what its spec requests at pod level."""
+        """Return for each resource the larger of the amounts that the pod as a whole holds and requests."""
         return self._compute_largest(self._pod, requests)
 
     def _compute_largest(self, status: Mapping[str, object] | None, requests: MilliAmounts) -> MilliAmounts:
@@ -70,7 +70,7 @@ class _ResizeStatus:
 
 
 def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> MilliAmounts:
-    """Return the requests of all containers together.
+    """Return the requests of all containers together, as kube-scheduler adds them up.
 
     Init containers run one after another before the app containers, so their maximum counts, not their sum. Sidecars
     (``restartPolicy: Always``) keep running and add to all containers that start after them.
@@ -95,10 +95,10 @@ def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> Mill
 
 
 def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, statuses: _ResizeStatus) -> None:
-    """Replace the containers' sum in ``total`` with the requests at pod level.
+    """Replace the containers' sum in ``total`` with the requests of the pod as a whole (``spec.resources``).
 
-    A limit at pod level becomes a request if neither the pod nor a container requests the resource
-    (``defaultPodRequests``); for huge pages it does even if a container requests them.
+    A limit of the pod becomes a request if neither the pod nor a container requests the resource
+    (``defaultPodRequests``). A limit on huge pages becomes a request even if a container requests huge pages.
     """
     requests = _read_amounts(resources.get("requests"))
     for name, millis in _read_amounts(resources.get("limits")).items():
@@ -111,7 +111,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
 
 
 def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:
-    """Return a container's requests; a limit without a request counts as a request, too."""
+    """Return a container's requests; a limit without a request also counts as a request."""
     resources = as_dict(container.get("resources"))
     return {**_read_amounts(resources.get("limits")), **_read_amounts(resources.get("requests"))}
 
@@ -137,7 +137,7 @@ def _raise_to(total: MilliAmounts, least: Mapping[str, int]) -> None:
 
 
 def _read_amounts(raw: object) -> MilliAmounts:
-    """Return the quantities of a v1 ResourceList; malformed ones are skipped."""
+    """Return the amounts of a v1 ResourceList; malformed quantities are skipped."""
     amounts: MilliAmounts = {}
     for name, value in as_dict(raw).items():
         millis = _parse_millis(value) if isinstance(value, str | int | float) else None
@@ -146,7 +146,7 @@ def _read_amounts(raw: object) -> MilliAmounts:
     return amounts
 
 
-# typed=True keeps True (not a quantity) apart from 1.
+# With typed=True, True (not a quantity) and 1 have separate cache entries.
 @lru_cache(maxsize=4096, typed=True)
 def _parse_millis(value: str | float) -> int | None:
     try:

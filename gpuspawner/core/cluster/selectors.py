@@ -1,7 +1,7 @@
 """Match node selector terms against nodes, and label selectors and pod affinity terms against pods.
 
-For nodes as in Kubernetes' nodeaffinity.go (component-helpers) and labels/selector.go (apimachinery); for pods as in
-kube-scheduler's interpodaffinity and podtopologyspread plugins and framework/types.go.
+The rules for nodes are those of Kubernetes' nodeaffinity.go (component-helpers) and labels/selector.go (apimachinery).
+The rules for pods are those of kube-scheduler's interpodaffinity and podtopologyspread plugins and framework/types.go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
-"""A valid label value. A requirement with an invalid value is malformed."""
+"""Pattern of a valid label value. A requirement with an invalid value is malformed."""
 
 
 def matches_any_term(node: Node, terms: Iterable[NodeSelectorTerm]) -> bool:
@@ -103,9 +103,9 @@ def selects_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
-    """Return whether a term applies to pods in a namespace, or None if that depends on the namespace's labels.
+    """Return whether a pod affinity term applies to pods in a namespace, or None if unknown labels decide that.
 
-    Namespaces are not read; of their labels only the name label is known.
+    gpuspawner does not read namespaces: it knows only their label with the name.
     """
     if namespace in term.namespaces:
         return True
@@ -118,27 +118,27 @@ def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
 
 def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
-    """Return whether a term selects a pod, or None if that depends on the namespace's labels.
+    """Return whether a pod affinity term selects a pod, or None if unknown labels of the namespace decide that.
 
-    :param namespace: of the selected pod.
-    :param labels: of the selected pod.
+    :param namespace: namespace of the pod to select.
+    :param labels: labels of the pod to select.
     """
     return covers_namespace(term, namespace) if selects_labels(term.selector, labels) else False
 
 
 def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
-    """Return the same as :func:`covers_namespace` for a term of a pending pod.
+    """Return whether a pending pod's affinity term applies to pods in a namespace, or None if that is unknown.
 
-    If the namespace selector accepts a namespace without labels, kube-scheduler 1.36 applies the term to all
-    namespaces; earlier versions do not (``mergeAffinityTermNamespacesIfNotEmpty`` changes a copy of the term). The
-    result is then None instead of False.
+    The result is that of :func:`covers_namespace`, with one exception. If the namespace selector accepts a namespace
+    without labels, kube-scheduler 1.36 applies the term to all namespaces; earlier versions do not
+    (``mergeAffinityTermNamespacesIfNotEmpty`` changes a copy of the term). False then becomes None.
     """
     found = covers_namespace(term, namespace)
     return None if found is False and selects_labels(term.namespace_selector, {}) else found
 
 
 def may_select_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
-    """Return the same as :func:`selects_pod` for a term of a pending pod."""
+    """Return whether a pending pod's affinity term selects a pod, or None if that is unknown."""
     return may_cover_namespace(term, namespace) if selects_labels(term.selector, labels) else False
 
 
@@ -147,9 +147,9 @@ def merge_label_keys(
 ) -> LabelSelector:
     """Return a selector with ``matchLabelKeys`` or ``mismatchLabelKeys`` merged in.
 
-    The API server does so when a pod is created (strategy.go, ``applyLabelKeysToLabelSelector``).
+    The API server merges them when a pod is created (strategy.go, ``applyLabelKeysToLabelSelector``).
 
-    :param labels: of the pod that has the selector; a key that they lack adds no requirement.
+    :param labels: labels of the pod with the selector; a key that is not among them adds no requirement.
     :param same: True for ``matchLabelKeys``, False for ``mismatchLabelKeys``.
     """
     if selector is None:

@@ -1,7 +1,7 @@
-"""The state of the cluster: nodes, their pods and free resources, updated one change at a time.
+"""Keep the state of the cluster: nodes, their pods and free resources, updated one change at a time.
 
-:class:`Occupancy` is the mutable state, :class:`Inventory` a snapshot with the parts that could be read, and
-:class:`AntiAffinityIndex` the anti-affinity of bound pods.
+:class:`Occupancy` is the mutable state. :class:`Inventory` is a snapshot of what could be read.
+:class:`AntiAffinityIndex` holds the anti-affinity of bound pods.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, 
 from gpuspawner.core.cluster.node_table import NodeTable
 
 _TermCounts = dict[PodAffinityTerm, dict[str, int]]
-"""Term → node → number of its pods with that term. Replicas have equal terms, so there are few."""
+"""Term → node name → number of pods on the node with that term. Replicas have equal terms, so there are few terms."""
 
 
 class AntiAffinityIndex:
@@ -34,7 +34,7 @@ class AntiAffinityIndex:
         self._change(pod, -1)
 
     def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Mapping[str, int]]]:
-        """Yield the terms that apply or may apply to a namespace, each with node name → number of pods that have it."""
+        """Yield the terms that apply or may apply to a namespace, each with node name → number of pods with it."""
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
 
@@ -76,7 +76,7 @@ class Occupancy:
 
     The order of changes does not matter. A pod may arrive before its node; it counts once the node is added.
 
-    :ivar generation: grows with each change that may change an answer.
+    :ivar generation: grows with each change that may change whether a pod fits.
     :ivar nodes_generation: grows with each such change of a node.
     :ivar table: the nodes with their amounts in columns, for scans.
     :ivar anti_affinity_index: anti-affinity of the bound pods.
@@ -88,10 +88,10 @@ class Occupancy:
         self.anti_affinity_index = AntiAffinityIndex()
         self.table = NodeTable(self._get_requested_amount)
         self._plain_nodes: dict[str, Node] = {}
-        """Nodes without the devices of DRA drivers."""
+        """Name → node without the devices of DRA drivers."""
         self._devices = _NO_DEVICES
         self._claimed: dict[str, Mapping[str, int]] = {}
-        """Node → devices that ResourceClaims hold; ``_requested`` includes them."""
+        """Node name → extended resource → devices that ResourceClaims hold; ``_requested`` includes them."""
         self._pods: dict[str, dict[str, Pod]] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
         self._nominated: dict[tuple[str, str], Pod] = {}
@@ -103,8 +103,8 @@ class Occupancy:
     def build(cls, nodes: Iterable[Node], pods: Iterable[Pod]) -> Occupancy:
         """Return an occupancy of nodes and pods.
 
-        :param nodes: each name once.
-        :param pods: bound and pending ones.
+        :param nodes: nodes with distinct names.
+        :param pods: bound and pending pods.
         """
         occupancy = cls()
         for node in nodes:
@@ -125,7 +125,7 @@ class Occupancy:
     def remove_node(self, name: str) -> None:
         """Remove a node if it is known. Its pods stay until :meth:`remove_pod`.
 
-        :param name: of the node.
+        :param name: name of the node.
         """
         if self._plain_nodes.pop(name, None) is None:
             return
@@ -136,7 +136,7 @@ class Occupancy:
     def put_devices(self, devices: ClusterDevices) -> None:
         """Replace the devices of DRA drivers on all nodes.
 
-        :param devices: of the whole cluster.
+        :param devices: the devices of the whole cluster.
         """
         before, self._devices = self._devices, devices
         if before.on_unknown_nodes != devices.on_unknown_nodes:
@@ -167,8 +167,8 @@ class Occupancy:
     def remove_pod(self, namespace: str, name: str) -> None:
         """Remove a pod if it is known.
 
-        :param namespace: of the pod.
-        :param name: of the pod.
+        :param namespace: namespace of the pod.
+        :param name: name of the pod.
         """
         pods = self._pods.get(namespace, {})
         pod = pods.pop(name, None)
@@ -189,7 +189,7 @@ class Occupancy:
     def get_node(self, name: str) -> Node | None:
         """Return a node by name, or None if it is unknown.
 
-        :param name: of the node.
+        :param name: name of the node.
         """
         return self.table.get(name)
 
@@ -334,10 +334,10 @@ class Inventory:
     :param pods: None if pods of all namespaces could not be read: free resources are then unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
     :param occupancy: nodes and pods, kept up to date by watches; None without the pods of all namespaces.
-    :param empty_occupancy: the nodes without any pods, used while the pods are unknown; built at each call if None.
+    :param empty_occupancy: the nodes without pods, used while pods are unknown; None = :func:`get_occupancy` builds it.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
     :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
-    :param age_s: seconds since the API server last confirmed this data; None if it never did or that is unknown.
+    :param age_s: seconds since the API server last confirmed this data; None if unknown.
     :param generation: grows with each change.
     """
 
@@ -355,8 +355,8 @@ class Inventory:
 class KnownOccupancy(NamedTuple):
     """The occupancy of an inventory.
 
-    :param occupancy: of the nodes and the known pods.
-    :param pods_known: whether it has the pods of all namespaces; otherwise nodes may be fuller than they look.
+    :param occupancy: the nodes and the known pods.
+    :param pods_known: whether the pods of all namespaces are known; otherwise nodes may have less free than shown.
     """
 
     occupancy: Occupancy

@@ -1,4 +1,4 @@
-"""Match tolerations against taints and cordons, as kube-scheduler's TaintToleration and NodeUnschedulable do.
+"""Match tolerations against taints and cordons, as kube-scheduler's plugins TaintToleration and NodeUnschedulable do.
 
 A toleration with the operator ``Lt`` or ``Gt`` tolerates nothing: KEP-5471 (feature gate
 TaintTolerationComparisonOperators) is alpha and off in Kubernetes 1.36.
@@ -59,8 +59,8 @@ _TRANSIENT_PREFIXES = (
     "node.gardener.cloud/",
     "cloud.google.com/impending-node-termination",
 )
-"""Prefixes of taints for a temporary state of the node: its life cycle in Kubernetes
-(https://kubernetes.io/docs/reference/labels-annotations-taints/), and scaling by autoscalers and cloud platforms."""
+"""Prefixes of taints that mark a temporary state of a node. Kubernetes, autoscalers and cloud platforms set them while
+a node starts, fails or is removed (https://kubernetes.io/docs/reference/labels-annotations-taints/)."""
 _TRANSIENT_SUFFIX = "/agent-not-ready"
 """Suffix of taints that a daemon removes once it has started (Cilium, AWS' CSI drivers)."""
 
@@ -68,7 +68,7 @@ _TRANSIENT_SUFFIX = "/agent-not-ready"
 def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
     """Return whether neither a cordon nor a taint keeps new pods with these tolerations off a node.
 
-    The condition Ready is not checked: like kube-scheduler, this relies on the taints that a NotReady node gets.
+    The condition Ready is not checked: like kube-scheduler, this function relies on the taints of a NotReady node.
     """
     if node.unschedulable and not tolerates_cordon(tolerations):
         return False

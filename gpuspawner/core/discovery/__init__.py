@@ -1,12 +1,12 @@
-"""Finds GPU types by the labels of nodes, and builds the catalog from them and the admin's settings.
+"""Find GPU types by the labels of nodes, and build the catalog from these types and the admin's settings.
 
-Enters: the admin's settings as a :class:`ConfiguredCatalog`, an inventory of the cluster, and the table of GPU models.
-Leaves: the :class:`~gpuspawner.core.catalog.model.Catalog` that users choose from; the settings win over the cluster.
-It must not know the user, the policy's decisions, the form, or whether a server would start.
+In: the admin's settings as a :class:`ConfiguredCatalog`, an inventory of the cluster, and the table of GPU models.
+Out: the :class:`~gpuspawner.core.catalog.model.Catalog` that users choose from; settings win over the cluster's nodes.
+This package must not depend on the user, the policy's decisions, the form, or whether a server would start.
 
-:mod:`.discover` turns node labels into GPU types and groups equal nodes. :mod:`.build_catalog` merges them with the
-settings: it excludes nodes of described types, counts units, and drops presets that cannot start. :mod:`.node_facts`
-tells spot nodes, NVLink and GPU labels. :mod:`.cpu_room` finds the largest node and room on nodes without GPUs.
+:mod:`.discover` turns node labels into GPU types and groups equal nodes. :mod:`.build_catalog` adds the settings'
+GPU types, excludes their nodes from the others, counts units, and drops presets that cannot start. :mod:`.node_facts`
+recognizes spot nodes, NVLink and GPU nodes. :mod:`.cpu_room` finds the largest node, and room on nodes without GPUs.
 """
 
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog

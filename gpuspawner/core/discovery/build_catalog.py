@@ -1,7 +1,8 @@
-"""Builds the catalog: the admin's settings, completed from the cluster. The settings win.
+"""Build the catalog from the admin's settings and the cluster's nodes. The settings win over the nodes.
 
-A node selector decides where a server runs. A discovered type therefore covers only the nodes that no described type
-matches, and its match includes a label that tells these nodes apart. Without such a label the type is not offered.
+Settings describe some GPU types (described types); others are found on nodes (discovered types). Labels decide on which
+nodes a server may run. A discovered type therefore covers only nodes that no described type matches, and it matches a
+label that the described types' nodes lack. Without such a label, the discovered type is not offered.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ from gpuspawner.core.discovery.node_facts import (
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Most values of one label in a discovered type's match, which every pod of the type carries."""
+"""Largest number of values of one label in a discovered type's match, as every pod of the type carries all of them."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the nodes that have units of a GPU type, or may have some that cannot be counted."""
+    """Return the nodes that have units of a GPU type, or may have DRA devices of unknown number."""
     return tuple(node for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels))
 
 
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
-    """Return a discovered type without the nodes that other types match; the same type if they share no node.
+    """Return a discovered type without the nodes that described types match; unchanged if they share no node.
 
-    A described type with a narrower match counts as well while it has no node: the discovered type then stays the same
-    when the first such node joins.
+    A described type with a narrower match is excluded even while it has no node, so that the discovered type does not
+    change when the first such node joins.
 
-    :param described: types of the settings.
+    :param described: GPU types that the settings describe.
     :param nodes: one node of each kind is enough.
-    :return: None if no node is left, or if no label separates the nodes left from the others.
+    :return: None if no node remains, or if no label separates the remaining nodes from the others.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -67,7 +68,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # Of its nodes no label tells anything: those of a model whose labels are still to come are among them.
+        # Its nodes have no GPU labels. Some may belong to a described type and get their labels later.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -91,13 +92,13 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return the values of one label that all nodes left have and another type's match excludes, None if there is none.
+    """Return a label, with its values on the remaining nodes, that another type's match excludes, or None.
 
-    A label that the type already matches is preferred, then a label that no node left has, because it stays
-    distinguishing when more nodes join.
+    A label that the discovered type already matches is preferred, then a label that no remaining node has, because it
+    also separates nodes that join later.
 
     :param match: the other type's match.
-    :param left: nodes that only the discovered type matches.
+    :param left: the remaining nodes, which only the discovered type matches.
     :param known: the discovered type's match.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
@@ -110,12 +111,12 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return a label's values if all exclude another type's match; an empty set if the label is absent on every node.
+    """Return a label's values on the remaining nodes if another type's match accepts none of them, otherwise None.
 
-    None if the label does not separate the nodes.
+    The set is empty if no remaining node has the label and the other type requires it.
 
     :param found: values on the nodes, None for a node without the label.
-    :param asked: values that the other type allows; empty = the label must be absent.
+    :param asked: values that the other type's match accepts; empty = the label must be absent.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -133,18 +134,17 @@ _HALF_CPU = 500
 class ConfiguredCatalog:
     """The admin's settings, before the cluster's nodes complete them.
 
-    :param images: slug → image; empty = the spawner's own image.
+    :param images: slug → image; empty = the image in KubeSpawner's settings.
     :param custom_images: settings for images by reference; None = not allowed.
     :param cpu: bounds in millicores; None = derived from the largest node.
     :param memory: bounds in bytes; None = derived from the largest node.
     :param run_time: bounds in seconds; None = the form has no such field.
     :param shared_memory: bounds in bytes; None = the GPU types decide.
-    :param choices: the offered entries of each closed choice.
-    :param gpus: slug → described GPU type.
-    :param uncounted: slugs of GPU types without ``max_count``. The largest number on one node replaces it; for combined
-        types, the members' largest.
+    :param choices: the offered entries of each form field with a fixed list, such as priorities.
+    :param gpus: slug → GPU type that the settings describe.
+    :param uncounted: slugs of described types without ``max_count``; it becomes the largest number of units on a node.
     :param unions: slug → combined type; shown after the single types.
-    :param hidden: slugs of GPU types that are never offered, described or discovered.
+    :param hidden: slugs of GPU types that are never offered, whether settings describe them or nodes have them.
     :param hidden_gpus: the hidden types that the settings describe. Discovered types with the same nodes are hidden
         too.
     :param presets: slug → preset.
@@ -176,8 +176,8 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    Presets that name choices the catalog lacks are left out. While nodes are unknown, all presets stay, so that a start
-    reports the missing data instead of a wrong preset.
+    Presets with choices that the catalog lacks are left out. While nodes are unknown, all presets stay, so that the
+    error of a start names the missing data and not the preset.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -220,7 +220,7 @@ def assemble_catalog(
 
 
 def make_default_cpu_bounds(largest_millis: int) -> Bounds | None:
-    """Return default bounds of the CPU limit in millicores, None if the largest node has less than half a CPU.
+    """Return default bounds of the CPU limit in millicores, or None if the largest node has less than half a CPU.
 
     :param largest_millis: millicores of the largest node.
     """
@@ -228,7 +228,7 @@ def make_default_cpu_bounds(largest_millis: int) -> Bounds | None:
 
 
 def make_default_memory_bounds(largest_bytes: int) -> Bounds | None:
-    """Return default bounds of the memory limit in bytes, None if the largest node has less than 1 GiB.
+    """Return default bounds of the memory limit in bytes, or None if the largest node has less than 1 GiB.
 
     :param largest_bytes: bytes of the largest node.
     """
@@ -236,7 +236,7 @@ def make_default_memory_bounds(largest_bytes: int) -> Bounds | None:
 
 
 def _make_bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bounds | None:
-    """Return bounds from one step up to the largest multiple of it, None if there is none."""
+    """Return bounds from one step to the largest multiple of the step, or None if ``largest`` is less than a step."""
     most = largest // step * step
     if most < step:
         return None
@@ -258,12 +258,12 @@ def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
 
 
 def _make_fallback_image(reference: str) -> Image:
-    """Return the image for settings without images, named by the last part of its reference."""
+    """Return the image for settings without images; its display name is the last part of the image reference."""
     return Image(slug="default", display_name=reference.rsplit("/", 1)[-1], image=reference, description=reference)
 
 
 def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
-    """Return the largest number of a type's units on one node, present or declared in ``scale_up``; at least 1."""
+    """Return the largest number of a type's units on one node, existing or declared in ``scale_up``; at least 1."""
     added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
     own = (node for node in nodes if gpu.matches_labels(node.labels))
     return max(
@@ -272,13 +272,13 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return the number of units by GPU Feature Discovery's label, 0 if the device plugin reports the number itself."""
+    """Return the number of units in GPU Feature Discovery's label, or 0 if the device plugin already reports units."""
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0
 
 
 def _add_node_facts(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> GPUType:
-    """Return a type with platforms, spot and interconnect of its nodes; values that the admin set stay."""
+    """Return a type with the platforms, ``spot`` and ``interconnect`` of its nodes; values that the admin set stay."""
     own = [node.labels for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels)]
     return replace(
         gpu,
@@ -291,7 +291,7 @@ def _add_node_facts(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTa
 def _list_platforms(
     gpu: GPUType, nodes: Sequence[Mapping[str, str]], *, table: AcceleratorTable
 ) -> tuple[Platform, ...]:
-    """Return the platforms of a type's nodes; without nodes, those of the GPU models in its match.
+    """Return the platforms of a type's nodes, or of the GPU models in its match if there are no nodes.
 
     :param nodes: labels of each node.
     """
@@ -305,7 +305,7 @@ def _list_platforms(
 def _select_new_types(
     found: Iterable[GPUType], configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]
 ) -> dict[str, GPUType]:
-    """Return the discovered types that the settings do not describe, without the nodes of described types."""
+    """Return slug → discovered type that the settings do not describe, without the nodes of described types."""
     described = (*configured.gpus.values(), *configured.hidden_gpus)
     own = (gpu for gpu in found if gpu.slug not in configured.gpus and gpu.slug not in configured.unions)
     left = {gpu.slug: subtract_described_types(gpu, described, nodes=nodes) for gpu in own}
@@ -315,7 +315,7 @@ def _select_new_types(
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
     """Return whether the settings hide a discovered type.
 
-    They name its slug, or a hidden type matches some of its nodes and every other node belongs to a described type.
+    They hide it by its slug, or a hidden type matches some of its nodes and described types match all its other nodes.
     """
     if found.slug in configured.hidden:
         return True

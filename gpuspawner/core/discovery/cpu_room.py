@@ -1,4 +1,4 @@
-"""The largest node, and whether a node without GPUs has room."""
+"""Find the largest node, and whether a node without GPUs has room for a server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuspawner.core.cluster.taints import tolerates_taints
 
 
 def find_largest_node(inventory: Inventory) -> tuple[int, int] | None:
-    """Return millicores and bytes of the node with the most allocatable memory, None if no node is known.
+    """Return allocatable millicores and bytes of the node with the most memory, or None if no node is known.
 
     Nodes of the control plane do not count. Nodes with other taints do, because a GPU type may tolerate them.
     """
@@ -39,13 +39,13 @@ def has_room_on_cpu_node(
 ) -> bool:
     """Return whether a server without a GPU would fit on a node without GPUs now; False if that is unknown.
 
-    Pending pods without GPUs may take the free room first, and the scheduler decides which. A node therefore needs room
-    for all of them and this server.
+    Pending pods without GPUs may take the free room first, and kube-scheduler decides on which node. A node therefore
+    needs room for all these pods and this server.
 
     :param cpu_millis: request in millicores.
     :param memory_bytes: request in bytes.
-    :param inventory: the cluster.
-    :param catalog: its GPU types tell which nodes have GPUs.
+    :param inventory: the cluster's nodes and pods.
+    :param catalog: the catalog, whose GPU types tell which nodes have GPUs.
     :param tolerations: tolerations of every server.
     :param required: node affinity of the server, besides the exclusion of GPU nodes.
     """
@@ -70,7 +70,7 @@ def has_room_on_cpu_node(
 
 
 def _sum_waiting_requests(pods: Iterable[Pod], gpu_resources: Collection[str]) -> Mapping[str, int]:
-    """Return the requests of the pods that ask for no GPU."""
+    """Return the sum of the requests of those pods that request no GPU."""
     total: Counter[str] = Counter()
     for pod in pods:
         if not any(pod.requests.get(resource) for resource in gpu_resources):

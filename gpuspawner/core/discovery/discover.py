@@ -1,6 +1,6 @@
-"""Discovers GPU types: extended resources tell that a node has GPUs, labels tell which.
+"""Discover GPU types: a node's extended resources tell whether it has GPUs, its labels tell which model.
 
-Equal nodes are grouped first: a cluster with thousands of nodes has a few dozen kinds.
+Equal nodes are grouped first: a cluster with thousands of nodes has a few dozen kinds of nodes.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.units.formatting import format_vendor
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
-"""Label (``"true"``) of nodes that exist only in the API, as in devcluster; containers never start there."""
+"""Label (``"true"``) of simulated nodes, which exist only in the API (as in devcluster) and never start containers."""
 
 _SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
 _MAX_SLUG_LENGTH = 63
-"""Characters of a label value in Kubernetes."""
+"""Largest number of characters in a label value in Kubernetes."""
 
 
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
     """Return the GPU types of the nodes in display order: by vendor, then whole, sliced and shared GPUs.
 
-    Cordoned and unready nodes count, because their GPUs come back. Nodes of one model become separate types if their
-    labels have different keys, because one match cannot select both.
+    Cordoned and unready nodes count, because their GPUs come back. Nodes with one GPU model become separate types if
+    their GPU labels have different keys, because one label match cannot select nodes of both kinds.
 
     :param nodes: one node of each kind is enough.
     :param table: the GPU models.
@@ -61,9 +61,9 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
 
 
 def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
-    """Return tolerations of the taints that keep pods without GPUs off GPU nodes by convention.
+    """Return tolerations of the taints that by convention keep pods without GPUs off GPU nodes.
 
-    Many clusters add the first one themselves (admission plugin ExtendedResourceToleration).
+    Many clusters add the first toleration to pods themselves (admission plugin ExtendedResourceToleration).
 
     :param resource: extended resource, such as ``nvidia.com/gpu``.
     """
@@ -82,7 +82,7 @@ class _TypeKey(NamedTuple):
 
 
 def _list_gpu_resources(node: Node) -> list[str]:
-    """Return the GPU resources that a node has, healthy or not, or may have."""
+    """Return the GPU resources that a node has, healthy or not, or may have as DRA devices of unknown number."""
     names = {*node.capacity, *node.allocatable, *node.uncounted}
     return sorted(name for name in names if find_vendor(name) is not None and may_have_units(node, name))
 
@@ -112,7 +112,7 @@ def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
 
 
 def _format_name(name: str, *, part: str, shared: bool) -> str:
-    """Return a model's name with its MIG profile or partition, and whether it is shared."""
+    """Return a display name: the model, its MIG profile or AMD partition, and whether the GPU is shared."""
     if part and shared:
         return gettext_lazy("{name} ({part}, shared)", name=name, part=part)
     if shared:
@@ -141,7 +141,7 @@ def _find_unit(offer: NodeGPU) -> UnitKind:
 
 
 def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
-    """Return slug and name for a resource whose nodes do not tell the GPU model."""
+    """Return slug and name for a resource on nodes whose labels do not tell the GPU model."""
     if offer.profile is not None:
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
     return f"{offer.vendor}-gpu", gettext_lazy("{vendor} GPU (any model)", vendor=format_vendor(offer.vendor))
@@ -155,13 +155,13 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        # A real node can start a server, so the note on simulated nodes stays only if all are simulated.
+        # A real node can start a server, so the note on simulated nodes stays only if all nodes are simulated.
         note=one.note if one.note == other.note else "",
     )
 
 
 def _make_slug_unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
-    """Return a type with a slug that is not taken. Its display name then includes the source of its labels."""
+    """Return a type with a slug that is not taken; a type that gets a new slug shows its labels' source in its name."""
     used = set(taken)
     if found.slug not in used:
         return found

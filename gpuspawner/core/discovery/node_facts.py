@@ -1,7 +1,7 @@
-"""Facts about nodes by their labels: spot capacity, NVLink, and whether a node has GPUs.
+"""Read facts about nodes from their labels: spot capacity, NVLink, and whether a node has GPUs.
 
-A GPU type is marked as spot or linked only if every node of it is, those to come included: the type's match requires
-such a label, or all present nodes have one.
+A GPU type is marked as spot or NVLink only if this holds for each of its nodes: the type's match requires such a label,
+or all existing nodes have one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SPOT_LABELS = {
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     "kubernetes.azure.com/scalesetpriority": "spot",
 }
-"""Labels of nodes that the cloud may reclaim, with the value that means so."""
+"""Label → value that marks a node that the cloud may reclaim."""
 
 _CLIQUE = "nvidia.com/gpu.clique"
-"""The NVLink fabric of the node's GPUs, by GPU Feature Discovery; absent without a fabric (``lm/imex.go``)."""
+"""GPU Feature Discovery's label with the NVLink fabric of a node's GPUs; absent without a fabric (``lm/imex.go``)."""
 
 _LabelTest = Callable[[str, str], bool]
 
@@ -43,7 +43,7 @@ _LabelTest = Callable[[str, str], bool]
 def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
     """Return whether the cloud may reclaim every node of a type.
 
-    :param nodes: labels of the present nodes.
+    :param nodes: labels of the existing nodes.
     """
     return _holds_on_each_node(gpu, nodes, test=lambda key, value: SPOT_LABELS.get(key) == value)
 
@@ -54,7 +54,7 @@ def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table
     MIG slices are not connected (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may belong to one
     GPU. NVIDIA's labels tell nothing about another vendor's GPUs in the same node.
 
-    :param nodes: labels of the present nodes.
+    :param nodes: labels of the existing nodes.
     """
     if gpu.vendor != "nvidia" or gpu.unit is not UnitKind.CARD or gpu.max_count == 1:
         return None
@@ -63,7 +63,7 @@ def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table
 
 
 def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, test: _LabelTest) -> bool:
-    """Return whether a label of every node passes a test: by the type's match, else on all present nodes."""
+    """Return whether every node has a label that passes a test: the type's match requires it, or all nodes have it."""
     if any(values and all(test(key, value) for value in values) for key, values in gpu.match.items()):
         return True
     found = [any(test(key, value) for key, value in labels.items()) for labels in nodes]
@@ -71,7 +71,7 @@ def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, tes
 
 
 GPU_NODE_LABELS = (
-    # Set by NVIDIA's GPU Operator before there is a driver, to "false" where the card is gone.
+    # NVIDIA's GPU Operator sets it before the driver is installed, and changes it to "false" if the card is gone.
     "nvidia.com/gpu.present",
     GFD_PRODUCT,
     GKE_ACCELERATOR,
@@ -85,7 +85,7 @@ GPU_NODE_LABELS = (
 
 
 def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:
-    """Return the label that marks a node as one with GPUs, None if no label does.
+    """Return the name of a label that shows that a node has GPUs, or None if no label does.
 
     :param labels: all labels of the node.
     """
@@ -97,7 +97,7 @@ def find_unexcluded_gpu_nodes(
 ) -> dict[str, tuple[str, ...]]:
     """Return label → values of GPU nodes on which servers without a GPU may still run.
 
-    These are nodes without a GPU type: their driver is still being installed, or their GPUs are not offered.
+    These nodes have no GPU type: their driver is still being installed, or their GPUs are not offered.
 
     :param exclusion: node affinity of servers without a GPU.
     """

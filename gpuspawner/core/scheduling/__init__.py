@@ -2,11 +2,11 @@
 
 In: a pod (pending, or not created yet) and an :class:`~gpuspawner.core.cluster.state.Occupancy`.
 Out: YES, NO or UNKNOWN with obstacles, for one node (:class:`FitResult`) or for all (:class:`ScanResult`).
-The room knows nothing of GPU types, autoscalers or users. Preemption is not modelled.
+This package does not depend on GPU types, autoscalers or users. It does not model preemption.
 
-- ``scan``: one node at a time or all nodes at once, with the same answers; ``results``: their results
-- ``node_filters``: taints, affinity, volumes, and requests against free amounts
-- ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: other pods' domains
+- ``scan``: checks one node, or all nodes at once with the same answers; ``results``: the values that it returns
+- ``node_filters``: taints, node affinity, volumes, and requests against free amounts
+- ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: topology domains of pods
 """
 
 from gpuspawner.core.scheduling.node_filters import build_node_grouping

@@ -1,9 +1,9 @@
-"""The filters that depend on the node alone, so their obstacles stay when other pods end.
+"""Check a node for a pod without regard to other pods, and compare the pod's requests with the node's free resources.
 
-These are kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and
-VolumeZone, and the part of PodTopologySpread and InterPodAffinity that requires a topology label on the node.
-
-Compare a pod's requests with a node's free resources and its maximum number of pods (NodeResourcesFit).
+:class:`NodeFilters` checks what depends on the node alone, so its obstacles stay when other pods end: kube-scheduler's
+plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and VolumeZone, and the part of
+PodTopologySpread and InterPodAffinity that requires a topology label on the node. :func:`find_shortages` compares
+requests with free resources and with the node's maximum number of pods (plugin NodeResourcesFit).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, 
 
 
 def select_countable(needs: ResourceNeeds, node: Node) -> ResourceNeeds:
-    """Return the needs without resources whose amount on the node is unknown."""
+    """Return a pod's needs without resources whose amount on the node is unknown."""
     return tuple(each for each in needs if each[0] not in node.uncounted) if node.uncounted else needs
 
 
@@ -70,15 +70,15 @@ _NODE_AFFINITY_OBSTACLE = Obstacle(reason=Reason.NODE_AFFINITY)
 
 
 class NodeFilters:
-    """The node filters for one pod; the result is the same for all nodes of a group of :func:`build_node_grouping`."""
+    """The filters that depend on the node alone, for one pod; equal for all nodes of a :func:`build_node_grouping`."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._taint_obstacles: dict[int, tuple[Obstacle, ...]] = {}
-        """By the id of a node's taints; :func:`.decode.decode_taints` shares one object among equal taints."""
+        """Id of a node's ``taints`` → obstacles; :func:`.decode.decode_taints` shares one tuple among equal taints."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the node's own obstacles; the node must stay alive as long as these filters."""
+        """Return the obstacles that depend on the node alone; the node object must outlive these filters."""
         obstacles = self._taint_obstacles.get(id(node.taints))
         if obstacles is None:
             taints = find_untolerated_taints(node, self._pod.constraints.tolerations)
@@ -94,9 +94,9 @@ def find_node_obstacles(pod: Pod, node: Node) -> tuple[Obstacle, ...]:
 
 
 def build_node_grouping(pod: Pod) -> NodeGrouping:
-    """Return the grouping whose groups consist of nodes with the same :func:`find_node_obstacles` for a pod.
+    """Return a grouping of nodes: all nodes of a group have the same :func:`find_node_obstacles` for a pod.
 
-    :param pod: pending, or not created yet.
+    :param pod: a pending pod, or one that is not created yet.
     """
     constraints = pod.constraints
     terms = [*(constraints.node_terms or ()), *(term for volume in constraints.volume_terms for term in volume)]

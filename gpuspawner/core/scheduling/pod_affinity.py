@@ -1,7 +1,7 @@
 """Find the topology domains that pod affinity and anti-affinity refer to, as interpodaffinity/filtering.go does.
 
-A domain is a node label and its value. A term may select namespaces by labels, which gpuspawner does not read; its
-domains are then only possible matches.
+A domain is a node label and its value. gpuspawner does not read namespaces' labels. If a term selects namespaces by
+labels, its domains are therefore only possible matches.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TopologyPair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingDomains:
-    """Domains with pods that match affinity terms.
+    """Topology domains with pods that match pod affinity terms.
 
     :param sure: domains with a pod that matches.
     :param maybe: domains with a pod that matches if its namespace has certain labels.
@@ -29,15 +29,15 @@ class MatchingDomains:
     maybe: set[TopologyPair] = field(default_factory=set)
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool) -> None:
-        """Add the domains of a node, one for each of the topology keys that it has as a label.
+        """Add the domains of a node, one for each topology key that is a label of the node.
 
-        :param known: whether the match is sure.
+        :param known: True if a pod on the node matches, False if this depends on unknown labels of its namespace.
         """
         (self.sure if known else self.maybe).update((key, node.labels[key]) for key in keys if key in node.labels)
 
 
 def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy) -> MatchingDomains:
-    """Return the domains from which the anti-affinity of bound pods excludes a pod."""
+    """Return the domains from which the anti-affinity of bound pods excludes the pod ``pod``."""
     domains = MatchingDomains()
     for term, nodes in occupancy.anti_affinity_index.iter_terms(pod.namespace):
         selected = selects_pod(term, pod.namespace, labels=pod.labels)
@@ -58,7 +58,7 @@ def find_domains_of_any_term(terms: tuple[PodAffinityTerm, ...], occupancy: Occu
 
 
 def find_domains_of_all_terms(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
-    """Return the domains of the bound pods that all terms select, by the topology key of each term."""
+    """Return the domains of the bound pods that all terms select; each term's topology key adds a domain per pod."""
     domains = MatchingDomains()
     if terms:
         _add_domains(terms, occupancy, domains=domains)
@@ -78,7 +78,7 @@ def iter_bound_pods(
 ) -> Iterator[Pod]:
     """Yield the bound pods of a namespace whose labels satisfy a predicate.
 
-    Equal labels mostly are one object (:mod:`gpuspawner.core.cluster.decode`), so results are cached by id.
+    Equal labels are mostly one object (:mod:`gpuspawner.core.cluster.decode`), so answers are cached by the labels' id.
     """
     answers: dict[int, bool] = {}
     for pod in occupancy.iter_pods(namespace):

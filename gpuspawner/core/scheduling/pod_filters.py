@@ -1,9 +1,9 @@
-"""The filters that depend on other pods: NodePorts, PodTopologySpread and InterPodAffinity, and nominated pods.
+"""Check the filters that depend on other pods: NodePorts, PodTopologySpread, InterPodAffinity, and nominated pods.
 
 A nominated pod is pending, and preemption makes room for it on a node. As in kube-scheduler
 (framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
-the pods nominated to it that have the same or a higher priority. Resources and ports are checked with them only, which
-is stricter. Affinity is checked without them only, as more pods cannot break it.
+the node's nominated pods of the same or a higher priority. This module checks resources and ports only with these pods,
+which is stricter. It checks pod affinity only without these pods, as additional pods cannot break it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ UNKNOWN_NAMESPACES = Obstacle(
 
 
 class NominatedPods:
-    """The nominated pods with at least the priority of one pod.
+    """The nominated pods whose priority is at least that of a given pod.
 
-    :ivar nodes: names of the nodes that they are nominated to.
+    :ivar nodes: names of the nodes to which these pods are nominated.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy) -> None:
@@ -89,19 +89,19 @@ def _make_obstacle(selected: bool | None, *, reason: Reason, key: str) -> Iterat
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # all addresses of a node; nothing listens here
 _UNREAD_CLAIM = gettext_lazy("a volume claim that nobody looked at")
 GATED_OBSTACLES = (Obstacle(reason=Reason.GATED),)
-"""The obstacle on every node for a pod with scheduling gates: kube-scheduler does not schedule it before they go."""
+"""The obstacle on every node for a pod with scheduling gates: kube-scheduler waits until the gates are removed."""
 
 
 def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
-    """Return an ``UNDECIDED`` obstacle for each constraint of the pod that this code does not check."""
+    """Return an ``UNDECIDED`` obstacle for each constraint of the pod that gpuspawner does not check."""
     words = (*pod.constraints.undecided, *((_UNREAD_CLAIM,) if pod.constraints.unread_claims else ()))
     return tuple(Obstacle(reason=Reason.UNDECIDED, detail=each) for each in words)
 
 
 class PodFilters:
-    """The filters for one pod; the constructor walks over all existing pods once.
+    """The filters that depend on other pods, for one pod; the constructor walks over all existing pods once.
 
-    :ivar is_inactive: these filters accept every node that is not in ``nominated_nodes``.
+    :ivar is_inactive: True if these filters accept every node that is not in ``nominated_nodes``.
     :ivar nominated_nodes: names of the nodes with nominated pods that count as if they ran there.
     """
 
@@ -131,7 +131,7 @@ class PodFilters:
         self.is_inactive = not (constraints.host_ports or self._keys)
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles on a node for which :func:`.node_filters.find_node_obstacles` found none."""
+        """Return the obstacles from other pods on a node that has none of :func:`.node_filters.find_node_obstacles`."""
         found = self._find_by_domain(node) if self._keys else ()
         if node.name in self.nominated_nodes:
             found = (*found, *self._check_nominated_affinity(node), *self._check_nominated_spread(node))
@@ -162,7 +162,7 @@ class PodFilters:
                 yield Obstacle(reason=Reason.SPREAD, detail=spread.key)
 
     def _find_by_domain(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles that depend only on the node's domains, computed once for each combination of them."""
+        """Return the obstacles that depend only on the node's topology domains; cached per combination of domains."""
         values = tuple(map(node.labels.get, self._keys))
         if not self._needs_domains and self._avoided_values.isdisjoint(values):
             return ()
@@ -183,8 +183,8 @@ class PodFilters:
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
         """Yield an obstacle unless all domains of the node contain pods that the pod's affinity selects.
 
-        If no pod in the cluster is selected and the pod selects itself, any node is accepted, so that the first replica
-        can start (``satisfyPodAffinity``).
+        If the affinity selects no pod in the cluster but would select the pod itself, any node is accepted, so that the
+        first replica can start (``satisfyPodAffinity``).
         """
         domains = {(key, node.labels[key]) for key in self._affinity_keys}
         sure, maybe = self._affinity_domains.sure, self._affinity_domains.maybe

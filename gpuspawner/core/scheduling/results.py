@@ -1,4 +1,4 @@
-"""The results of checking a pod against one node or scanning all nodes: the answer, and the obstacles."""
+"""Define the results of checking a pod against one node or all nodes: the answer, and the obstacles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Answer(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a node does not accept a pod, by kube-scheduler's filters and in their order.
+    """Why a node does not accept a pod, in the order of kube-scheduler's filters.
 
     The reasons up to ``VOLUME_NODE_AFFINITY`` do not depend on other pods.
     """
@@ -42,8 +42,8 @@ class Obstacle:
     """A reason why a node does not accept a pod.
 
     :param reason: the filter that rejects the node.
-    :param detail: resource for ``INSUFFICIENT``, key of the taint or of the topology, words for users for
-        ``UNDECIDED``; otherwise empty.
+    :param detail: name of the missing resource, key of the taint, topology key, or for ``UNDECIDED`` words for users;
+        empty for other reasons.
     """
 
     reason: Reason
@@ -55,7 +55,7 @@ class FitResult:
     """The result for one pod and one node.
 
     :param answer: whether kube-scheduler would bind the pod to the node now.
-    :param obstacles: empty for YES; only ``UNDECIDED`` ones for UNKNOWN.
+    :param obstacles: empty for YES; for UNKNOWN, only obstacles with the reason ``UNDECIDED``.
     """
 
     answer: Answer
@@ -80,10 +80,10 @@ class ScanResult:
 
     :param answer: YES if at least one node accepts the pod now, else UNKNOWN if at least one node may.
     :param places: number of copies of the pod that all nodes together accept now, up to the limit of the scan.
-    :param places_exact: whether ``places`` is the exact number. It is a lower bound above the limit, with UNKNOWN
-        nodes, and for pods whose copies restrict each other (affinity, anti-affinity, topology spread).
+    :param places_exact: False if ``places`` is only a lower bound: the limit was reached, a node's answer is UNKNOWN,
+        or copies of the pod restrict each other (affinity, anti-affinity, topology spread).
     :param fit_if_empty: number of nodes that would accept the pod if no other pods ran.
-    :param groups: each node is in exactly one; largest group first.
+    :param groups: all nodes, grouped by obstacles; largest group first.
     :param undecided: constraints that were not checked, in words for users.
     """
 
@@ -99,7 +99,7 @@ _RANKS = {reason: rank for rank, reason in enumerate(Reason)}
 
 
 def sort_obstacles(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    """Return distinct obstacles in the order of the filters; ``UNDECIDED`` ones only if there is no other."""
+    """Return distinct obstacles in the order of the filters; drop those with ``UNDECIDED`` if there are others."""
     obstacles = sorted(dict.fromkeys(found), key=lambda obstacle: _RANKS[obstacle.reason])
     decided = tuple(obstacle for obstacle in obstacles if obstacle.reason is not Reason.UNDECIDED)
     return decided or tuple(obstacles)

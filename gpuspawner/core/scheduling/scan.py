@@ -1,12 +1,11 @@
-"""Check a pod against all nodes at once: constraints once per group of equivalent nodes, amounts column by column.
+"""Check whether kube-scheduler would bind a pod to one node or to any node, and find the obstacles if not.
 
-The answers equal those of :func:`check_node` for each node.
-
-Check whether kube-scheduler would bind a pod to a node, with the reasons if not.
+:func:`check_node` checks one node. :func:`scan_nodes` checks all nodes at once and gives the same answers: it checks
+constraints once per group of equivalent nodes, and resources column by column.
 
 The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/apis/config/v1/default_plugins.go). If a
 filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
-condition Ready is not checked: like kube-scheduler, this relies on the taints that a NotReady node gets.
+condition Ready is not checked: like kube-scheduler, this module relies on the taints that a NotReady node gets.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ from gpuspawner.core.scheduling.results import (
 def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
     """Return whether kube-scheduler could bind a pod to a node now.
 
-    Obstacles from other pods are left out if the node has obstacles of its own, as those stay when other pods end.
+    If the node has obstacles that do not depend on other pods, only these are returned, as they stay when pods end.
 
-    :param pod: pending, or not created yet.
+    :param pod: a pending pod, or one that is not created yet.
     :param node: a node of the occupancy.
     :param occupancy: all nodes and pods.
     """
@@ -58,9 +57,9 @@ def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
 
 
 def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitResult]]:
-    """Yield all nodes by name, each with the result of :func:`check_node`.
+    """Yield all nodes, sorted by name, each with the result of :func:`check_node`.
 
-    :param pod: pending, or not created yet.
+    :param pod: a pending pod, or one that is not created yet.
     :param occupancy: all nodes and pods.
     """
     filters = PodFilters(pod, occupancy)
@@ -71,7 +70,7 @@ def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitR
 def _run_filters(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> FitResult:
     """Return the result for one node.
 
-    :param filters: called only if the node has no obstacle of its own, as building the filters is expensive.
+    :param filters: builds the filters that depend on other pods. This is expensive, so other obstacles are found first.
     """
     obstacles = GATED_OBSTACLES if pod.constraints.is_gated else find_node_obstacles(pod, node)
     if not obstacles:
@@ -85,15 +84,15 @@ _Obstacles = tuple[Obstacle, ...]
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Distinct needs for which a group of nodes caches how many of its nodes are large enough."""
+"""Number of different requests for which a group caches how many of its nodes are large enough."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
-    """Return whether and how often a pod fits on all nodes together.
+    """Return whether a pod fits on any node now, and how many copies of it fit on all nodes together.
 
-    :param pod: pending, or not created yet.
+    :param pod: a pending pod, or one that is not created yet.
     :param occupancy: all nodes and pods.
-    :param limit: count places up to this number; None for no limit.
+    :param limit: count at most this number of copies; None for no limit.
     """
     scan = _Scan(pod, occupancy, limit=limit)
     for group in occupancy.table.group_nodes(build_node_grouping(pod)):
@@ -104,9 +103,9 @@ def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> S
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
-    """Return whether :func:`scan_nodes` would answer YES; stops at the first node that fits.
+    """Return whether :func:`scan_nodes` would answer YES; stop at the first node that fits.
 
-    :param pod: pending, or not created yet.
+    :param pod: a pending pod, or one that is not created yet.
     :param occupancy: all nodes and pods.
     """
     if pod.constraints.is_gated:
@@ -123,7 +122,7 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 class _Scan:
     """The result for the groups of nodes added so far.
 
-    :ivar fit_if_empty: number of nodes that are large enough and have no obstacle of their own.
+    :ivar fit_if_empty: number of nodes that would accept the pod if no other pods ran.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, limit: int | None) -> None:
@@ -151,7 +150,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # Equivalent nodes have the same uncounted resources.
+        # All nodes of a group have the same uncounted resources.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -183,7 +182,7 @@ class _Scan:
         )
 
     def _count_large_enough(self, group: EquivalentNodes) -> int:
-        """Return the number of nodes in a group whose allocatable amounts cover the needs."""
+        """Return the number of nodes in a group whose allocatable amounts cover the pod's needs."""
         count = group.cache.get(self._needs)
         if count is None:
             count = reduce(and_, self._build_masks(self._table.get_allocatable_column, group.pick)).bit_count()
@@ -193,9 +192,9 @@ class _Scan:
         return count
 
     def _split_nodes(self, group: EquivalentNodes, nominated: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
-        """Split a group, without the nominated rows, by obstacles from other pods.
+        """Split a group by obstacles from other pods; leave out rows of nodes with nominated pods.
 
-        Yield for each part its picker of column values, its number of nodes, and the obstacles.
+        Yield for each part a function that picks its values from a column, its number of nodes, and its obstacles.
         """
         if self._pod_filters.is_inactive and not nominated:
             yield group.pick, len(group), ()
@@ -208,7 +207,7 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Compare the needs with the free amounts of ``size`` nodes.
+        """Compare the pod's needs with the free amounts of ``size`` nodes, and count the nodes by obstacles.
 
         Masks are integers with one byte per node, 1 if the node belongs to the set.
 
@@ -236,11 +235,11 @@ class _Scan:
             self._places += 1 if self._pod.constraints.host_ports else min(copies)
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Add the number of copies of the pod that nodes accept, and stop above the limit.
+        """Add the number of copies of the pod that the nodes accept to ``_places``; stop above the limit.
 
         :param fits: one byte per node, 1 if the pod fits.
         """
-        if self._pod.constraints.host_ports:  # only one copy per node, as a second finds the port in use
+        if self._pod.constraints.host_ports:  # one copy per node: a second copy would find the host port in use
             self._places += sum(fits)
             return
         copies = [
@@ -257,7 +256,7 @@ class _Scan:
                 break
 
     def _build_masks(self, column: Callable[[str], list[int]], pick: _Picker) -> list[int]:
-        """Return for each need a mask of the nodes whose amount in the column covers it."""
+        """Return for each needed resource a mask of the nodes whose amount in the column covers the need."""
         return [
             int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little")
             for resource, number in self._needs
@@ -274,7 +273,7 @@ def _divide_column(column: Iterator[int], number: int) -> Iterator[int]:
 
 
 def _split_by_mask(parts: dict[_Obstacles, int], mask: int, *, obstacle: Obstacle) -> Iterator[tuple[_Obstacles, int]]:
-    """Yield each part's nodes inside the mask, and those outside it with a further obstacle; skip empty sets."""
+    """Split each part by a mask: nodes inside keep their obstacles, nodes outside get one more; skip empty sets."""
     for obstacles, nodes in parts.items():
         if inside := nodes & mask:
             yield obstacles, inside

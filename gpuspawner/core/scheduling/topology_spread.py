@@ -45,7 +45,7 @@ class SpreadCheck:
         return skew <= self._constraint.max_skew
 
     def _find_minimum(self, counts: Mapping[str, int]) -> int:
-        """Return the number of pods in the domain with the fewest, or 0 with too few domains (``minDomains``)."""
+        """Return the number of pods in the domain with the fewest, or 0 if domains are fewer than ``minDomains``."""
         return 0 if len(counts) < self._constraint.min_domains else min(counts.values(), default=0)
 
 
@@ -57,7 +57,7 @@ def _count_pods(
     :param domains: node name → domain.
     """
     counts = dict.fromkeys(domains.values(), 0)
-    if not constraint.selector:  # an empty selector counts no pods, too (countPodsMatchSelector)
+    if not constraint.selector:  # kube-scheduler counts no pods for an empty selector either (countPodsMatchSelector)
         return counts
     for other in iter_bound_pods(
         occupancy, pod.namespace, predicate=lambda labels: selects_labels(constraint.selector, labels)
@@ -70,9 +70,9 @@ def _count_pods(
 
 
 def _find_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> Mapping[str, str]:
-    """Return node name → domain, for nodes that the constraint's policies count.
+    """Return node name → domain, for nodes that ``nodeAffinityPolicy`` and ``nodeTaintsPolicy`` do not exclude.
 
-    Such a node has the labels of all spread constraints of the pod.
+    Nodes without the topology labels of all spread constraints of the pod are left out.
     """
     table = occupancy.table
     keys = {each.topology_key for each in pod.constraints.spread_constraints}

@@ -27,7 +27,7 @@ class Language:
 
 
 ENGLISH = Language(tag="en", translations=NullTranslations())
-"""The language of the source texts."""
+"""The language of the messages in the source code, and the default."""
 
 _current_language: ContextVar[Language] = ContextVar("gpuspawner_language", default=ENGLISH)
 
@@ -44,7 +44,7 @@ def set_language(language: Language) -> None:
 
 @contextmanager
 def use_language(language: Language) -> Iterator[None]:
-    """Set the language inside a ``with`` block, for text that outlives the request.
+    """Set the language inside a ``with`` block, for text that is used after the request.
 
     :param language: replaces the request's language until the block ends.
     """
@@ -72,7 +72,7 @@ def ngettext(one: str, many: str, /, *, number: int, **values: object) -> str:
     :param one: English message for 1.
     :param many: English message for all other numbers.
     :param number: 0 or more; fills ``{number}``.
-    :param values: as for :func:`gettext`.
+    :param values: value for each other placeholder, as in :func:`gettext`.
     """
     translated = _current_language.get().translations.ngettext(one, many, number)
     return _fill_in(translated, english=one if number == 1 else many, values={"number": number, **values})

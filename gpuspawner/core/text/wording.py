@@ -1,6 +1,6 @@
 """Build messages from parts: lists of names, articles, sentences and clauses.
 
-Quote a user's input inside a message, and suggest the right name for a misspelled one.
+Quote a user's input inside a message, and suggest the right name for a misspelled name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
-"""Start of a name that is read letter by letter (``A100``, ``RTX``); ``NVIDIA`` takes the same article."""
+"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` matches too, but takes ``an`` either way."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose spoken names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
@@ -25,8 +25,8 @@ _MIN_JOINED = 2
 def join_with_and(names: Sequence[str], *, translate: Callable[..., str] = gettext) -> str:
     """Return names joined with "and": ``A100, H100 and L4``.
 
-    :param names: in the order to show; empty gives an empty text.
-    :param translate: :func:`~gpuspawner.core.text.i18n.gettext_lazy` for text that outlives the request.
+    :param names: names in the order to show; without names, the result is empty.
+    :param translate: use :func:`~gpuspawner.core.text.i18n.gettext_lazy` for text that is used after the request.
     """
     if len(names) < _MIN_JOINED:
         return names[0] if names else ""
@@ -36,8 +36,8 @@ def join_with_and(names: Sequence[str], *, translate: Callable[..., str] = gette
 def join_with_or(names: Sequence[str], *, translate: Callable[..., str] = gettext) -> str:
     """Return names joined with "or": ``A100, H100 or L4``.
 
-    :param names: as for :func:`join_with_and`.
-    :param translate: as for :func:`join_with_and`.
+    :param names: names in the order to show; without names, the result is empty.
+    :param translate: use :func:`~gpuspawner.core.text.i18n.gettext_lazy` for text that is used after the request.
     """
     if len(names) < _MIN_JOINED:
         return names[0] if names else ""
@@ -45,7 +45,7 @@ def join_with_or(names: Sequence[str], *, translate: Callable[..., str] = gettex
 
 
 def add_article(name: str) -> str:
-    """Return a name with ``a`` or ``an`` as it is pronounced: ``an A100``, ``a T4``, ``an RTX 4090``.
+    """Return a name with ``a`` or ``an``, depending on its pronunciation: ``an A100``, ``a T4``, ``an RTX 4090``.
 
     A translation may use another article, or none.
     """
@@ -89,21 +89,21 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 100
-"""Above this number of words, an n-gram index selects the candidates for the slow comparison (microseconds a pair)."""
+"""If there are more words, an n-gram index selects candidates first, as each comparison takes microseconds."""
 _MAX_WORDS_PER_NGRAM = 100
-"""An n-gram that more words share says little: only the first of them get its score."""
+"""If more words share an n-gram, only the first of these words get a score for it, as such an n-gram tells little."""
 _MAX_CANDIDATES = 12
 
 
 def find_closest_word(word: str, words: Collection[str]) -> str:
-    """Return the word most similar to ``word``, empty if none is similar."""
+    """Return the word most similar to ``word``, or an empty text if none is similar."""
     if len(words) > _MAX_COMPARED:
         words = _select_candidates(word, _index_by_ngram(tuple(words)))
     return next(iter(get_close_matches(word, words, n=1)), "")
 
 
 def _select_candidates(word: str, index: Mapping[str, list[str]]) -> list[str]:
-    """Return the words that share the most n-grams with ``word``; an n-gram of fewer words scores higher."""
+    """Return the words that share the most n-grams with ``word``; an n-gram that fewer words contain scores higher."""
     scores: defaultdict[str, float] = defaultdict(float)
     for ngram in _list_ngrams(word):
         candidates = index.get(ngram, [])
@@ -128,13 +128,13 @@ def _list_ngrams(word: str) -> set[str]:
 
 
 _MAX_QUOTED = 40
-"""Characters of a user's text that a message repeats."""
+"""Largest number of characters of a user's text that a message repeats."""
 
 
 def quote(value: object) -> str:
-    """Return a value as a message repeats it: on one line and cut to 40 characters.
+    """Return a user's input for a message: on one line and cut to 40 characters.
 
-    :param value: from the user; lists, objects and very large numbers appear only as their type.
+    :param value: the user's input; for a list, an object or a very large number, the result only says what it is.
     """
     if isinstance(value, str):
         return repr(value if len(value) <= _MAX_QUOTED else value[: _MAX_QUOTED - 1] + "…")
@@ -149,7 +149,7 @@ def quote(value: object) -> str:
 def sanitize_name(key: object) -> str:
     """Return an unknown field's name, cut to 40 characters and with control characters escaped.
 
-    :param key: from the user; a key that is not text is quoted as :func:`quote` does.
+    :param key: the name, from the user's input; a key that is not text is formatted by :func:`quote`.
     """
     return quote(key)[1:-1] if isinstance(key, str) else quote(key)
 
@@ -171,8 +171,8 @@ def describe_unknown_field(name: object, known: Collection[str]) -> str:
 def format_list(slugs: Collection[str], *, max_items: int = 12) -> str:
     """Return slugs as a list inside a sentence: ``a, b and 3 more``.
 
-    :param slugs: in the order to show.
-    :param max_items: number of slugs shown.
+    :param slugs: slugs in the order to show.
+    :param max_items: largest number of slugs to show.
     """
     shown = ", ".join(list(slugs)[:max_items])
     if len(slugs) <= max_items:

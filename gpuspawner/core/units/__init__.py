@@ -1,9 +1,9 @@
 """Parse and format amounts: CPU, memory, durations.
 
-In: what users, settings and Kubernetes objects hold ("16G", "500m", 0.5).
-Out: exact whole numbers (millicores, bytes, seconds), and text for forms and messages. The room knows only ``text``.
+In: amounts in user options, settings and Kubernetes objects ("16G", "500m", 0.5).
+Out: exact whole numbers (millicores, bytes, seconds), and text for forms and messages. It imports only ``text``.
 
-- ``quantity``: CPU and memory; a Kubernetes quantity is not the same notation as a user's amount
+- ``quantity``: CPU and memory; Kubernetes quantities and users' amounts have different notations
 - ``duration``: exact durations, such as a server's run time
 - ``formatting``: rounded amounts and rough durations for messages
 """

@@ -1,6 +1,6 @@
 """Parse and format exact durations that users and admins choose, in whole minutes.
 
-:mod:`gpuspawner.core.units.formatting` formats rough ones.
+:mod:`gpuspawner.core.units.formatting` formats rough durations.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _MAX_LENGTH = 64
-"""Characters; a longer text is rejected unread."""
+"""Largest number of characters of a duration; a longer text is rejected unread."""
 
 _MINUTE_S = 60
 _UNITS = (("day", 24 * 60), ("hour", 60), ("minute", 1))
-"""Name and minutes, largest first."""
+"""Name and minutes of each unit, largest unit first."""
 _MIN_MINUTES_IN_DAYS = 2 * 24 * 60
 """Shorter durations are shown in hours: ``30 hours``, not ``1 day 6 hours``."""
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
-# Short (8h, 2h30m, 2d6h) and long (8 hours, 2 hours 30 minutes).
+# Accepts the short form (8h, 2h30m, 2d6h) and the long form (8 hours, 2 hours 30 minutes).
 _DURATION = re.compile(
     rf"(?:{_NUMBER} ?d(?:ays?)?)? ?(?:{_NUMBER} ?h(?:ours?)?)? ?(?:{_NUMBER} ?m(?:in(?:utes?)?)?)?",
     re.ASCII | re.IGNORECASE,

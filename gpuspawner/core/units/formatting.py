@@ -11,26 +11,26 @@ from gpuspawner.core.units.quantity import format_cpu, format_memory
 _TENTHS = 10
 _MILLIS_PER_CPU = 1000
 _MIN_ROUNDED_BYTES = 1 << 20
-"""Bytes; smaller amounts are shown exactly."""
+"""In bytes; smaller amounts of memory are shown exactly."""
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20))
 _MINUTES_PER_HOUR = 60
 _MIN_MINUTES_IN_HOURS = 90
-"""Minutes; shorter durations are shown in minutes."""
+"""In minutes; shorter durations are shown in minutes, others in hours."""
 
 
 _VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 def format_vendor(vendor: str) -> str:
-    """Return a vendor's name in its own spelling (``NVIDIA``), an unknown vendor unchanged."""
+    """Return a vendor's name in the vendor's spelling (``NVIDIA``); return an unknown name unchanged."""
     return _VENDOR_NAMES.get(vendor, vendor) or gettext_lazy("Other")
 
 
 def format_rounded_cpus(millis: int, *, round_up: bool = True) -> str:
-    """Return CPUs in tenths, with the unit: ``4 CPUs``, ``0.5 CPU``.
+    """Return CPUs rounded to tenths, with the unit: ``4 CPUs``, ``0.5 CPU``.
 
     :param millis: millicores.
-    :param round_up: as for :func:`round_cpu`.
+    :param round_up: True for a requested amount, False for an available amount.
     """
     return format_exact_cpus(round_cpu(millis, round_up=round_up))
 
@@ -39,8 +39,8 @@ def round_cpu(millis: int, *, round_up: bool = True) -> int:
     """Return millicores rounded to tenths of a CPU.
 
     :param millis: millicores.
-    :param round_up: True for a requested amount, False for an available one. So a request above the available amount
-        always looks larger.
+    :param round_up: True for a requested amount, False for an available amount, so that a request above the available
+        amount always looks larger.
     """
     tenth = _MILLIS_PER_CPU // _TENTHS
     return (-(-millis // tenth) if round_up else millis // tenth) * tenth
@@ -55,10 +55,10 @@ def format_exact_cpus(millis: int) -> str:
 
 
 def format_rounded_memory(size_bytes: int, *, round_up: bool = True) -> str:
-    """Return memory in tenths of its largest unit: ``16 GiB``, ``503.4 GiB``; below 1 MiB exactly.
+    """Return memory rounded to tenths of its largest unit: ``16 GiB``, ``503.4 GiB``; below 1 MiB, return it exactly.
 
     :param size_bytes: bytes.
-    :param round_up: as for :func:`round_cpu`.
+    :param round_up: True for a requested amount, False for an available amount.
     """
     if size_bytes < _MIN_ROUNDED_BYTES:
         return format_memory(size_bytes)

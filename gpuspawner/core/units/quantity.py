@@ -15,9 +15,9 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import gettext_lazy
 
 _MAX_LENGTH = 64
-"""Characters; a longer text is rejected unread, as arithmetic on it would be slow."""
+"""Largest number of characters of an amount; a longer text is rejected unread, as arithmetic on it would be slow."""
 _UPPER_BOUND = 2**63
-"""First number that does not fit Kubernetes' signed 64-bit integers."""
+"""Smallest number that does not fit Kubernetes' signed 64-bit integers."""
 
 _GIB = 1024**3
 _MEMORY_UNITS = {"T": 1024**4, "G": _GIB, "M": 1024**2, "K": 1024, "B": 1}
@@ -42,14 +42,14 @@ class QuantityError(ValueError):
 
 
 class TooPreciseError(QuantityError):
-    """An amount has a finer step than allowed: 0.001 CPU, or one minute for durations."""
+    """An amount is more precise than allowed: finer than 0.001 CPU, or than one minute."""
 
 
 def parse_memory(value: object) -> int:
     """Return memory as users and settings write it, in bytes.
 
     :param value: whole number of bytes, or text with a unit: ``16G`` = ``16Gi`` = ``16 GiB`` = 16 × 1024^3 bytes. A
-        fraction of a byte is dropped. Both are as in JupyterHub's ``ByteSpecification``.
+        fraction of a byte is dropped. JupyterHub's ``ByteSpecification`` has the same rules.
     :raises QuantityError: for anything else, and for 2^63 bytes or more.
     """
     if isinstance(value, int) and not isinstance(value, bool):
@@ -72,9 +72,9 @@ def parse_cpu(value: object) -> int:
 def parse_quantity(value: object) -> Fraction:
     """Return a Kubernetes quantity as an exact number of CPUs, bytes or devices.
 
-    Fractions below 10^-9, which Kubernetes rounds up, are kept: all callers round up later anyway.
+    Fractions below 10^-9, which Kubernetes rounds up, are kept, as all callers round up the result.
 
-    :param value: ``resource.Quantity`` as JSON holds it: text, rarely a number.
+    :param value: ``resource.Quantity`` as in JSON: text, rarely a number.
     :raises QuantityError: for anything else, for a negative quantity, and for 2^63 or more.
     """
     text = _read_number_text(value)
@@ -90,7 +90,7 @@ def parse_quantity(value: object) -> Fraction:
 def parse_millis(value: object) -> int:
     """Return a Kubernetes quantity in thousandths, rounded up as Kubernetes' ``MilliValue`` does.
 
-    :raises QuantityError: as :func:`parse_quantity`.
+    :raises QuantityError: for a value that :func:`parse_quantity` does not accept.
     """
     return math.ceil(parse_quantity(value) * 1000)
 
@@ -98,7 +98,7 @@ def parse_millis(value: object) -> int:
 def parse_whole_units(value: object) -> int:
     """Return a Kubernetes quantity in whole units (bytes, devices), rounded up as Kubernetes' ``Value`` does.
 
-    :raises QuantityError: as :func:`parse_quantity`.
+    :raises QuantityError: for a value that :func:`parse_quantity` does not accept.
     """
     return math.ceil(parse_quantity(value))
 
@@ -142,12 +142,12 @@ def format_gib(size_bytes: int) -> str:
 
 
 def _strip_text(value: str) -> str:
-    """Return a text without surrounding spaces; one that is too long becomes empty, which no pattern matches."""
+    """Return a text without surrounding spaces; a text that is too long becomes empty, which no pattern matches."""
     return value.strip() if len(value) <= _MAX_LENGTH else ""
 
 
 def _read_number_text(value: object) -> str | None:
-    """Return a number or text as text, or None for a bool, a number out of range and any other type."""
+    """Return a text or a number as text; None for a bool, for a number out of range and for any other type."""
     if isinstance(value, str):
         return _strip_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _UPPER_BOUND:
@@ -174,7 +174,7 @@ def _parse_cpu_text(text: str | None) -> int:
     return _check_range(millis)
 
 
-@lru_cache(maxsize=4096)  # int and float share entries: 2 and 2.0 give the same text
+@lru_cache(maxsize=4096)  # an int and an equal float share an entry, as 2 and 2.0 give the same text
 def _format_number(number: float) -> str:
     """Return a number as decimal text without an exponent."""
     # repr() is the shortest text that reads back as the same float: 0.1, not 0.1000000000000000055…
