@@ -30,7 +30,7 @@ class Problem:
 class GPUSpawnerError(Exception):
     """Base class of all errors that gpuspawner raises on purpose.
 
-    :param problems: one or more problems; a message with only one line shows the first problem.
+    :param problems: one or more problems; a message with one line shows the first problem.
     """
 
     def __init__(self, *problems: Problem) -> None:

@@ -37,7 +37,7 @@ NODE_COUNT = "nodes"
 
 
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Return whether the largest machine may be large enough for a pod, and an empty NodePool's limits allow the pod.
+    """Return whether a NodePool's largest machine may fit a pod, and its limits allow the pod if it has no nodes yet.
 
     Karpenter compares limits with machine sizes. These are not exactly known (the cloud provider's code subtracts
     ``vmMemoryOverheadPercent`` from the memory), so this function compares limits with the pod's requests.
@@ -50,7 +50,7 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 
 
 def has_capacity_left(machines: MachineConstraints, pod_requests: Iterable[Mapping[str, int]]) -> bool:
-    """Return whether the remaining limits allow one new machine for each pod.
+    """Return whether the rest of a NodePool's limits allows one new machine for each pod.
 
     Each pod counts as the smallest machine that is large enough. If machine sizes are unknown, the pod counts as its
     requests, so Karpenter may need more.
@@ -141,7 +141,7 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
 def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
     """Return whether the new nodes of a pool have room for a pod after the pods ahead of it.
 
-    The pods ahead fill one new node after another, largest first. Autoscalers may pack better: only True is reliable.
+    Pods ahead fill one new node after another, the largest first. An autoscaler may pack better, so only True is sure.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.

@@ -37,10 +37,10 @@ class Accelerator:
     :param slug: the model's name in slugs of GPU types (``a100-80gb``).
     :param name: the model's name in the form (``A100 80 GB``).
     :param vendor: ``nvidia``, ``amd`` or ``intel``.
-    :param memory_bytes: memory of one GPU; None when no source confirms it.
-    :param labels: source (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → label values that mean this model.
+    :param memory_bytes: memory of one GPU; None when unknown.
+    :param labels: source of a label (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → its values for this model.
     :param karpenter_memory_mib: value of Karpenter's memory label, which tells apart models that share a name.
-    :param compute: CUDA compute capability; None when no source confirms it.
+    :param compute: CUDA compute capability; None when unknown.
     :param fractional: sources whose label value also names slices of this GPU, and so does not tell the memory.
     :param nvlink: label values, of any source, of machines that connect their GPUs by NVLink.
     """

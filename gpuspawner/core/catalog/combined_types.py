@@ -87,7 +87,7 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
 
 
 def merge_matches(gpu: GPUType) -> LabelMatch | None:
-    """Return one label match that selects exactly the nodes of all members, or None if there is no such match.
+    """Return one match (label → allowed values) that selects exactly the nodes of all members, or None.
 
     The members' matches can be merged if they differ in the values of one label only. If they differ in two labels,
     the merged match would also select nodes with one label of the first member and the other label of the second.

@@ -1,8 +1,8 @@
 """Parse references of container images.
 
 The grammar and the default registry are those of https://github.com/distribution/reference, which kubelet and container
-runtimes use. This parser also rejects references that no kubelet accepts in the end: with capital letters, or a dot and
-an underscore, in the first path component, and with digests of unknown algorithms.
+runtimes use. This parser also rejects references that the grammar allows but no kubelet accepts: those with capital
+letters, or with both a dot and an underscore, in the first path component, and digests of unknown algorithms.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 EXAMPLE_REFERENCE = "quay.io/jupyter/scipy-notebook:2026-10-01"
-"""An example for messages."""
+"""Image reference that messages show as an example."""
 
 _MAX_NAME_LENGTH = 255
 """Most characters of registry and repository together; many clients accept no more (OCI distribution specification)."""
@@ -40,7 +40,7 @@ _REFERENCE = re.compile(
 )
 _ORIGIN = re.compile(rf"(?P<host>{_REGISTRY})(?P<path>/{_PATH})?", re.ASCII)
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
-"""Pattern of an image ID, which container runtimes do not read as a reference."""
+"""Pattern of an image ID; container runtimes do not read such a text as a reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def parse_reference(text: str) -> ImageReference | None:
 def parse_origin(text: str) -> str | None:
     """Return a registry, or a path in a registry, in its normalized form; None if the text is neither.
 
-    Origins match whole path components: ``ghcr.io/acme`` is not an origin of ``ghcr.io/acme-labs/x``.
+    The result matches whole path components: ``ghcr.io/acme`` does not match the image ``ghcr.io/acme-labs/x``.
     """
     found = _ORIGIN.fullmatch(text) if len(text) <= _MAX_NAME_LENGTH else None
     return None if found is None else f"{_normalize_registry(found['host'])}{found['path'] or ''}"

@@ -21,7 +21,7 @@ class KueueQueue:
 
     :param local_queue: name of a LocalQueue in the servers' namespace.
     :param priority_class: name of a WorkloadPriorityClass; empty for the queue's default priority.
-    :param timeout_s: seconds that the hub waits for a queued server; None = as for other servers.
+    :param timeout_s: seconds that the hub waits for a queued server; None = the same as for other servers.
     :param gpus: slugs of the GPU types whose servers are queued; None = all.
     """
 

@@ -257,11 +257,11 @@ class Catalog:
 
     @property
     def default_image(self) -> str:
-        """Slug of the first image, which users get who choose none."""
+        """Slug of the first image, the default for users who choose none."""
         return next(iter(self.images))
 
     def find_default_choice(self, name: str) -> str | None:
-        """Return the slug of a field's first entry, which users get who choose none; None if it has no entries.
+        """Return the slug of a field's first entry, which is its default, or None if the field has no entries.
 
         :param name: name of a form field with a fixed list.
         """

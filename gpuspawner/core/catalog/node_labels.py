@@ -99,7 +99,7 @@ def find_vendor(resource: str) -> str | None:
 
 
 def is_gpu_label(key: str) -> bool:
-    """Return whether :func:`read_node_gpu` may read a label."""
+    """Return whether a label describes GPUs, so that :func:`read_node_gpu` may read it."""
     return key.startswith(_GPU_LABEL_PREFIXES)
 
 

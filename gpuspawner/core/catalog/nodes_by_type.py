@@ -54,7 +54,7 @@ class TypeNodes:
     def is_requested_by(self, constraints: PodConstraints, table: NodeTable) -> bool:
         """Return whether a pod's node selector and affinity match any node of the type.
 
-        If the type has no nodes, return whether the selector and the affinity could match a node with its labels.
+        If the type has no nodes, return whether selector and affinity could match a node with the type's labels.
         """
         if not any(may_match_node_affinity(match, constraints) for match in self.gpu.label_matches):
             return False

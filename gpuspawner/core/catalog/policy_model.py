@@ -31,7 +31,7 @@ class AmountRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUTypeRule:
-    """Limits of a rule for one GPU type; None = no limit given.
+    """Limits of a rule for one GPU type; None = no limit given. A unit is a whole GPU, a MIG slice or a share.
 
     :param max_gpus: largest number of units in all servers of the user together.
     :param max_gpus_per_server: largest number of units in one server.
@@ -49,7 +49,7 @@ GPUTypeRules = Mapping[str, GPUTypeRule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The limits for a user, a group or everyone; None = the rule does not set this limit.
+    """The limits for a user, a group or every user; None = the rule sets no such limit. A unit is a GPU or part of one.
 
     :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
     :param custom_images: whether users may name images by reference, if the catalog allows custom images.
@@ -121,7 +121,7 @@ class GPUPool:
 class Policy:
     """All rules of the admin.
 
-    :param default: the rule for everyone.
+    :param default: the rule for every user.
     :param groups: normalized group name → rule.
     :param users: user name → rule.
     :param pools: slug → pool of GPUs that groups share.

@@ -7,7 +7,7 @@ tolerations of not-ready and unreachable nodes (admission plugin DefaultTolerati
 merged into selectors.
 
 To save memory, equal values share one object, such as the labels of thousands of replicas, so callers must not modify
-results. Some loops cache by identity and are faster with shared objects, but no result depends on sharing.
+results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 _MAX_VALUES = 8192
 """Largest number of cached values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
-"""Values with more texts are not cached: the selectors of one pod may take a megabyte."""
+"""Values with more strings are not cached: the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 
@@ -63,7 +63,7 @@ def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
 def intern_value(value: _H, *, size: int) -> _H:
     """Return an object equal to ``value`` that callers with equal values share.
 
-    :param size: number of texts in the value; a value with more than 64 texts is returned unchanged.
+    :param size: number of strings in the value; a value with more than 64 strings is not shared.
     """
     if size > _MAX_PARTS:
         return value

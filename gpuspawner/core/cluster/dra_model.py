@@ -38,7 +38,7 @@ class AttributeTerm(NamedTuple):
 
 
 DeviceSelector: TypeAlias = tuple[AttributeTerm, ...] | None
-"""Terms that must all hold; None for an unsupported CEL expression."""
+"""Comparisons that must all be true; None for a CEL expression that gpuspawner does not support."""
 
 
 def parse_cel_selector(expression: str) -> DeviceSelector:
@@ -59,7 +59,7 @@ def parse_cel_selector(expression: str) -> DeviceSelector:
 def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str, str], *, driver: str) -> bool | None:
     """Return whether all selectors select a device, or None if that is unknown.
 
-    Like kube-scheduler's allocator, this stops at the first selector that is not true.
+    Like kube-scheduler's allocator, this function stops at the first selector that is not true.
 
     :param attributes: name with domain → text. A missing attribute is an error in CEL and makes the result unknown.
     :param driver: name of the device's driver.
@@ -72,7 +72,7 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 
 
 def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """Return whether all terms hold, or None if unknown; as in CEL, a false term outweighs errors in the others."""
+    """Return whether all terms are true, or None if unknown; as in CEL, a false term outweighs errors in others."""
     values = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
     answers = [None if value is None else value == term.value for value, term in zip(values, terms, strict=True)]
     if False in answers:
@@ -94,8 +94,7 @@ class Device:
 
     :param attributes: name with domain (``gpu.nvidia.com/type``) → text; attributes of other types are left out.
     :param tainted: the device has a taint with effect ``NoSchedule`` or ``NoExecute``.
-    :param uncountable: the device is partitioned, shared or conditional, so it is not simply free unless a claim
-        holds it.
+    :param uncountable: the device is partitioned, shared or conditional, so claims alone do not tell if it is free.
     """
 
     name: str
@@ -108,7 +107,7 @@ class Device:
 class ResourceSlice:
     """A ResourceSlice (resource.k8s.io/v1): a part of a driver's pool of devices.
 
-    :param generation: generation of the pool; slices with a smaller generation than others are stale.
+    :param generation: generation of the pool; only the pool's slices with the largest generation are valid.
     :param slice_count: number of slices of the pool in this generation.
     :param node: name of the only node that can use the devices, None if the slice names no single node.
     """

@@ -55,7 +55,7 @@ class PodAffinityTerm:
 class SpreadConstraint:
     """One topology spread constraint with ``whenUnsatisfiable: DoNotSchedule``.
 
-    :param max_skew: how many more of these pods a domain may have than the domain with the fewest.
+    :param max_skew: how many more selected pods a domain may have than the domain with the fewest.
     :param topology_key: node label; nodes with the same value of it are one topology domain.
     :param selector: selects the pods to count.
     :param min_domains: if there are fewer domains, the domain with the fewest pods counts as having 0.
@@ -165,12 +165,12 @@ class Node:
     :param name: unique in the cluster.
     :param labels: label → value.
     :param taints: in the order of the API.
-    :param allocatable: resource → whole base units (``cpu`` in millicores, ``memory`` in bytes, others counts).
+    :param allocatable: resource → whole base units (``cpu``: millicores, ``memory``: bytes, devices: their number).
     :param capacity: in the same form; for GPUs, ``capacity - allocatable`` is the number of broken devices.
     :param unschedulable: the node is cordoned (``spec.unschedulable``).
     :param ready: the node's condition Ready is True.
-    :param uncounted: resources of which the number is unknown; ``allocatable`` and ``capacity`` lack them.
-    :param published_by_dra: resources for which a DRA driver publishes devices on the node, counted or not.
+    :param uncounted: extended resources of unknown number on the node; ``allocatable`` and ``capacity`` lack them.
+    :param published_by_dra: resources for which a DRA driver publishes devices on the node, in known number or not.
     """
 
     name: str

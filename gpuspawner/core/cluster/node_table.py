@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""Number of groupings that are kept up to date, the most recently used; each kind of pod needs one."""
+"""Number of groupings that are kept up to date, the most recently used; pods with other constraints need others."""
 _MAX_CHANGES = 512
 """Number of latest changes of free amounts whose rows are remembered."""
 _MAX_COLUMNS = 64
@@ -85,7 +85,7 @@ class EquivalentNodes:
         return not self._rows.keys().isdisjoint(rows)
 
     def pick(self, column: list[int]) -> tuple[int, ...]:
-        """Return the values of a column for these nodes."""
+        """Return the values of a column in the rows of this group."""
         if self._pick is None:
             self._pick = make_picker(self.rows)
         return self._pick(column)

@@ -103,7 +103,7 @@ def selects_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 
 
 def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
-    """Return whether a pod affinity term applies to pods in a namespace, or None if unknown labels decide that.
+    """Return whether a pod affinity term applies to pods in a namespace, or None if that depends on unknown labels.
 
     gpuspawner does not read namespaces: it knows only their label with the name.
     """
@@ -118,7 +118,7 @@ def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
 
 def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
-    """Return whether a pod affinity term selects a pod, or None if unknown labels of the namespace decide that.
+    """Return whether a pod affinity term selects a pod, or None if that depends on unknown labels of its namespace.
 
     :param namespace: namespace of the pod to select.
     :param labels: labels of the pod to select.
@@ -131,7 +131,7 @@ def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
     The result is that of :func:`covers_namespace`, with one exception. If the namespace selector accepts a namespace
     without labels, kube-scheduler 1.36 applies the term to all namespaces; earlier versions do not
-    (``mergeAffinityTermNamespacesIfNotEmpty`` changes a copy of the term). False then becomes None.
+    (``mergeAffinityTermNamespacesIfNotEmpty`` changes a copy of the term). The result is then None instead of False.
     """
     found = covers_namespace(term, namespace)
     return None if found is False and selects_labels(term.namespace_selector, {}) else found

@@ -356,7 +356,7 @@ class KnownOccupancy(NamedTuple):
     """The occupancy of an inventory.
 
     :param occupancy: the nodes and the known pods.
-    :param pods_known: whether the pods of all namespaces are known; otherwise nodes may have less free than shown.
+    :param pods_known: whether the pods of all namespaces are known; otherwise nodes may have fewer free resources.
     """
 
     occupancy: Occupancy

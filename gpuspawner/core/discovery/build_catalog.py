@@ -1,8 +1,8 @@
 """Build the catalog from the admin's settings and the cluster's nodes. The settings win over the nodes.
 
 Settings describe some GPU types (described types); others are found on nodes (discovered types). Labels decide on which
-nodes a server may run. A discovered type therefore covers only nodes that no described type matches, and it matches a
-label that the described types' nodes lack. Without such a label, the discovered type is not offered.
+nodes a server may run. A discovered type therefore covers only nodes that no described type matches. It selects them by
+a label that tells them apart from described types' nodes. Without such a label, the discovered type is not offered.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a discovered type without the nodes that described types match; unchanged if they share no node.
 
-    A described type with a narrower match is excluded even while it has no node, so that the discovered type does not
-    change when the first such node joins.
+    A described type that matches some of the labels' values is excluded even while it has no node, so that the
+    discovered type does not change when the first such node joins.
 
     :param described: GPU types that the settings describe.
-    :param nodes: one node of each kind is enough.
+    :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :return: None if no node remains, or if no label separates the remaining nodes from the others.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
@@ -84,7 +84,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
 
 
 def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str, tuple[str, ...]]) -> bool:
-    """Return whether a match selects a subset of another match's nodes."""
+    """Return whether a GPU type's ``match`` selects a subset of the nodes that another ``match`` selects."""
     common = all(not set(values).isdisjoint(match.get(key, ())) for key, values in whole.items() if values)
     return common and any(whole.values()) and not any(match.get(key) for key, values in whole.items() if not values)
 
@@ -92,7 +92,7 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return a label, with its values on the remaining nodes, that another type's match excludes, or None.
+    """Return one label and its values on the remaining nodes, if another type's match accepts none of them, or None.
 
     A label that the discovered type already matches is preferred, then a label that no remaining node has, because it
     also separates nodes that join later.

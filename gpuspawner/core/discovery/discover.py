@@ -30,7 +30,7 @@ SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 
 _SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
 _MAX_SLUG_LENGTH = 63
-"""Largest number of characters in a label value in Kubernetes."""
+"""Largest number of characters of a label value in Kubernetes, and so of a slug."""
 
 
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
@@ -39,7 +39,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     Cordoned and unready nodes count, because their GPUs come back. Nodes with one GPU model become separate types if
     their GPU labels have different keys, because one label match cannot select nodes of both kinds.
 
-    :param nodes: one node of each kind is enough.
+    :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :param table: the GPU models.
     """
     groups: dict[_TypeKey, GPUType] = {}

@@ -70,7 +70,7 @@ _NODE_AFFINITY_OBSTACLE = Obstacle(reason=Reason.NODE_AFFINITY)
 
 
 class NodeFilters:
-    """The filters that depend on the node alone, for one pod; equal for all nodes of a :func:`build_node_grouping`."""
+    """The filters that depend on the node alone, for one pod; equal for nodes in a group of the pod's grouping."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod

@@ -37,7 +37,7 @@ class MatchingDomains:
 
 
 def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy) -> MatchingDomains:
-    """Return the domains from which the anti-affinity of bound pods excludes the pod ``pod``."""
+    """Return the domains from which the anti-affinity of bound pods excludes a given pod."""
     domains = MatchingDomains()
     for term, nodes in occupancy.anti_affinity_index.iter_terms(pod.namespace):
         selected = selects_pod(term, pod.namespace, labels=pod.labels)

@@ -80,8 +80,8 @@ class ScanResult:
 
     :param answer: YES if at least one node accepts the pod now, else UNKNOWN if at least one node may.
     :param places: number of copies of the pod that all nodes together accept now, up to the limit of the scan.
-    :param places_exact: False if ``places`` is only a lower bound: the limit was reached, a node's answer is UNKNOWN,
-        or copies of the pod restrict each other (affinity, anti-affinity, topology spread).
+    :param places_exact: False if ``places`` is only a lower bound: more copies fit than the limit, a node's answer is
+        UNKNOWN, or copies of the pod restrict each other (affinity, anti-affinity, topology spread).
     :param fit_if_empty: number of nodes that would accept the pod if no other pods ran.
     :param groups: all nodes, grouped by obstacles; largest group first.
     :param undecided: constraints that were not checked, in words for users.

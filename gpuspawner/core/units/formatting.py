@@ -30,7 +30,7 @@ def format_rounded_cpus(millis: int, *, round_up: bool = True) -> str:
     """Return CPUs rounded to tenths, with the unit: ``4 CPUs``, ``0.5 CPU``.
 
     :param millis: millicores.
-    :param round_up: True for a requested amount, False for an available amount.
+    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts).
     """
     return format_exact_cpus(round_cpu(millis, round_up=round_up))
 
@@ -39,8 +39,8 @@ def round_cpu(millis: int, *, round_up: bool = True) -> int:
     """Return millicores rounded to tenths of a CPU.
 
     :param millis: millicores.
-    :param round_up: True for a requested amount, False for an available amount, so that a request above the available
-        amount always looks larger.
+    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts). A request above
+        the available amount then always looks larger.
     """
     tenth = _MILLIS_PER_CPU // _TENTHS
     return (-(-millis // tenth) if round_up else millis // tenth) * tenth
@@ -58,7 +58,7 @@ def format_rounded_memory(size_bytes: int, *, round_up: bool = True) -> str:
     """Return memory rounded to tenths of its largest unit: ``16 GiB``, ``503.4 GiB``; below 1 MiB, return it exactly.
 
     :param size_bytes: bytes.
-    :param round_up: True for a requested amount, False for an available amount.
+    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts).
     """
     if size_bytes < _MIN_ROUNDED_BYTES:
         return format_memory(size_bytes)

@@ -42,7 +42,7 @@ class QuantityError(ValueError):
 
 
 class TooPreciseError(QuantityError):
-    """An amount is more precise than allowed: finer than 0.001 CPU, or than one minute."""
+    """An amount is more precise than allowed: CPUs must be multiples of 0.001, durations whole minutes."""
 
 
 def parse_memory(value: object) -> int:
