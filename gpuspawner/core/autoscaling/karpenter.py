@@ -46,15 +46,15 @@ _KARPENTER_LABEL_PREFIXES = ("karpenter.", *KARPENTER_PREFIXES)
 node only if a NodePool declares that label (pkg/scheduling/requirements.go, ``Compatible``)."""
 
 _SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""Suffix of Karpenter's ``instance-`` label → resource, and millicores per CPU or bytes per MiB of the label."""
+"""Suffix of Karpenter's ``instance-`` label → (resource, factor from the label's CPUs or MiB to base units)."""
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
-"""Largest number of nodes that are compared for each NodePool and instance type; a NodePool may have thousands."""
+"""The size of an instance type is derived from at most this many nodes of a NodePool, which may have thousands."""
 _MAX_NUMBER = 10**9
-"""A number that no machine's CPUs, MiB or GPUs reach; a label with a larger number is ignored."""
+"""Upper bound for the CPUs, MiB and GPUs of any machine. A label with a larger number is ignored."""
 _KARPENTER_OPERATORS = {"Gte": (GT, -1), "Lte": (LT, 1)}
-"""Operator that only Karpenter has → Kubernetes operator, and the number to add to its bound (``Gte 5`` = ``Gt 4``)."""
+"""Operator that only Karpenter has → (Kubernetes operator, number to add to the value): ``Gte 5`` becomes ``Gt 4``."""
 
 
 def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ...]:
@@ -91,7 +91,7 @@ def derive_pools_from_nodes(
 
 
 def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[Node]) -> Iterator[ScalableNodePool]:
-    """Yield a pool whose new nodes equal existing nodes of one instance type, if the NodePool still allows them."""
+    """Yield a pool with the size and labels of existing nodes of one type; none if the NodePool now excludes these."""
     allowed = [node for node in existing if all(meets_requirement(node.labels, each) for each in machines.requirements)]
     if not allowed:
         return
@@ -121,7 +121,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the maximum of each resource over nodes of one type; a broken or starting node reports less."""
+    """Return the largest amount of each resource on nodes of one type: a broken or starting node reports too little."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -178,7 +178,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             and is_complete
             # Without the condition Ready, Karpenter has not processed the NodePool yet.
             and conditions.get("Ready") in ("True", "False")
-            # "False" means that the NodePool's last nodes never joined the cluster.
+            # The condition is "False" if the NodePool's last nodes never joined the cluster.
             and conditions.get("NodeRegistrationHealthy") != "False"
             # A static NodePool (with replicas) replaces missing nodes but adds none for pods. Its status does not show
             # missing nodes: the status counts launched machines, minutes before their nodes exist.
@@ -234,7 +234,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return possible GPU counts and 0, as the machine's GPUs may be of another vendor; a range then starts at 0."""
+    """Return ``counts`` extended to 0 (a range down to 0), because the machine's GPUs may be of another vendor."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))

@@ -37,7 +37,7 @@ NODE_COUNT = "nodes"
 
 
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Return whether a NodePool's largest machine may fit a pod, and its limits allow the pod if it has no nodes yet.
+    """Return whether a pod may fit a NodePool's largest machine and the NodePool's limits, not counting existing nodes.
 
     Karpenter compares limits with machine sizes. These are not exactly known (the cloud provider's code subtracts
     ``vmMemoryOverheadPercent`` from the memory), so this function compares limits with the pod's requests.
@@ -80,7 +80,7 @@ def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
 
 
 def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, int], *, name: str) -> int:
-    """Return how much of a resource the smallest sufficient machine has, or the pod's request if sizes are unknown."""
+    """Return the amount of a resource on the smallest machine that fits a pod; if unknown, return the pod's request."""
     needed = _get_needed(requests, name)
     sizes = machines.sizes.get(name, ())
     index = bisect_left(sizes, needed)
@@ -141,7 +141,7 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
 def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
     """Return whether the new nodes of a pool have room for a pod after the pods ahead of it.
 
-    Pods ahead fill one new node after another, the largest first. An autoscaler may pack better, so only True is sure.
+    Pods ahead fill one new node after another, the largest first. An autoscaler may pack better, so False may be wrong.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
@@ -177,10 +177,10 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a Karpenter NodePool with any number of GPUs of a type on its machines, if its labels match the type.
+    """Return a Karpenter NodePool, changed so that its machines may have any number of GPUs of a type.
 
-    The pool is returned unchanged if its machine type is fixed, if its number of these GPUs is known, or if Karpenter
-    cannot predict the type's devices (MIG slices, shared GPUs).
+    The pool stays unchanged if its labels do not match the type, if its machine type is fixed, if its number of these
+    GPUs is known, or if Karpenter cannot predict the type's devices (MIG slices, shared GPUs).
 
     :param scalable_pool: the node pool.
     :param gpu: a GPU type, or None for a server without GPUs.

@@ -26,7 +26,7 @@ _PRODUCT_SUFFIXES = re.compile(r"(-MIG-.*)?(-SHARED)?$", re.ASCII | re.DOTALL)
 """Suffixes that GPU Feature Discovery appends to the product name for MIG slices and shared GPUs."""
 
 _MEMORY_TOLERANCE = 0.1
-"""Memory sizes this close are equal: sources differ by 1 to 7 % (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
+"""Relative tolerance for equal memory sizes: sources differ by 1 to 7 % (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
 _MIB = 1024**2
 
 

@@ -30,8 +30,8 @@ LabelMatch = Mapping[str, tuple[str, ...]]
 class CombinedType:
     """A choice of several types, defined by the admin through ``any_of`` or ``min_memory_bytes``.
 
-    :param gpu: the fields that the admin set; ``max_count`` 0 = the largest of the members. With
-        ``min_memory_bytes``, members are the types with the same ``resource`` and ``unit`` as these fields.
+    :param gpu: the fields that the admin set; ``max_count`` 0 means the largest ``max_count`` of a member. With
+        ``min_memory_bytes``, only types with this ``resource`` and this ``unit`` can be members.
     :param any_of: slugs of the members; settings describe these types, or gpuspawner finds them on nodes.
     :param min_memory_bytes: least memory that one unit of a member has.
     """
@@ -81,7 +81,7 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
         shm=own.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
         start_timeout_s=own.start_timeout_s
         or max((gpu.start_timeout_s for gpu in members if gpu.start_timeout_s), default=None),
-        # kube-scheduler picks a node of any member after the pod is created, so the shortest of their limits applies.
+        # kube-scheduler picks a node of any member after the pod is created, so the shortest run time limit applies.
         max_runtime_s=min((each for gpu in (own, *members) if (each := gpu.max_runtime_s) is not None), default=None),
     )
 

@@ -14,7 +14,7 @@ EXAMPLE_REFERENCE = "quay.io/jupyter/scipy-notebook:2026-10-01"
 """Image reference that messages show as an example."""
 
 _MAX_NAME_LENGTH = 255
-"""Most characters of registry and repository together; many clients accept no more (OCI distribution specification)."""
+"""Largest length of registry and repository together; many clients accept no more (OCI distribution specification)."""
 _MAX_TAG_LENGTH = 128
 _DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
 """Digest algorithm → number of hexadecimal digits, as in github.com/opencontainers/go-digest."""
@@ -85,7 +85,7 @@ def parse_reference(text: str) -> ImageReference | None:
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # container runtimes read a first component with a dot as a registry; this one is invalid
+        return None  # A first component with a dot means a registry, but this one is not a valid registry.
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:

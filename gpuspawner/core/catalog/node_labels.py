@@ -187,7 +187,7 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # MIG strategy "single" with unequal layouts, or a node with several models, of which the labels name only one.
+    # Ambiguous: unequal layouts with MIG strategy "single", or several models, of which the labels name only one.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}
@@ -218,7 +218,7 @@ def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: Acceler
     """
     accelerator = labels[GKE_ACCELERATOR]
     partition, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
-    # If the cluster on GKE runs NVIDIA's own device plugin, the resource name tells MIG slices and shares.
+    # With NVIDIA's own device plugin on GKE, the resource name shows whether a unit is a MIG slice or a share.
     shared_resource, profile = _parse_nvidia_resource(resource)
     profile = profile or partition
     known = table.find(GKE_ACCELERATOR, accelerator)
@@ -282,7 +282,7 @@ def _is_divided(labels: Mapping[str, str]) -> bool:
 
 
 def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read AMD's labels. A node with several models has only counters (``….product-name.<model>=4``): return None."""
+    """Read AMD's labels; None for a node with several models, which has only counters (``….product-name.<model>``)."""
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
         return None
@@ -321,7 +321,7 @@ def _read_intel_labels(labels: Mapping[str, str], resource: str, *, table: Accel
 
 
 def _parse_nvidia_resource(resource: str) -> tuple[bool, str | None]:
-    """Return whether a resource name ends in ``.shared``, and the MIG profile in it, or None."""
+    """Return (whether a resource name ends in ``.shared``, MIG profile in the name or None)."""
     found = GPU_RESOURCES["nvidia"].fullmatch(resource)
     return (bool(found["shared"]), found["profile"]) if found else (False, None)
 

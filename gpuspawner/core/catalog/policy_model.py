@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 UNLIMITED = sys.maxsize
-"""Value of a limit in a rule that explicitly allows any amount."""
+"""A rule's limit with this value explicitly allows any amount."""
 ANY = "*"
 """Wildcard in a rule: every entry of a field (such as images), or every GPU type that the rule does not name."""
 
@@ -61,8 +61,8 @@ class Rule:
     :param memory: allowed amounts in bytes.
     :param max_runtime_s: seconds after which any server is stopped, with or without a GPU.
     :param deny: whether the rule only lowers the limits of other rules.
-    :param sources: for a rule merged from several, ``gpus`` of each of them without ``deny``; otherwise empty.
-    :param caps: for a rule merged from several, ``gpus`` of each of them with ``deny``; otherwise empty.
+    :param sources: for a merged rule, ``gpus`` of each original rule without ``deny``; otherwise empty.
+    :param caps: for a merged rule, ``gpus`` of each original rule with ``deny``; otherwise empty.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -38,7 +38,7 @@ PLATFORM_LABELS = (
 """The labels that :func:`read_platform` reads, and the label with the product name."""
 
 _MAX_DIGITS = 6
-"""A label with a longer number counts as missing."""
+"""A label whose number has more digits than this counts as missing."""
 
 
 def read_platform(labels: Mapping[str, str]) -> Platform:

@@ -43,7 +43,7 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 _MAX_VALUES = 8192
 """Largest number of cached values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
-"""Values with more strings are not cached: the selectors of one pod may take a megabyte."""
+"""Values with more strings than this are not cached: the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 

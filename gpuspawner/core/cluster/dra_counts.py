@@ -25,9 +25,9 @@ from gpuspawner.core.cluster.dra_model import (
 )
 
 _DevicePoolId = tuple[str, str]
-"""Name of the DRA driver, and name of the driver's pool of devices."""
+"""(name of the DRA driver, name of the driver's pool of devices)"""
 _ResourcesByDevice = Mapping[DeviceId, tuple[str, tuple[str, ...]]]
-"""Device → name of its node, and the extended resources for which it counts."""
+"""Device → (name of its node, extended resources for which the device counts)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,7 +180,7 @@ class ClusterDevices:
 
 
 class EquippedNode(NamedTuple):
-    """A node whose amounts include its DRA devices, and extended resource → number of devices that claims hold."""
+    """A node whose amounts include its DRA devices; ``claimed``: extended resource → number that claims hold."""
 
     node: Node
     claimed: Mapping[str, int]

@@ -60,7 +60,7 @@ def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints
 
 def filter_values(values: tuple[str, ...], requirement: SelectorRequirement) -> tuple[str, ...]:
     """Return those values of a label that meet a requirement."""
-    if requirement.operator in (IN, NOT_IN):  # a set is faster, as both lists may be very long
+    if requirement.operator in (IN, NOT_IN):  # A set is faster than the lists, which may be very long.
         common = frozenset(values).intersection(requirement.values)
         return tuple(value for value in values if (value in common) is (requirement.operator == IN))
     return tuple(value for value in values if meets_requirement({requirement.key: value}, requirement))

@@ -19,11 +19,11 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""Number of groupings that are kept up to date, the most recently used; pods with other constraints need others."""
+"""The table keeps this many groupings up to date, the most recently used. A pod's constraints select its grouping."""
 _MAX_CHANGES = 512
-"""Number of latest changes of free amounts whose rows are remembered."""
+"""The table remembers the rows of this many changes of free amounts, the latest ones."""
 _MAX_COLUMNS = 64
-"""Number of resources that are kept as columns, the most recently added."""
+"""The table keeps at most this many resources as columns, the most recently added."""
 
 _AmountReader = Callable[[Node], int]
 

@@ -43,7 +43,7 @@ from gpuspawner.core.discovery.node_facts import (
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Largest number of values of one label in a discovered type's match, as every pod of the type carries all of them."""
+"""Largest number of values of one label in a discovered type's match; the node affinity of its pods lists them all."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -54,8 +54,8 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a discovered type without the nodes that described types match; unchanged if they share no node.
 
-    A described type that matches some of the labels' values is excluded even while it has no node, so that the
-    discovered type does not change when the first such node joins.
+    A described type whose match is narrower than the discovered type's match is excluded even while it has no node, so
+    that the discovered type does not change when the first such node joins.
 
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
@@ -68,7 +68,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # Its nodes have no GPU labels. Some may belong to a described type and get their labels later.
+        # Without labels, nothing separates the type's nodes from those of a described type that get labels later.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -92,10 +92,10 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return one label and its values on the remaining nodes, if another type's match accepts none of them, or None.
+    """Return a label and values that match all remaining nodes but no node of another type, or None.
 
-    A label that the discovered type already matches is preferred, then a label that no remaining node has, because it
-    also separates nodes that join later.
+    The function prefers a label that the discovered type already matches, then a label that no remaining node has (the
+    values are then empty), because its absence also separates nodes that join later.
 
     :param match: the other type's match.
     :param left: the remaining nodes, which only the discovered type matches.
@@ -111,7 +111,7 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return a label's values on the remaining nodes if another type's match accepts none of them, otherwise None.
+    """Return a label's values on the remaining nodes, or None if they do not exclude all nodes of another type.
 
     The set is empty if no remaining node has the label and the other type requires it.
 

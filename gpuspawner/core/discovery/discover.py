@@ -63,7 +63,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
 def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
     """Return tolerations of the taints that by convention keep pods without GPUs off GPU nodes.
 
-    Many clusters add the first toleration to pods themselves (admission plugin ExtendedResourceToleration).
+    In many clusters, the admission plugin ExtendedResourceToleration already adds the one with the key ``resource``.
 
     :param resource: extended resource, such as ``nvidia.com/gpu``.
     """
@@ -129,7 +129,7 @@ def _format_partition(profile: str) -> str:
 
 
 def _build_slug(base: str, suffix: str) -> str:
-    """Return a slug that ends in the suffix; a long base is cut."""
+    """Return a slug made of a base and a suffix; the end of a long base is cut off."""
     ending = f"-{slugify(suffix)[: _MAX_SLUG_LENGTH // 2]}" if suffix else ""
     return slugify(f"{base[: _MAX_SLUG_LENGTH - len(ending)].rstrip('-.')}{ending}")
 
@@ -161,7 +161,7 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
 
 
 def _make_slug_unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
-    """Return a type with a slug that is not taken; a type that gets a new slug shows its labels' source in its name."""
+    """Return a type with an unused slug. If the slug changes, the display name also shows the source of the labels."""
     used = set(taken)
     if found.slug not in used:
         return found
