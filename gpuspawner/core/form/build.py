@@ -454,7 +454,7 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
 
 def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Return why a preset is denied; None if the user may start no server at all, which the form says only once."""
+    """Return why a preset is denied; None if the user may start no server at all, which the form says elsewhere."""
     reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 

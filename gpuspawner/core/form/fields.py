@@ -165,7 +165,7 @@ class _FieldRestorer:
         self.notices.pop("image", None)
 
     def _note_image(self, saved: object, *, name: str = "image") -> None:
-        # The notice names the image now in the field: the default image, or the image of a saved preset.
+        # The notice names the image that the field now shows: the default image, or the image of a saved preset.
         selected = self.catalog.images[self.values["image"]].display_name
         gone = gettext(IMAGE.gone, saved=_quote_saved(saved), name=selected)
         denied = self._explain_denial({name: saved}, name)
@@ -252,7 +252,7 @@ def _quote_saved(saved: object) -> str:
         return ""
     try:
         text = str(saved)
-    except ValueError:  # Python refuses to write integers with thousands of digits
+    except ValueError:  # Python converts no integer with thousands of digits to text.
         return ""
     shown = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
     return gettext(" ({saved})", saved=shown)
@@ -302,7 +302,7 @@ def fill_fields(
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     """Return why the policy denies the saved value of a field, or "" if it does not."""
     full = allowance.full_catalog
-    # An image that cannot use the GPU type makes the options invalid. Unless the field is the image, try each image.
+    # Unless the field is the image, try all images: one that cannot use the GPU type makes the options invalid.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -318,7 +318,7 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
         merged["image"] = ""  # The custom image of a link replaces the image in the field.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
-        merged["gpu_count"] = ""  # The previous count belongs to another GPU type.
+        merged["gpu_count"] = ""  # Clear the previous count, which was for another GPU type.
     return merged
 
 

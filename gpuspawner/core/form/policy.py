@@ -105,7 +105,7 @@ _PERMANENT_CODES = frozenset(
         denials.RUN_TIME_NOT_ALLOWED,
     }
 )
-"""Codes of denials that do not depend on what other servers use or a quota leaves."""
+"""Codes of denials that depend neither on what other servers use nor on what a quota leaves."""
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
@@ -209,7 +209,7 @@ def _has_max_run_time(catalog: Catalog) -> bool:
 
 
 def _drop_hidden_gpus(view: ImageView, hidden: set[str]) -> ImageView:
-    """Return the view of an image without hidden GPU types in its list of types that it cannot use."""
+    """Return the view of an image, with the hidden GPU types removed from the types that the image cannot use."""
     if not hidden:
         return view
     left = (replace(each, gpus=tuple(slug for slug in each.gpus if slug not in hidden)) for each in view.misfits)
@@ -243,7 +243,7 @@ def _format_ending(slug: str, allowance: Allowance) -> str:
 
 
 def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
-    """Yield a text for each limit on the total of GPUs in use (user, pool, quota) of types that the user may have."""
+    """Yield a text for each limit on a total of GPUs: the user's, each pool's, the quota's; ignore forbidden types."""
     if own := allowance.describe_usage():
         yield own
     full = allowance.full_catalog
@@ -252,7 +252,7 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
-    # A quota counts each extended resource on its own. With several of them, each denied GPU type shows its number.
+    # A quota limits each extended resource on its own. With several resources, each denied type shows its own limit.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

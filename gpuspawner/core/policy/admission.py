@@ -18,9 +18,9 @@ from gpuspawner.core.request.pod_requirements import PodRequirements, exclude_gp
 from gpuspawner.core.request.selection import Selection, build_options, validate
 
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
-"""Field and code of problems that may vanish once the hub has read the nodes.
+"""(field, code) of problems that may vanish once the hub has read the nodes.
 
-Nodes determine the GPU types and the bounds of CPU and memory. They do not determine presets.
+The catalog gets GPU types and the bounds of CPU and memory from nodes, but presets only from the settings.
 """
 _COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
 
@@ -107,7 +107,7 @@ def _explain_refusal(
         error = invalid  # The choice is invalid for every person.
     else:
         fields = {problem.field for problem in error.problems}
-        # Ignore denials of fields that the choice left out: their values are defaults of the full catalog.
+        # Ignore denials of fields that the choice leaves out: the full catalog has filled in its own defaults there.
         if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:

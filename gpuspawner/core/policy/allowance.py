@@ -136,7 +136,7 @@ class Allowance:
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # A combined type has no nodes of its own; its members have.
+        # Leave out combined types: they have no nodes of their own, only those of their members.
         denied = DeniedTypes(
             lambda: (
                 *full.hidden,

@@ -14,7 +14,7 @@ from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
-"""A GPU type and the types that it combines, each with its rule."""
+"""(type, its limits) for a GPU type and for the types that it combines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def _choose_code(code: str, most: int) -> str:
 
 def _list_counted_slugs(slug: str, catalog: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalog, slug):
-        return (asked,)  # The server's type is unknown or was removed: its GPUs may be of the type ``asked``.
+        return (asked,)  # The server's type is unknown or was removed: count its GPUs as GPUs of the type ``asked``.
     gpu = catalog.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 

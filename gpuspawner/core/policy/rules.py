@@ -27,7 +27,7 @@ _TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 
 
 def overlay_rule(base: Rule, own: Rule) -> Rule:
-    """Return the rule ``base`` with each key replaced that the rule ``own`` sets.
+    """Return the rule ``base``; each key that the rule ``own`` sets has the value from ``own``.
 
     The minimum and the maximum of CPU and memory are separate keys. Each choice is one key.
 
@@ -56,7 +56,7 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Groups that set no GPU types have those of the default rule: keep these only once.
+    # Rules of groups without GPU types of their own have those of the default rule: keep these only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -117,14 +117,14 @@ def _merge_generous(one: Rule, other: Rule) -> Rule:
 
 
 def _join_present(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Return two values joined; if one is None, return the other."""
+    """Apply ``join`` to two values; if one is None, return the other."""
     if one is None or other is None:
         return other if one is None else one
     return join(one, other)
 
 
 def _join_if_both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Return two values joined, or None (no limit) if one is None."""
+    """Apply ``join`` to two values, or return None (no limit) if one is None."""
     return None if one is None or other is None else join(one, other)
 
 
@@ -141,7 +141,7 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Return the GPU types of two rules joined; the key ``*`` of a rule matches types that the rule does not name.
+    """Merge the GPU types of two rules by ``join``; the key ``*`` of a rule matches types that the rule does not name.
 
     :param either: whether to keep types that only one of the rules allows.
     """

@@ -26,7 +26,7 @@ _OWNER_ANNOTATION = "hub.jupyter.org/username"
 """KubeSpawner's annotation with the user name. The label of the same name has only a slug of the user name."""
 _NAME_ANNOTATION = "hub.jupyter.org/servername"
 _MAX_DIGITS = 6
-"""Most digits of a count that is parsed; Python refuses to parse very long numbers."""
+"""Largest number of digits of a count that is parsed; Python refuses to parse very long numbers."""
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds no resources; a pod that is being deleted still holds them."""
 
@@ -105,7 +105,7 @@ def build_server_usage(
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # Without a known GPU resource, the devices may not be GPUs: count at most as many as the annotation says.
+    # Devices of an unknown resource may not be GPUs: count at most as many as the annotation says.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)

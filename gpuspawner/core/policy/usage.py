@@ -115,7 +115,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     scopes = _read_scopes(spec)
     if not scopes <= {_NOT_BEST_EFFORT}:
         return
-    used = as_dict(status.get("used"))  # A new quota has no status yet.
+    used = as_dict(status.get("used"))  # Empty for a new quota without a status: nothing is used.
     for written, hard in as_dict(status.get("hard") or spec.get("hard")).items():
         name = _SHORT_NAMES.get(written, written)
         if not _is_counted(name) or (scopes and name == _PODS):

@@ -130,7 +130,7 @@ def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> 
 
 def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
     event, tries = _count_failed_pulls(container.image, events)
-    # While kubelet waits before a retry, kubelets before 1.32 give the cause only in the event.
+    # While kubelet before 1.32 waits for a retry, the container's status lacks the cause, so read the event, too.
     causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
     sentence = format_pull_failure(failure, container.image)

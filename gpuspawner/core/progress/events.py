@@ -74,7 +74,7 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
     for entry in map(as_dict, raw):
         if pod_uid and _read_uid(entry) not in ("", pod_uid):
             continue
-        # An event without a time stays behind the event before it.
+        # An event without a time gets the time of the event before it, and so stays behind that event.
         last = _read_last_time(entry) or last
         timed.append((last, _parse_event(entry, scheduler=scheduler)))
     return tuple(event for _, event in sorted(timed, key=lambda each: each[0]))
@@ -202,7 +202,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
     if event.reason not in _KEPT_REASONS.get(event.source, frozenset()) and not is_rejection:
         return REDACTED
     message = _OTHER_PODS.sub(REDACTED, _remove_names(event))
-    # The names of all servers' pods in a hub share a prefix: jupyter-ada, jupyter-bob.
+    # All servers' pods of a hub have a common prefix (jupyter-ada, jupyter-bob): redact other pods' names.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -239,7 +239,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether ``own`` continues with ``found`` after its first dash: ``ada`` in ``jupyter-ada--lab``."""
+    """Return whether ``own`` without its prefix begins with the name ``found``: ``ada`` in ``jupyter-ada--lab``."""
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 

@@ -89,7 +89,7 @@ def read_phase(pod: Mapping[str, object]) -> str:
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return the largest count of one extended resource in a container's limits, 0 without extended resources."""
+    """Return the largest limit on any extended resource in any container of a pod; 0 without such limits."""
     return max(_list_device_counts(pod), default=0)
 
 

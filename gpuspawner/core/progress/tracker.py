@@ -22,7 +22,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""For this many seconds, a pod without a node raises no alarm, and a reported sentence is not repeated."""
+"""Seconds without an alarm once kube-scheduler may place a pod, and until the same sentence may be reported again."""
 
 _GONE_CONFIRMED_S = 5.0
 """A pod that is missing for this many seconds counts as deleted. KubeSpawner may be replacing an older pod."""

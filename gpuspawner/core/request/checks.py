@@ -26,7 +26,7 @@ _UNREADABLE_AMOUNT = gettext_lazy("{subject} {must}, not {value}.")
 _OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
 
 _MAX_PROBLEMS = 20
-"""Most problems that one error reports. Further problems are dropped, so that hostile requests cannot fill the logs."""
+"""Largest number of problems in one error. Further problems are dropped, so that no hostile request fills the logs."""
 
 
 def find_max_length(field: str) -> int:

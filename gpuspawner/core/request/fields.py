@@ -10,7 +10,7 @@ from typing import Any
 from gpuspawner.core.catalog.model import Bounds
 
 MAX_TEXT_LENGTH = 200
-"""Most characters in a field's text; slugs and amounts are far shorter."""
+"""Largest number of characters in a field's text; slugs and amounts are far shorter."""
 
 
 class FieldKind(StrEnum):
@@ -30,7 +30,7 @@ class Field:
     """A field of the form, which is also a user option, an argument of links and a key of presets.
 
     :param name: name of the field, the user option, the argument and the key.
-    :param max_length: most characters in the field's text.
+    :param max_length: largest number of characters in the field's text.
     :param may_be_empty: whether an empty text means the preset's value or the default.
     :param bare_unit: unit that is appended to a number without a unit in a form or link; empty to append none.
     """

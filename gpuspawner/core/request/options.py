@@ -40,7 +40,7 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
         return {"preset": preset}
-    # Without JavaScript, the browser also sends what the user typed before selecting no GPU or another image.
+    # Without JavaScript, the browser also sends a count or reference typed before "No GPU" or another image: drop it.
     if texts.get("gpu") == "":
         texts.pop("gpu_count", None)
     if texts.get("image"):
@@ -89,7 +89,7 @@ def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problem
 
 
 def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
-    """Return the text of a field; add a problem and return None if it is not one text."""
+    """Return a field's text. If it is not a text, has several values or is too long, add a problem and return None."""
     values = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in values if isinstance(text, str)]
     if len(texts) < len(values):

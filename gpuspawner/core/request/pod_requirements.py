@@ -165,7 +165,7 @@ def _find_queue(gpu: GPUType | None, catalog: Catalog) -> KueueQueue | None:
 
 
 def _find_start_timeout(gpu: GPUType | None, queue: KueueQueue | None) -> int | None:
-    """Return the start timeout in seconds: the longer one of the GPU type's timeout and the queue's, or None."""
+    """Return the longer start timeout in seconds, of the GPU type and of the queue; None if neither has one."""
     both = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
     return max((each for each in both if each is not None), default=None)
 

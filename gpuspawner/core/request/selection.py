@@ -208,7 +208,7 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
     for name, value in options.items():
         if isinstance(name, str) and name in OPTION_FIELDS:
             known[name] = value
-        elif not problems.is_full:  # The search for a similar name is slow, and hostile input may have a million names.
+        elif not problems.is_full:  # Skip if full: the search for similar names is slow, and input may have a million.
             problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, OPTION_FIELDS[:-1]))
     return known
 
@@ -295,7 +295,7 @@ def _check_shared_memory(
 ) -> int | None:
     """Return the requested size of /dev/shm, or None if the GPU type sets it.
 
-    Files in /dev/shm count towards the container's memory limit, so a larger /dev/shm would be useless.
+    Files in /dev/shm count towards the container's memory limit, so a size above this limit is rejected.
     """
     if not is_given("shared_memory", merged.get("shared_memory")):
         return None
