@@ -70,12 +70,12 @@ _NODE_AFFINITY_OBSTACLE = Obstacle(reason=Reason.NODE_AFFINITY)
 
 
 class NodeFilters:
-    """The filters that depend on the node alone, for one pod; equal for nodes in a group of the pod's grouping."""
+    """The filters that depend on the node alone, for one pod; one check per group of :func:`build_node_grouping`."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._taint_obstacles: dict[int, tuple[Obstacle, ...]] = {}
-        """Id of a node's ``taints`` → obstacles; :func:`.decode.decode_taints` shares one tuple among equal taints."""
+        """Id of a node's ``taints`` → obstacles. Equal taints are one object (:func:`.decode.decode_taints`)."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
         """Return the obstacles that depend on the node alone; the node object must outlive these filters."""

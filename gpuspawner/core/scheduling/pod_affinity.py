@@ -58,7 +58,7 @@ def find_domains_of_any_term(terms: tuple[PodAffinityTerm, ...], occupancy: Occu
 
 
 def find_domains_of_all_terms(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
-    """Return the domains of the bound pods that all terms select; each term's topology key adds a domain per pod."""
+    """Return the domains of the bound pods that all terms select: for each pod, one domain per term's topology key."""
     domains = MatchingDomains()
     if terms:
         _add_domains(terms, occupancy, domains=domains)

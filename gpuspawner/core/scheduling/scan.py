@@ -84,7 +84,7 @@ _Obstacles = tuple[Obstacle, ...]
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Number of different requests for which a group caches how many of its nodes are large enough."""
+"""A group caches, for at most this many different requests, how many of its nodes are large enough."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -150,7 +150,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # All nodes of a group have the same uncounted resources.
+        # The example stands for all nodes of the group: they have the same uncounted resources.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -239,7 +239,7 @@ class _Scan:
 
         :param fits: one byte per node, 1 if the pod fits.
         """
-        if self._pod.constraints.host_ports:  # one copy per node: a second copy would find the host port in use
+        if self._pod.constraints.host_ports:  # One copy per node: a second copy would find the host port in use.
             self._places += sum(fits)
             return
         copies = [
@@ -273,7 +273,7 @@ def _divide_column(column: Iterator[int], number: int) -> Iterator[int]:
 
 
 def _split_by_mask(parts: dict[_Obstacles, int], mask: int, *, obstacle: Obstacle) -> Iterator[tuple[_Obstacles, int]]:
-    """Split each part by a mask: nodes inside keep their obstacles, nodes outside get one more; skip empty sets."""
+    """Split each set of nodes by a mask: nodes outside of the mask get ``obstacle``, too. Empty sets are left out."""
     for obstacles, nodes in parts.items():
         if inside := nodes & mask:
             yield obstacles, inside

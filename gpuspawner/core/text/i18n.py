@@ -61,7 +61,7 @@ def gettext(message: str, /, **values: object) -> str:
     :param message: English, with ``{name}`` placeholders.
     :param values: value for each placeholder; a :class:`LazyText` is translated too. Braces in values stay as they are.
     """
-    if not message:  # for an empty message, gettext returns the catalog's header
+    if not message:  # For an empty message, gettext would return the translation file's header.
         return ""
     return _fill_in(_current_language.get().translations.gettext(message), english=message, values=values)
 

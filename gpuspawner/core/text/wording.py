@@ -89,9 +89,9 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 100
-"""If there are more words, an n-gram index selects candidates first, as each comparison takes microseconds."""
+"""If there are more words than this, only candidates from an n-gram index are compared: a comparison is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""If more words share an n-gram, only the first of these words get a score for it, as such an n-gram tells little."""
+"""If more words than this share an n-gram, only the first of them get a score for it: such an n-gram tells little."""
 _MAX_CANDIDATES = 12
 
 

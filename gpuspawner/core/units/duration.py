@@ -19,7 +19,7 @@ _MINUTE_S = 60
 _UNITS = (("day", 24 * 60), ("hour", 60), ("minute", 1))
 """Name and minutes of each unit, largest unit first."""
 _MIN_MINUTES_IN_DAYS = 2 * 24 * 60
-"""Shorter durations are shown in hours: ``30 hours``, not ``1 day 6 hours``."""
+"""Durations below this are shown in hours: ``30 hours``, not ``1 day 6 hours``."""
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
 # Accepts the short form (8h, 2h30m, 2d6h) and the long form (8 hours, 2 hours 30 minutes).

@@ -11,11 +11,11 @@ from gpuspawner.core.units.quantity import format_cpu, format_memory
 _TENTHS = 10
 _MILLIS_PER_CPU = 1000
 _MIN_ROUNDED_BYTES = 1 << 20
-"""In bytes; smaller amounts of memory are shown exactly."""
+"""Memory below this many bytes is shown exactly, other memory rounded."""
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20))
 _MINUTES_PER_HOUR = 60
 _MIN_MINUTES_IN_HOURS = 90
-"""In minutes; shorter durations are shown in minutes, others in hours."""
+"""Durations below this many minutes are shown in minutes, others in hours."""
 
 
 _VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}

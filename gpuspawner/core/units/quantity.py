@@ -174,7 +174,7 @@ def _parse_cpu_text(text: str | None) -> int:
     return _check_range(millis)
 
 
-@lru_cache(maxsize=4096)  # an int and an equal float share an entry, as 2 and 2.0 give the same text
+@lru_cache(maxsize=4096)  # 2 and 2.0 share a cache entry, but give the same text.
 def _format_number(number: float) -> str:
     """Return a number as decimal text without an exponent."""
     # repr() is the shortest text that reads back as the same float: 0.1, not 0.1000000000000000055…

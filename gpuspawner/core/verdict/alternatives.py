@@ -15,13 +15,13 @@ from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
 
 MAX_ALTERNATIVES = 3
-"""Most alternatives that the form, or the error of a refused start, offers."""
+"""Largest number of alternatives that the form, or the error of a refused start, offers."""
 
 MAX_FIT_CHECKS = 40
-"""Most calls of ``fits`` for one selection."""
+"""Largest number of calls of ``fits`` for one selection."""
 
 _BISECTIONS = 6
-"""Most calls of ``fits`` in the bisection of one amount, after one call for the smallest; they find one of 64 steps."""
+"""Largest number of ``fits`` calls of a bisection after the call for the smallest amount: 6 calls search 64 steps."""
 
 
 def find_alternatives(
@@ -43,7 +43,7 @@ def find_alternatives(
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
         ``selection``.
     :param types: other GPU types to try, in this order; None = :func:`list_other_types`.
-    :param limit: most selections to return.
+    :param limit: largest number of selections to return.
     """
     others = list_other_types(selection, catalog) if types is None else tuple(types)
     search = _AlternativeSearch(selection, catalog, others=others, fits=fits)

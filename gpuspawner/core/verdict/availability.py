@@ -127,7 +127,7 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-"""Largest number of distinct constraints of pending pods to compare node by node. It limits the time of a count."""
+"""A count compares at most this many distinct constraints of pending pods with nodes, to limit its duration."""
 
 
 class _TypeCounts:
@@ -169,7 +169,7 @@ class _TypeCounts:
             units_left = _select_ready(pool, self._table, column=free_units)
             if max(units_left) > 0:
                 cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
-                # After a GPU broke, pods may hold more units than the node has left. Skip the negative number.
+                # Only nodes with free units count. The number is negative if pods still hold a GPU that broke.
                 rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
         counts = [row[2] for row in rows]
         return replace(
@@ -208,7 +208,7 @@ class _TypeCounts:
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return, for each type, whether a pod's node selector and affinity match the type's nodes.
 
-        :param number: distinct constraints compared so far; after too many, only the types' labels are compared.
+        :param number: constraints compared with nodes so far; from ``_MAX_EXACT_CHOICES`` on, only labels are compared.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [
@@ -261,7 +261,7 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 
 
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
-    """Return whether a type may have hidden units: a device plugin is unregistered, or the type has a RuntimeClass."""
+    """Return whether units may be hidden: a device plugin is unregistered, or a RuntimeClass may tolerate taints."""
     if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True
     return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)
@@ -287,7 +287,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return a column's values for the ready nodes of a group; a single 0 if none is ready."""
+    """Return a column's values for the ready nodes of a group; (0,) if none is ready, because max() needs a value."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)

@@ -89,7 +89,7 @@ def explain_wait(
     if not now:
         return _explain_closed(gpu)
     if gpu is not None:
-        # Fast path: most pods wait for GPUs, and there may be hundreds of nodes.
+        # Compare GPUs before other resources: most pods wait for GPUs, and there may be hundreds of nodes.
         needed = pod.requests.get(gpu.resource, 0)
         free = _list_free(now, gpu.resource, occupancy=occupancy)
         if all(number < needed for number in free):
@@ -145,7 +145,7 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # Terms are ORed. A term that required only an architecture now matches any node, so all terms can be dropped.
+    # Terms are ORed. A term that required only an architecture would now match any node, so drop all terms.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -156,7 +156,7 @@ def _explain_in_use(
     """Return how many units are in use or broken, for a pod that needs more units than any node has free."""
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    # ``now`` has the nodes that accept pods now. If ``nodes`` have more units, the others are on nodes that do not.
+    # ``others``: units exist also outside of ``now``, on nodes that do not accept the pod now (cordoned, for example).
     others = len(nodes) > len(now) and sum(_find_capacity(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
         return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)

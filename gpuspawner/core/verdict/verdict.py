@@ -41,7 +41,7 @@ from gpuspawner.core.text.wording import join_with_and, make_sentence
 from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
 
 _MAX_COMPARED_CHOICES = 64
-"""Largest number of distinct constraints of pending pods to compare with each node. It limits the time of a verdict."""
+"""A verdict compares at most this many distinct constraints of pending pods with each node, to limit its duration."""
 
 
 def find_pods_ahead(
@@ -88,7 +88,7 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Fast path: the other pod's selector excludes every node of this type. Without nodes, this is the only check.
+    # Fast path: no node of the GPU type can match ``other``. If the caller passes no nodes, this is the only check.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
@@ -117,7 +117,7 @@ MAX_DATA_AGE_S = 60.0
 """If data about the cluster is older than this many seconds, every verdict is UNKNOWN."""
 
 _MAX_PLACES = 100
-"""Most free places (servers like this that could start now) that are counted."""
+"""Largest number of free places (servers like this that could start now) to count."""
 
 _UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
 _UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
@@ -224,18 +224,18 @@ class _PodCase:
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
-        # Most pods fit. Only the reason why a pod does not fit requires the nodes and node pools.
+        # Find nodes and node pools only if the pod does not fit, to explain why. Most pods fit.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
         """Return why no existing node, and no new node of a known pool, could ever take the pod; "" if one could."""
-        # A controller that removes scheduling gates, such as Kueue, may change the pod's tolerations and selector.
+        # A gated pod is not blocked: the controller that removes the gate (Kueue) may change tolerations and selector.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
-        # A pool at its maximum size can grow again after a node is removed.
+        # Ignore maximum sizes: a pool at its maximum can grow again after a node is removed.
         pools = [replace(each, max_new_nodes=None) for each in growing]
         if find_candidate_nodes(pod, self._groups) or any(check_new_node(each, pod) is not Answer.NO for each in pools):
             return ""
@@ -246,8 +246,8 @@ class _PodCase:
         """Return what could let a pod run although no known node could take it (a new node, for example), or ""."""
         if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
             return _UNSEEN_DEVICES
-        # The API server adds a RuntimeClass's tolerations when the pod is created, and the hub does not read them
-        # (https://kubernetes.io/docs/concepts/containers/runtime-class/).
+        # The pod may tolerate reserved nodes: the API server adds a RuntimeClass's tolerations, which the hub cannot
+        # read, when the pod is created (https://kubernetes.io/docs/concepts/containers/runtime-class/).
         if self._reserved and self._pod.constraints.has_runtime_class:
             return _RUNTIME_CLASS
         return _NEW_NODE if self._may_scale_up() else ""
@@ -256,8 +256,8 @@ class _PodCase:
         """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
 
         If NodePools could not be read, it may. If the GPU type, or each of its members, has a ``scale_up``, it may not.
-        Otherwise labels on nodes decide: Karpenter may add nodes of any size, but other autoscalers add nodes like
-        those of an existing pool, which do not help a type that has nodes.
+        Otherwise labels on nodes decide: Karpenter may add nodes of any size. Other autoscalers add nodes of
+        the same size as a pool's existing nodes, and the type's existing nodes could not take the pod.
         """
         if self._pools is None:
             return True
@@ -308,7 +308,7 @@ class _PodCase:
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
-        """Find the nodes of the GPU type that taints do not reserve for other pods; without a type, all nodes."""
+        """Find the GPU type's nodes except those that taints reserve for other pods; without a type, find all nodes."""
         table, alike = self._occupancy.table, build_node_grouping(self._pod)
         if self._gpu is None:
             self._groups = [[table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(alike)]
@@ -321,7 +321,7 @@ class _PodCase:
         self._nodes = [node for group in self._groups for node in group]
 
     def _find_node_pools(self) -> None:
-        """Find the node pools that can grow: from ``scale_up``, NodePools, and machine sizes of existing nodes."""
+        """Find pools that can grow: from ``scale_up``, Karpenter's NodePools, and the machine sizes of their nodes."""
         own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
         pools = [add_gpu_sizes(each, self._gpu) for each in self._pools or ()]
         self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)

@@ -200,7 +200,7 @@ def _warn_of_uncounted_devices(node: Node) -> Iterator[AdminWarning]:
 
 
 def _list_blocking_taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Toleration, ...]) -> list[str]:
-    """Return the keys of lasting taints that the types do not tolerate; empty if one type tolerates all of them."""
+    """Return the keys of permanent taints that keep all types off a node; empty if one type tolerates every taint."""
     keys: list[str] = []
     for gpu in types:
         untolerated = [

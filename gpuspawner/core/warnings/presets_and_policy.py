@@ -39,7 +39,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # The full message lists the offered types. It would change, and be logged again, whenever nodes change.
+        # Leave out the list of offered types: with it, the warning would change and be logged again when nodes change.
         return f"There is no GPU type {quote(preset.options.get('gpu'))}."
     return problem.message
 

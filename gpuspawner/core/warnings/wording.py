@@ -10,11 +10,11 @@ from gpuspawner.core.text.wording import format_list, sanitize_name
 from gpuspawner.core.warnings.nodes import AdminWarning
 
 MAX_WARNINGS = 20
-"""Most warnings that are shown; unusual labels on nodes can cause any number of warnings."""
+"""Largest number of warnings that are shown; unusual labels on nodes can cause any number of warnings."""
 MAX_WARNING_NAMES = 10
-"""Most nodes, presets or settings that one warning names."""
+"""Largest number of nodes, presets or settings that one warning names."""
 _MAX_NAME_LENGTH = 253
-"""Most characters in a node's name in Kubernetes."""
+"""Largest number of characters of a node's name in Kubernetes."""
 
 
 class WarningView(NamedTuple):
