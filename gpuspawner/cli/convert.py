@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the file, write settings to ``out`` and what was not converted to ``notes``, and return the exit code.
+    """Convert the file, write settings to ``out`` and notes about lost parts to ``notes``, and return the exit code.
 
     :raises SettingsError: the file has no profile list, or a wrong one.
     :raises OSError: the file cannot be read.
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         }
     }
     for path in _CHART_PATHS:
-        # Helm replaces lists, so an empty list removes the profiles if the admin passes the old values and the result.
+        # Set the old list to []: if the admin passes the old values and then the result, Helm replaces the old list.
         if _get_at(section, path):
             _set_at(values, path, value=[])
     for key in root:
@@ -138,7 +138,7 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        path.stat()  # raises an OSError with the reason; the loader would only say that the file is missing
+        path.stat()  # its OSError has the reason; the loader would say for every error that the file is missing
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
         except (Exception, SystemExit) as error:

@@ -46,7 +46,7 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
     name = section.get("spawner_class")
     if name is None:
         if any("gpuspawner" in str(script) for script in values.get_chart_section(("hub", "extraConfig")).values()):
-            return  # a script in hub.extraConfig may set the spawner class
+            return  # no warning: a script in hub.extraConfig may set the spawner class
         if _has_settings(values):
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
             yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)

@@ -1,4 +1,4 @@
-"""Warns about settings that contradict a cluster: types without nodes, untolerated taints, limits above any node."""
+"""Warns about settings that contradict a cluster: types without nodes, untolerated taints, limits above every node."""
 
 from __future__ import annotations
 

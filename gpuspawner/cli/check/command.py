@@ -97,7 +97,7 @@ def collect_findings(values: HelmValues) -> list[Finding]:
 
 
 def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield the warnings and hints that need settings without errors."""
+    """Yield the findings of the checks that run only if the settings have no errors."""
     settings = Settings.parse(merge_settings(values))
     configured = settings.build_configured()
     problems = (

@@ -39,7 +39,7 @@ _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "d
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
 """Section of the chart → the chart's own keys in it that have the same names as settings of gpuspawner."""
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
-"""Traits that :mod:`gpuspawner.cli.values.chart_config` checks, because the chart adds entries to their values."""
+"""Traits that only :mod:`gpuspawner.cli.values.chart_config` checks: it adds the chart's own terms to their values."""
 _CHART_SECTIONS = ("hub", "singleuser")
 
 
@@ -52,7 +52,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
     :param trait: a traitlets ``TraitType``.
     """
-    if isinstance(trait, Type):  # validation would import the class that the value names
+    if isinstance(trait, Type):  # no validation: it would import the class in the value
         return "" if isinstance(value, str) and value else "the name of a class"
     try:
         validate_trait_value(trait, value, owner=_TraitHolder())
@@ -133,7 +133,7 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield errors for chart values that their trait of KubeSpawner rejects, so that no server could start."""
+    """Yield an error for each chart value that KubeSpawner's trait rejects, because then no server could start."""
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
@@ -151,7 +151,7 @@ def _check_type(trait: Any, value: Any, *, path: KeyPath, values: HelmValues, sh
 
 
 def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each section named like GPUSpawner or JupyterHub outside its place in ``hub.config``."""
+    """Yield an error for each section that is misplaced and whose name resembles GPUSpawner or JupyterHub."""
     chart = values.find_value(values.root) if values.root else values.tree
     homes = {"gpuspawner": SETTINGS_PATH, "jupyterhub": (*HUB_CONFIG_PATH, "JupyterHub")}
     for path, entry in _iterate_mappings(chart, ()) if chart is not None else ():
@@ -190,7 +190,7 @@ def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_subclass(values: HelmValues) -> str | None:
-    """Return the name of the admin's own spawner class, or None; a section of ``hub.config`` may have this name."""
+    """Return the name of the admin's own spawner class, or None; ``hub.config`` may contain a section of this name."""
     spawner = values.get_chart_section((*HUB_CONFIG_PATH, "JupyterHub")).get("spawner_class")
     module, _, name = spawner.rpartition(".") if isinstance(spawner, str) else ("", "", "")
     return name if module and module.partition(".")[0] not in ("gpuspawner", "kubespawner") else None
@@ -214,7 +214,7 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
     """Yield a finding for each key whose chart values have no effect, because they are outside :attr:`HelmValues.root`.
 
-    A parent chart may include zero-to-jupyterhub under two names, so a second name is only a warning.
+    A parent chart may include zero-to-jupyterhub under two keys, so the finding for the second key is only a warning.
     """
     for depth in range(max(len(values.root), 1)):
         above, root = values.root[:depth], "".join(values.root[depth : depth + 1])

@@ -65,7 +65,7 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the path of the section that contains most of a field's path, the part that exists there, and the rest."""
+    """Return where most of a field's path exists: the section's path, the existing keys below it, the missing rest."""
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
     whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
@@ -84,7 +84,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding if a section above the settings is no mapping, else errors for chart values of a wrong type."""
+    """Yield a finding if a section above the settings is null or no mapping, else errors for wrong chart values."""
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]

@@ -118,7 +118,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
         raise ClusterError(Problem(field="cluster", code="unknown_account", message=message))
     namespace, _, name = account.partition(":")
     attributes = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
-    # Without this check every later request fails with "forbidden", as if the ServiceAccount had no rights.
+    # Without the right to impersonate, each later request fails with "forbidden", as if the account had no rights.
     if await is_allowed(client, attributes, timeout_s=_REQUEST_TIMEOUT_S) is False:
         message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
         raise ClusterError(Problem(field="cluster", code="forbidden", message=message))
@@ -129,7 +129,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
             message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
             raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
     except (TimeoutError, OSError, aiohttp.ClientError):
-        pass  # the command's next request reports the error
+        pass  # if the error persists, the command's next request reports it
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
 
 

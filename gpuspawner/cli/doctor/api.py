@@ -79,7 +79,7 @@ async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
         answer = as_dict(json.loads(await read_body(await send_request(ask, _request_timeout=REQUEST_TIMEOUT_S))))
     except ValueError:
         return None
-    # The minor version of EKS and GKE may be "32+".
+    # Read only the digits: EKS and GKE may report the minor version "32+".
     numbers = [_NUMBER.match(as_text(answer.get(key))) for key in ("major", "minor")]
     major, minor = (int(found[0]) if found else None for found in numbers)
     return None if major is None or minor is None else (major, minor)

@@ -179,7 +179,7 @@ def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each maximum in the settings that exceeds every node, unless an autoscaler may add nodes."""
+    """Yield a finding for each maximum in the settings that no node can fulfill, unless an autoscaler may add nodes."""
     if not facts.nodes or can_scale_up(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
     yield from _check_amounts(facts)

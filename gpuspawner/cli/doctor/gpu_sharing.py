@@ -18,7 +18,7 @@ _MANAGER = "kubectl logs -A -l app=nvidia-mig-manager --tail=50"
 
 
 def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings for nodes to which NVIDIA's MIG manager could not apply the MIG layout, or not yet."""
+    """Yield findings for nodes whose MIG layout NVIDIA's MIG manager could not apply, or has not applied yet."""
     failed = [node for node in facts.nodes if node.labels.get(_MIG_STATE_LABEL) == "failed"]
     if failed:
         yield Diagnosis(
@@ -98,7 +98,7 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # The replicas label of GPUs that are divided into MIG slices is 0.
+    # A replicas label of 0 means that the GPUs are divided into MIG slices, not that they are shared.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))

@@ -143,7 +143,7 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     for grant in facts.grants:
         lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
-        # Servers start even if the hub may not watch events (gpuspawner.hub.kubespawner.reflectors).
+        # Only warn: servers start even if the hub may not watch events (gpuspawner.hub.kubespawner.reflectors).
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:

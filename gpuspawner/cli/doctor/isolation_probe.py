@@ -157,13 +157,13 @@ async def run_probe_pods(
     :param timeout_s: seconds for all pods, including the image pull.
     """
     pods = [_ProbePod(cluster, node) for node in nodes]
-    # List all pods now and take each off after its deletion, because a second Ctrl-C may stop the deletion.
+    # Add all pods to leftover now and remove each once it is deleted, because a second Ctrl-C may stop the deletion.
     leftover += [pod.name for pod in pods]
     try:
         async with asyncio.timeout(timeout_s):
             await asyncio.gather(*(pod.run(image, pull_policy) for pod in pods))
     except TimeoutError:
-        pass  # return the results of the pods that have ended
+        pass  # after the timeout, return the results of the containers that have ended
     finally:
         # Delete the pods also if this function is cancelled by Ctrl-C.
         await asyncio.gather(*(_remove_probe(pod, leftover) for pod in pods))

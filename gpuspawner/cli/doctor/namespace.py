@@ -41,7 +41,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for quota in facts.list_objects(ObjectKind.QUOTAS):
         spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
-            continue  # the quota may not apply to servers
+            continue  # a quota with scopes may not apply to servers
         hard = decode_resources(spec.get("hard"))
         name = get_object_name(quota)
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)

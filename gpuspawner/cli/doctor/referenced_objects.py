@@ -154,7 +154,7 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
     volumes_by_class: dict[str, list[_Volume]] = {}
     if requirements.wants_claims:
         volumes_by_class.setdefault(requirements.storage_class, []).append(_HOME)
-    # If the hub's pod is on a node, the volume of its database exists.
+    # If the hub's pod is on a node, the volume of its database exists and needs no StorageClass any more.
     is_up = any(as_dict(each.get("spec")).get("nodeName") for each in facts.list_objects(ObjectKind.HUB_PODS))
     if requirements.database_class is not None and not is_up:
         volumes_by_class.setdefault(requirements.database_class, []).append(_DATABASE)

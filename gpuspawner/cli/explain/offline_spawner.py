@@ -55,7 +55,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """Makes the policy count all pods of the user, because this spawner has no pod of its own to leave out."""
+    """Pretends that the server runs, so that the policy leaves none of the user's servers out of its count."""
 
 
 def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
@@ -75,7 +75,7 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
             api_token=TOKEN_PLACEHOLDER,
             oauth_client_id=TOKEN_PLACEHOLDER,
             log=_SILENT,
-            # capacity_timeout is short by default, because the form must not wait for a large cluster.
+            # Wait longer than the default, which is short because the form must not wait for a large cluster.
             capacity_timeout=FIRST_READ_TIMEOUT_S,
         )
     except TraitError as error:

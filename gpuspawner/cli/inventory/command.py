@@ -56,7 +56,7 @@ class RightStatus:
 
     @property
     def lost(self) -> str:
-        """Sentences about what does not work if the account lacks a verb, else ""."""
+        """Sentences about what does not work because the account lacks a verb; "" if it lacks none."""
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class TypeAccess:
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return by slug which users may choose each GPU type.
 
-    Each group of the policy is tested with a user who is in no other group, and each user of the policy without groups.
+    It tests each group of the policy with a user of only this group, and each user of the policy as if in no group.
     """
     policy = catalog.policy
     if policy is None:
@@ -162,7 +162,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide, without discovered types of the same GPUs."""
+    """Return the GPU types that the settings hide, without discovered types that are hidden only due to their nodes."""
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 

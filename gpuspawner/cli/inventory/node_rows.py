@@ -122,7 +122,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # the kubelet reports 0 whole GPUs if MIG divides all of them
+            continue  # for example nvidia.com/gpu: 0, which the kubelet reports if MIG divides all GPUs
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,

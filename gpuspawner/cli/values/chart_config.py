@@ -57,7 +57,7 @@ CHART_KEYS: Mapping[str, str] = {
 """Trait of KubeSpawner → path below ``singleuser`` of the chart value that sets the trait."""
 
 BASE_CHART_KEYS = {"cmd": "cmd", "default_url": "defaultUrl"}
-"""Trait that the chart sets on JupyterHub's Spawner, as ``hub.config.Spawner`` does → path below ``singleuser``."""
+"""Trait of JupyterHub's Spawner → path below ``singleuser`` of the chart value that sets it on that class."""
 
 _OTHER_CHART_PATHS = (
     "singleuser.image.name",
@@ -119,10 +119,10 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
     for section in _SECTIONS:
         found = get_chart_value(values, f"hub.config.{section}")
         if isinstance(found, Mapping):
-            # settings_files names files in the hub's pod, which this program cannot read.
+            # Leave out settings_files: this program cannot read these files, which are in the hub's pod.
             traits = {name: value for name, value in found.items() if name != "settings_files"}
             config.setdefault(section, Config()).update(traits)
-    # This program uses tolerations and image before KubeSpawner validates them.
+    # Check tolerations and image here: this program uses them before KubeSpawner validates them.
     for section in _SECTIONS:
         found = config.get(section, {})
         _check_tolerations(found.get("tolerations"), path=f"hub.config.{section}.tolerations")
@@ -156,7 +156,7 @@ _OMISSIONS = (
     ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
     ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
 )  # fmt: skip
-"""Path of a chart value, its default, and the notice to show if it is set (for the tag: if the chart sets it)."""
+"""Path of a chart value, its default, and the notice if it is set (for the tag: if the chart adds its own tag)."""
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
@@ -405,7 +405,7 @@ def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartR
 def _find_database_class(values: Mapping[str, Any]) -> str | None:
     claim = get_chart_value(values, "hub.db.pvc", default={})
     name = get_chart_value(values, "hub.db.pvc.storageClassName")
-    # A selector or an empty storageClassName binds the claim to a volume that the admin created.
+    # With a selector or an empty storageClassName, the claim needs an existing volume and no StorageClass.
     is_static = bool(as_dict(claim).get("selector")) or name == ""
     uses_claim = get_chart_value(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc"
     return as_text(name) if uses_claim and not is_static else None

@@ -36,8 +36,8 @@ def read_text(file: str) -> str:
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 more bytes, for a byte order mark
-    # The limit may cut the last character in two.
+        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 more: room for a byte order mark
+    # If the file is longer, read() may have cut its last character in two; replace such bytes, do not raise an error.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
@@ -114,7 +114,7 @@ def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None
                 if start.line < end.line and end.line + 1 == place.line:
                     found = FilePosition(place.file, start.line + 1, start.column + 1)
     except (yaml.YAMLError, ValueError, OverflowError):
-        pass  # the caller describes the same error
+        pass  # the caller already reports this error of the parser
     return found
 
 
@@ -188,7 +188,7 @@ class _Loader(yaml.SafeLoader):
     """Loads YAML by the rules of go-yaml, which Helm uses, for plain scalars, escapes and versions."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
-    # go-yaml follows libyaml, which has no escape for a slash.
+    # Remove PyYAML's escape for a slash: libyaml, on which go-yaml is based, has none.
     ESCAPE_REPLACEMENTS = {  # type: ignore[misc]  # noqa: RUF012 - as PyYAML's class declares it
         mark: character for mark, character in yaml.SafeLoader.ESCAPE_REPLACEMENTS.items() if mark != "/"
     }
