@@ -139,8 +139,8 @@ def make_unread_cluster_failure(reason: str) -> ClusterFailure:
 def explain_cluster_error(error: BaseException) -> web.HTTPError | None:
     """Return the exception for an error of the Kubernetes client, or None for any other error.
 
-    KubeSpawner repeats a request that times out, and finally raises a :class:`TimeoutError` with ``Could not …``.
-    A :class:`TimeoutError` with ``did not start`` concerns the pod, not the API server.
+    A :class:`TimeoutError` with ``Could not …`` is such an error: KubeSpawner raises it after several requests timed
+    out. A :class:`TimeoutError` with ``did not start`` is none, because it concerns the pod.
 
     :param error: the exception that ended the start.
     """

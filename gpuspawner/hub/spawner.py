@@ -286,8 +286,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # KubeSpawner calls one or more of the next three methods in a start. The first call runs the preflight. KubeSpawner
-    # repeats the last two methods until they return True.
+    # In a start, KubeSpawner calls _make_create_pod_request and sometimes _ensure_namespace or _make_create_pvc_request
+    # before. The first call runs the preflight. KubeSpawner repeats a _make_… method until it returns True.
 
     @override
     async def _ensure_namespace(self) -> Any:
@@ -310,7 +310,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight once in a start, with its pod; if KubeSpawner has not built the pod yet, with a draft."""
+        """Run the preflight once in a start: with the given pod, or a draft if KubeSpawner has not built it yet."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return

@@ -32,7 +32,7 @@ _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
 """Traits that JupyterHub sets after it has read its configuration; a change of either triggers the check.
 
 traitlets has no event for the end of reading: it sets the traits in a file before it merges the file into ``config``.
-JupyterHub sets ``cookie_secret`` before it opens its database, unless it is configured, and ``session_factory`` after.
+JupyterHub sets ``cookie_secret``, if not configured, before it opens its database, and ``session_factory`` after that.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -123,7 +123,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
             place = f"hub.config.{CONFIG_SECTION}.{problem.field}" if problem.field else f"hub.config.{CONFIG_SECTION}"
             hub.log.critical("%s: %s", place, problem.message)
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
-        # Not an Exception: traitlets would turn it into a message about the trait that is being set.
+        # SystemExit is not an Exception, which traitlets would turn into a message about the trait that is being set.
         raise SystemExit(1) from None
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)

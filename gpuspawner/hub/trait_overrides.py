@@ -48,7 +48,7 @@ class TraitOverrides:
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return trait overrides with the same admin's values for a copy of the spawner.
+        """Return trait overrides for a copy of the spawner, with the same values of the admin.
 
         :param twin: the copy of the spawner.
         """

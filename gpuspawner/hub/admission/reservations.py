@@ -58,8 +58,8 @@ class _DecodedPod(NamedTuple):
     :param version: the pod's ``resourceVersion``.
     :param pod: the decoded pod, or None if the pod belongs to no server of this hub.
     :param owner: names of user and server in the hub's database.
-    :param servers: the GPUs and pools that the server uses, by number of the catalog. A result is not cached if the
-        node's labels or the user's groups were missing.
+    :param servers: number of a catalog (``_number_view``) → the GPUs and pools that the server uses. A result is not
+        cached if the node's labels or the user's groups were missing.
     """
 
     version: object

@@ -96,9 +96,9 @@ class UserGroups:
 
 
 _NO_SERVER_NAME = "/"
-"""Matches no server: a server's name cannot contain a slash."""
+"""Stands for no server where a server's name is expected: such a name cannot contain a slash."""
 _MAX_RULES = 4096
-"""Maximum of cached merged rules, one for each user."""
+"""Maximum number of users whose merged rule is cached."""
 
 
 class AdmissionService:

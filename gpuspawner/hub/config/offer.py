@@ -63,7 +63,7 @@ class Offer:
         """
         pod = decode.decode_pod(manifest)
         if pod is not None and is_gated_on_creation(manifest):
-            # Kueue adds a scheduling gate at creation, and may add node constraints when it removes the gate.
+            # Kueue will add a scheduling gate to this pod, and may add node constraints when it removes the gate.
             pod = replace(pod, constraints=replace(pod.constraints, is_gated=True))
         if pod is None or self.volume_topology is None:
             return pod

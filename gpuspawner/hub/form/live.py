@@ -82,7 +82,7 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
         if selection is not None:
             await previews.prepare(selection)
             found[slug] = _predict_verdict(selection, previews)
-    # The form explains once why verdicts are unknown, not at each preset.
+    # Leave out unknown verdicts: the form explains once for all choices why verdicts are unknown.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
 

@@ -128,7 +128,7 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
     try:
         page.encode()
     except UnicodeEncodeError:
-        # JSON may contain an unpaired surrogate, which UTF-8 cannot encode.
+        # Replace each unpaired surrogate, which JSON may contain but UTF-8 cannot encode, by "?".
         return page.encode(errors="replace").decode()
     return page
 

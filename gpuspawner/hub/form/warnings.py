@@ -133,7 +133,7 @@ class AdminWarnings:
         with use_language(ENGLISH):
             view = build_warnings_view(new)
         if view is not None:
-            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view may have fewer warnings
+            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view has only the first
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)

@@ -70,7 +70,7 @@ IsOwnPod = Callable[[Mapping[str, Any]], bool]
 
 
 def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
-    """Return the servers' pods that request at least one of some extended resources, or None before pods were read.
+    """Return the servers' pods that request any of the given extended resources, or None before pods were read.
 
     KubeSpawner begins to watch pods when the first server starts or is polled.
 
@@ -80,7 +80,7 @@ def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Po
     reflector = spawner.pod_reflector
     if reflector is None or not has_read_pods(spawner):
         return None
-    # Most servers have no GPU, and decoding a pod takes much longer than searching it for the resource.
+    # Decode only pods with these resources: most have no GPU, and decoding takes much longer than the search.
     found = (
         decode.decode_pod(raw, include_claimed=True)
         for raw in tuple(reflector.pods.values())
@@ -136,7 +136,7 @@ async def _start_pods_reflector(spawner: WatchingSpawner) -> None:
     try:
         await private_api.start_pods_reflector(spawner)
     except SystemExit as error:
-        # KubeSpawner stops the hub if its watch of all namespaces fails. A request for the form must not stop the hub.
+        # KubeSpawner exits the hub if its watch of all namespaces fails. A request for the form must not exit it.
         raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
 
@@ -157,7 +157,7 @@ def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
     users = getattr(spawner.user, "settings", {}).get("users") or {}
     found: dict[str, ServerKey] = {}
     active: set[str] = set()
-    # Access by key to JupyterHub's dict of users loads the user from the database; dict.values() does not.
+    # Call dict.values(), because JupyterHub's own dict of users would load each user from the database.
     for user in tuple(dict.values(users)):
         for each in tuple(user.spawners.values()):
             namespace, pod = getattr(each, "namespace", ""), getattr(each, "pod_name", "")

@@ -106,7 +106,7 @@ def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespa
     return SimpleNamespace(
         user=SimpleNamespace(id=user_id),
         slug_scheme=spawner.slug_scheme,
-        # Read from the configuration: the spawner's own trait already has the user's namespace.
+        # Read the namespace from the configuration, as the spawner's own trait already has that of its user.
         namespace=private._find_my_config(spawner.config).get("namespace", hub_namespace),
         _namespace_default=lambda: hub_namespace,
     )

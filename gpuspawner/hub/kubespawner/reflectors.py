@@ -105,7 +105,7 @@ def _retrieve_failure(reflector: Any) -> BaseException | None:
     Once the exception is retrieved, asyncio no longer logs it when the future is garbage collected.
     """
     first: asyncio.Future[None] = reflector.first_load_future
-    # A task that is cancelled while it awaits the future cancels the future for all other tasks.
+    # A cancelled task cancels the future that it awaits, and exception() of a cancelled future raises an error.
     return None if not first.done() or first.cancelled() else first.exception()
 
 

@@ -27,7 +27,7 @@ _GPU, _COUNT = f"{ANNOTATION_PREFIX}gpu", f"{ANNOTATION_PREFIX}gpu-count"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 GPUState = tuple[str, str]
-"""Label of a GPU type, and :data:`HELD` or :data:`REQUESTED`."""
+"""Metric label of a GPU type, and the state of its GPUs: :data:`HELD` or :data:`REQUESTED`."""
 
 
 def count_servers(
@@ -57,7 +57,7 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
         return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
-    # An earlier version created a pod without this annotation, or a hook added its GPUs.
+    # Read GPUs from the limits: an earlier version set no annotation, or a hook added the GPUs.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
     number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
     return (OTHER_LABEL, number) if number else (NO_GPU, 0)

@@ -55,7 +55,7 @@ def build_pod_config(
 ) -> dict[str, Any]:
     """Return the admin's ``extra_pod_config`` with the choice merged into it.
 
-    The admin's runtime class overrides that of the GPU type. The shorter of the two run times applies.
+    The admin's runtime class overrides the GPU type's. Of the admin's and the choice's run time, the shorter applies.
 
     :param admins: the admin's ``extra_pod_config``.
     :param placement: the choice's requirements for the pod.
@@ -141,14 +141,14 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter run time. Return an admin's value that is not a number as is; the API server rejects it."""
+    """Return the shorter of two run times; return ``own`` if it is not a number, so that the API server rejects it."""
     if run_time_s is None or own is None:
         return own if run_time_s is None else run_time_s
     return min(own, run_time_s) if isinstance(own, int | float) else own
 
 
 def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
-    """Return the admin's pod affinity with the choice's required and preferred terms in its ``nodeAffinity``."""
+    """Return the admin's ``affinity`` with the choice's required and preferred terms added to ``nodeAffinity``."""
     nodes = dict((own or {}).get("nodeAffinity") or {})
     required = dict(nodes.get(_REQUIRED) or {})
     own_terms = required.get("nodeSelectorTerms")

@@ -55,7 +55,7 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
 
 
 _PreviewKey = tuple[str, str | None, *tuple[str, ...]]
-"""Image slug, GPU type and values of closed choices such as the priority: the pod depends on these and on amounts."""
+"""Key of a prepared pod: image slug, GPU type, and picks such as the priority. Amounts are set in a copy of the pod."""
 
 
 @dataclass(slots=True)
@@ -98,17 +98,17 @@ class PodPreviews:
     async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
         if self._manifest is None:
             duplicate = copy_spawner(self.spawner)
-            duplicate.get_env = dict  # the environment does not affect scheduling, and get_env may run the admin's code
+            duplicate.get_env = dict  # no variables: scheduling ignores them, and get_env may run the admin's code
             self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
         spec: dict[str, Any] = self._manifest["spec"]
         placement = place(selection, self.offer.catalog)
-        # Merge only what affects scheduling: shared memory and the admin's runtime class do not.
+        # Merge only fields that affect scheduling: leave out /dev/shm and the admin's runtime class.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
         if placement.additions.volumes:
             spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
         if placement.additions.priority is not None:
-            spec["priority"] = placement.additions.priority  # the API server sets this field when it creates a pod
+            spec["priority"] = placement.additions.priority  # as the API server sets it when it creates the pod
         metadata = self._manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(

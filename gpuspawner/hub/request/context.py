@@ -132,7 +132,7 @@ def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
         texts = [text for text in values if isinstance(text, str)]
         if texts:
             field = str(name).removeprefix(_QUERY_PREFIX)
-            # A text longer than its field allows is invalid anyway.
+            # Cut a text at its field's maximum length; a longer text is invalid anyway.
             found.append((field, texts[-1][: find_max_length(field)]))
     return found
 

@@ -70,8 +70,8 @@ async def _find_named_alternatives(
         else:
             return []
     except SelectionError:
-        return []  # the settings no longer offer the user's choice
-    except Exception:  # the original error must reach the user
+        return []  # the settings have changed and no longer offer the user's choice
+    except Exception:  # a failed search must not hide the start's error from the user
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalog = offer.catalog

@@ -41,7 +41,7 @@ class StartState:
         # Keep a feed whose start has not begun: a page opened just before the start already waits on it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # These two values are about the pod, which may exist longer than the start's state.
+        # Keep is_removing and warned_pod_uid, which describe the pod: the pod may outlast this start.
         return StartState(feed=feed, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)
 
 

@@ -185,7 +185,7 @@ class _SlowStartReminder:
 
     def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
-        # KubeSpawner 7.0 lacks the three traits that begin with slow_spawn_message.
+        # KubeSpawner 7.0 lacks slow_spawn_message and its _frequency and _threshold, so it gets no reminder.
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
         self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
         self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
@@ -199,7 +199,7 @@ class _SlowStartReminder:
     def text(self, elapsed_s: float) -> str:
         self._next_s = elapsed_s + self._pause_s
         if self._own:
-            # Newer versions of KubeSpawner also fill in {timeout}.
+            # Fill in {seconds}, and {timeout} as newer versions of KubeSpawner do.
             return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
         return ngettext(
             "The start has taken {number} second so far.",
@@ -237,7 +237,7 @@ def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressE
     try:
         text = _find_site_formatter(spawner).format_event(event) if has_words else report.sentence
         return {**_build_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
-    except Exception:  # the site's code may raise any exception
+    except Exception:  # any exception, because the site's code runs here
         spawner.log.exception("The site's words for an event of %s cannot be had", private_api.get_log_name(spawner))
         return {}
 

@@ -59,7 +59,7 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
         # If the event loop was busy, both tasks may be done. A successful start then takes precedence.
         if ending.done() and (not starting.done() or starting.exception() is not None):
             raise ending.result()
-        # KubeSpawner's own timeout ends up to 10 % earlier or later than JupyterHub's.
+        # KubeSpawner's own timeout may end the start first, as it is up to 10 % shorter or longer than JupyterHub's.
         timeout = starting.exception()
         if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
             raise refused from timeout
@@ -158,13 +158,13 @@ class _Supervisor:
         """
         try:
             facts = await self._observer.observe(even_if_unchanged=even_if_unchanged)
-            # If a later step of the start fails, KubeSpawner deletes the pod and raises the error itself.
+            # While the hub deletes the pod, report nothing: a later step failed, and KubeSpawner raises its error.
             if facts is None or self._spawner.start_state.is_removing:
                 return None
             if facts.pod is not None:
                 starts.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
-        except Exception as error:  # a failed observation must not end the start
+        except Exception as error:  # log it: a failed observation must not end the start
             if type(error) not in self._logged:
                 self._logged.add(type(error))
                 self._spawner.log.exception(
