@@ -32,7 +32,7 @@ from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
-"""A page of pods has about as many bytes as a page of nodes, whose labels and image lists are long."""
+"""Pods on a page of a list; 500 pods have about as many bytes as 100 nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
 """ResourceSlices, ResourceClaims or DeviceClasses on a page of a list; one ResourceSlice may hold 128 devices."""
 
@@ -181,7 +181,7 @@ class ClusterStore:
         self._devices.start()
 
     def _follow_devices(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
-        # Older versions of kubernetes_asyncio have no class for this API, so use the class for any resource.
+        # Use CustomObjectsApi, which lists any resource: older versions of kubernetes_asyncio have no class for DRA.
         method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
         resource = WatchedResource(
             method=partial(method, dra_devices.DRA_GROUP, "v1", plural), page_size=DEVICES_PER_PAGE
@@ -238,7 +238,7 @@ class ClusterStore:
         return ""
 
     def _note_change(self) -> None:
-        """Count each change in whether nodes and pods are known; log it after the first attempts to list them."""
+        """Count and log that nodes or pods became known or unknown; log only after the first attempts to list both."""
         known = (self._nodes.is_known, self._pods.is_known)
         self._known_changes += known != self._known
         if not (self._nodes.first_attempt.is_set() and self._pods.first_attempt.is_set()):

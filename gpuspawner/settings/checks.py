@@ -257,7 +257,7 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""Keys that an entry with ``any_of`` omits: its members set them. With ``min_memory``, the first three select them."""
+"""Keys that ``any_of`` forbids, because its members set them; ``min_memory`` allows the first three of these keys."""
 
 
 def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:
@@ -391,7 +391,7 @@ def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
 
 def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     if entry.any_of:
-        pass  # The types in any_of have the resource and the vendor.
+        pass  # The types in any_of set resource and vendor, so neither is missing here.
     elif entry.resource is None:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
     elif entry.vendor is None and find_vendor(entry.resource) is None:

@@ -44,8 +44,8 @@ _LONGEST_NUMBER = 100
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Greatest number of YAML values in all settings files together, several times as many as large sites have. It holds
-with aliases expanded, which could fill any memory. Error messages for as many wrong values take 0.5 s."""
+"""Greatest number of YAML values in all settings files together, several times as many as large sites have. An
+alias counts as often as it is used, as aliases of aliases could fill the memory. 20,000 error messages take 0.5 s."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
@@ -190,7 +190,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem whose message names the file that contains most of its YAML path, the last of several files."""
+    """Return a problem whose message names the last of the files that contain the longest part of its YAML path."""
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:
@@ -245,9 +245,9 @@ def _read_content(file: Path, budget: _SizeBudget) -> bytes:
 
 
 def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
-    """Return the settings at the top of a YAML document, or in a Helm values file that contains nothing else.
+    """Return the settings at the top of a YAML document, or below ``hub.config.GPUSpawner`` if it has nothing else.
 
-    :raises SettingsError: the document is none of these; a problem without a field concerns the whole file.
+    :raises SettingsError: the document has neither form; a problem without a field concerns the whole file.
     """
     try:
         document = _parse_document(content, budget)

@@ -88,7 +88,7 @@ class KarpenterNodePools:
     async def _read(self) -> float:
         """List the NodePools once; return the delay until the next list, in seconds.
 
-        :raises APIUnavailableError: the API server did not answer, sent no list, or refused what the hub may do.
+        :raises APIUnavailableError: the API server did not answer, sent no list, or refused it despite the hub's right.
         """
         asked_at = self._clock()
         # Check the hub's right first, because a refused list would appear in the audit log. With NodePools in memory
@@ -125,7 +125,7 @@ class KarpenterNodePools:
         is_lost = scalable_pools is None and bool(self._scalable_node_pools)
         self.generation += scalable_pools != self._scalable_node_pools
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
-        # An API server that has just started denies all rights, so after NodePools got lost, list them again soon.
+        # An API server that has just started denies all rights, so if the hub had NodePools until now, it retries soon.
         return self._every_s if scalable_pools or is_lost else self._absent_s
 
 

@@ -76,7 +76,7 @@ class QueuePositions:
         found = positions.get(as_text(metadata.get("uid")))
         if found is not None:
             return found
-        # Kueue names a Workload after its pod and appends a hash.
+        # Else find the Workload by its name: Kueue joins "pod", the pod's name and a hash.
         name = re.compile(rf"pod-{re.escape(as_text(metadata.get('name')))}-[0-9a-f]{{5}}")
         return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
 
@@ -136,7 +136,7 @@ def _parse_positions(answer: object) -> dict[str, int]:
     found: dict[str, int] = {}
     for workload in as_dicts(as_dict(answer).get("items")):
         metadata = as_dict(workload.get("metadata"))
-        # Several LocalQueues may share a ClusterQueue, and Kueue admits Workloads in the ClusterQueue's order.
+        # Not positionInLocalQueue: LocalQueues may share a ClusterQueue, and Kueue admits in the ClusterQueue's order.
         position = as_int(workload.get("positionInClusterQueue"))
         if position is None:
             continue

@@ -172,7 +172,7 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
     if section in _BY_SLUG and slug in entries:
         entry = entries[slug]
         if isinstance(inside := entry.get(key), dict) and inner in inside:
-            removed = inside.pop(inner)  # keep the other keys of the mapping
+            removed = inside.pop(inner)  # other keys of the mapping stay
         else:
             removed = entry.pop(key, None) if key in entry else entries.pop(slug)
     else:
