@@ -372,7 +372,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
     async def make_offer(self) -> Offer:
-        """Return the current offer, and schedule the log of new warnings about the settings and the cluster."""
+        """Return the current offer, and schedule a task that logs new warnings about settings and cluster."""
         store = self.offer_factory.get_store(
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )

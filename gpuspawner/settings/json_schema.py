@@ -90,7 +90,7 @@ def _simplify(schema: Any) -> Any:
         elif key not in ("title", "default", UNIT_KEY):
             plain[key] = _simplify(value)
     if "$ref" in plain and len(plain) > 1:
-        # Draft 7 ignores all other keys of an object with ``$ref``.
+        # Move ``$ref`` into ``allOf``, because draft 7 ignores all other keys beside ``$ref``.
         plain["allOf"] = [{"$ref": plain.pop("$ref")}]
     return plain
 

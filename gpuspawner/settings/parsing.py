@@ -110,7 +110,7 @@ def drop_nulls(value: object, annotation: object) -> object:
 
 
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
-    """Yield a problem for each ``match`` of a GPU type and each ``gpus`` of a rule that nulls leave empty.
+    """Yield a problem for each GPU type whose ``match``, and each policy rule whose ``gpus``, nulls leave empty.
 
     YAML reads ``t4:`` as null, too, and an admin who writes that in ``gpus`` wants to allow the type, not to remove it.
 

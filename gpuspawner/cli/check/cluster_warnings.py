@@ -1,4 +1,4 @@
-"""Warns about settings that contradict a cluster: types without nodes, untolerated taints, limits above every node."""
+"""Warns about settings that contradict a cluster: types without nodes, untolerated taints, too high limits."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
     if facts.allowed.get(ALL_PERMISSIONS):
         found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
     else:
-        # A right in all namespaces includes the same right in one namespace.
+        # Leave out a right in one namespace if the hub has the same right in all namespaces.
         wide = {right._replace(namespace="") for right in found if not right.namespace}
         found = [right for right in found if not right.namespace or right._replace(namespace="") not in wide]
         reasons = list(dict.fromkeys(known[right] for right in found))

@@ -264,7 +264,7 @@ def _compose_documents(text: str) -> Iterator[Any]:
     try:
         while loader.check_node():
             yield loader.get_node()
-    except (ValueError, OverflowError):  # from chr(), for an escape beyond Unicode
+    except (ValueError, OverflowError):  # raised by chr() for an escape beyond Unicode
         raise ScannerError(None, None, "found an escape that is no character", loader.get_mark()) from None
     finally:
         loader.dispose()

@@ -181,7 +181,7 @@ class Reservations:
             # Prefer the owner from the hub's database: the pod's annotations keep the old name of a renamed user.
             return read_server_pod(raw, owned_by=owner) if owner or is_own(raw) else None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # One malformed pod must not break every user's form.
+            # Leave out a malformed pod: it must not break every user's form.
             if not self._has_logged_failure:
                 self._has_logged_failure = True
                 spawner.log.warning("Limits leave out a pod of a server that cannot be understood: %s", error)

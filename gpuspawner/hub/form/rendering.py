@@ -70,7 +70,7 @@ def translate_script(source: str) -> str:
 
 
 def _make_plural_replacer(translations: NullTranslations) -> Callable[[re.Match[str]], str]:
-    """Return a function for ``re.sub`` that replaces the English singular and plural by all forms of the language."""
+    """Return a function for ``re.sub`` that replaces singular and plural in a call of ``tn`` by all plural forms."""
     plural = getattr(translations, "plural", lambda number: int(number != 1))
     numbers = {plural(number): number for number in reversed(_PLURAL_SAMPLES)}
     last = numbers[max(numbers)]

@@ -154,7 +154,7 @@ class EventsAccess:
             return None
         try:
             reflector = await start()
-        except (ApiException, SystemExit):  # SystemExit: the watch of all namespaces failed
+        except (ApiException, SystemExit):  # SystemExit: KubeSpawner cannot watch all namespaces
             if not _is_denied(type(spawner).reflectors.get(key)):
                 raise
             if key not in self._denied_until:

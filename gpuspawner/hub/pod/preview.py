@@ -50,7 +50,7 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     :param pod: the pod as a model of the Kubernetes client, or as a dict if a hook returned one.
     """
     manifest: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(pod)
-    # KubeSpawner passes the namespace in the request, not in the manifest.
+    # Add the namespace, which KubeSpawner passes in the request instead of the manifest.
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 

@@ -28,7 +28,7 @@ _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission
 """Codes of failures that no other choice in the form is likely to avoid."""
 
 _throttle = WorkThrottle(0.2)
-"""Limits the time for searches of choices that can start now; each search checks all nodes at least once."""
+"""Limits searches for other choices to a share of the event loop's time; each checks all nodes at least once."""
 
 
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:

@@ -88,7 +88,7 @@ _EVENT_START = re.compile(
 
 
 MAX_PENDING_BYTES = 512 * 1024
-"""Bytes of pending events (of about 50 pods) from which the hub applies them although no form needs the data yet;
+"""Size in bytes of pending events (of about 50 pods) at which the hub applies them even if no form needs the data;
 applying them takes a few milliseconds."""
 
 

@@ -11,7 +11,7 @@ import contextlib
 from typing import Protocol
 
 MAX_UNREAD_BYTES = 192 * 1024
-"""Bytes that should accumulate unread during one pause. asyncio stops reading from a TLS connection at 256 KiB
+"""Number of bytes that should arrive in one pause. asyncio stops reading from a TLS connection at 256 KiB
 (``sslproto.SSLProtocol._set_read_buffer_limits``); below that, all events are in memory when a pause ends."""
 
 MIN_PAUSE_S = 0.005

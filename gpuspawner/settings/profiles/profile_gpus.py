@@ -15,7 +15,7 @@ _RUNTIME_CLASS = ("runtimeClassName", "runtime_class_name")
 _TOLERATION = ("key", "operator", "value", "effect")
 _RESOURCES = ("extra_resource_limits", "extra_resource_guarantees")
 _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
-"""KubeSpawner's traits that the converted settings can only set for a GPU type."""
+"""KubeSpawner's traits that the converted settings can set for a GPU type, but not for a preset."""
 
 
 class ProfileGPUs:

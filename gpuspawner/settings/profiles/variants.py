@@ -89,7 +89,7 @@ def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
 
 
 def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
-    """Yield a sentence for the admin about keys of a profile that KubeSpawner ignores, and one about HTML in it."""
+    """Yield notes for the admin about a profile's keys that KubeSpawner ignores, and about HTML in its description."""
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
         # Such a key may be important: large sites often list a profile's allowed users in one, for a hook of their own.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
