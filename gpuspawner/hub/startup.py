@@ -123,7 +123,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
             place = f"hub.config.{CONFIG_SECTION}.{problem.field}" if problem.field else f"hub.config.{CONFIG_SECTION}"
             hub.log.critical("%s: %s", place, problem.message)
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
-        # SystemExit is not an Exception, which traitlets would turn into a message about the trait that is being set.
+        # Raise SystemExit: traitlets would turn an Exception into a message about the trait that is being set.
         raise SystemExit(1) from None
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)

@@ -52,7 +52,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
     :param trait: a traitlets ``TraitType``.
     """
-    if isinstance(trait, Type):  # no validation: it would import the class in the value
+    if isinstance(trait, Type):  # don't validate: traitlets would import the class
         return "" if isinstance(value, str) and value else "the name of a class"
     try:
         validate_trait_value(trait, value, owner=_TraitHolder())

@@ -79,7 +79,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
     elif isinstance(parent.value, list):
         for index, entry in enumerate(parent.value):
             yield str(index), index, entry
-            if isinstance(entry.value, str):  # a list of slugs becomes a mapping
+            if isinstance(entry.value, str):  # problems may name a slug instead of its index
                 yield sanitize_name(entry.value), index, entry
 
 

@@ -203,7 +203,7 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # Other charts may have a section such as hub, so two or more keys deep it counts only below jupyterhub.
+            # Another chart may have a key hub. At depth 2 or more, hub identifies this chart only below jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path

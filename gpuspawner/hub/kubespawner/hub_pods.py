@@ -136,7 +136,7 @@ async def _start_pods_reflector(spawner: WatchingSpawner) -> None:
     try:
         await private_api.start_pods_reflector(spawner)
     except SystemExit as error:
-        # KubeSpawner exits the hub if its watch of all namespaces fails. A request for the form must not exit it.
+        # If the watch of all namespaces fails, KubeSpawner ends the hub. A request for the form must not do that.
         raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
 

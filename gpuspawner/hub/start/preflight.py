@@ -76,7 +76,7 @@ def _drop_environment(pod: Any) -> Any:
         return pod
     bare: list[Any] = [copy(each) for each in containers]
     for each in bare:
-        if hasattr(each, "volume_mounts"):  # not for a plain dict, as which an admin may set an extra container
+        if hasattr(each, "volume_mounts"):  # false for an admin's extra container that is a plain dict
             each.env = each.volume_mounts = None
     changed, changed.spec = copy(pod), copy(pod.spec)
     changed.spec.containers = bare

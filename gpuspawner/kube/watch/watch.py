@@ -59,7 +59,7 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exempt all objects in memory from garbage collection, if the cache has more than doubled since the last time.
+        """Exempt all present objects from garbage collection if the cache has more than doubled since the last freeze.
 
         Python still frees frozen objects by reference counting. It never frees reference cycles that are garbage now,
         so freezes must be rare: https://docs.python.org/3/library/gc.html#gc.freeze
@@ -250,7 +250,7 @@ class Watch:
                 settle_s = self._timing.settle_s
                 timeout_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
                 chunk = await _read_chunk(content, timeout_s=None if is_settled else timeout_s)
-                # Read again: bytes that arrived while other tasks blocked the event loop disprove a gap.
+                # Read again: if bytes arrived while other tasks blocked the event loop, there was no gap.
                 if chunk is None and not (chunk := content.read_nowait()):
                     if lines.is_empty:
                         is_settled = True
