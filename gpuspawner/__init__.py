@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name == "GPUSpawner":
         from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
 
-        # JupyterHub loads the spawner class while it reads its configuration; then it checks gpuspawner's settings.
+        # JupyterHub imports the spawner class before its configuration is complete, so this checks settings later.
         startup.watch_hub_config()
         return spawner.GPUSpawner
     if name == "configure":

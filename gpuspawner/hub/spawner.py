@@ -388,8 +388,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
     """Admit a choice, set its start timeout and store its normalized options.
 
-    JupyterHub reads the timeout before the start. The start sets all other traits after the admin's hooks have run, so
-    that a hook which changes a list in place changes the admin's list, without the choice's entries.
+    JupyterHub reads the timeout before the start. All other traits are set during the start, after the admin's hooks:
+    a hook that modifies a list in place, such as ``tolerations``, then finds only the admin's own entries in it.
     """
     admission = await spawner._admit_start(user_options, await spawner.make_offer())
     timeout_s = admission.placement.start_timeout_s

@@ -190,7 +190,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem whose message names the last of the files that contain the longest part of its YAML path."""
+    """Return the problem with its file's name in the message: the last file with the most keys of the YAML path."""
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:

@@ -1,7 +1,7 @@
 """Finds values without effect: misplaced sections, keys that are no trait, values of a type that a trait rejects.
 
-JupyterHub at most logs a warning about a misplaced key. If the files contain values of zero-to-jupyterhub below two
-keys, the other checks examine only one of these sections, and ``find_misplaced_values`` reports the other.
+JupyterHub at most logs a warning about a misplaced key. Files may contain values of zero-to-jupyterhub at two places,
+such as the top level and below ``jupyterhub:``. The other checks examine one place; this module reports the other.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class OfferedDevices:
     """All devices that DRA drivers publish, whether or not ResourceClaims hold them.
 
     :param nodes: node name → its devices.
-    :param allocatable_devices: pool → its allocatable devices.
-    :param on_unknown_nodes: extended resources with devices that are not bound to one node, so any node may have them.
+    :param allocatable_devices: pool → its devices that a claim can hold, whether or not a claim holds them now.
+    :param on_unknown_nodes: names of extended resources; some of their devices are usable from more than one node.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)

@@ -77,7 +77,7 @@ class EquivalentNodes:
 
     @property
     def rows(self) -> Sequence[int]:
-        """The rows, in the order of the values that :meth:`pick` returns."""
+        """Indexes of the group's rows in the table; :meth:`pick` returns values in the same order."""
         return tuple(self._rows)
 
     def has_any(self, rows: Collection[int]) -> bool:

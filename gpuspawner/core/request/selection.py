@@ -285,7 +285,7 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 
 
 def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, object]:
-    """Return the amounts that a selection has for some fields, as user options."""
+    """Return a selection's CPU, memory or other amounts in the format of ``user_options``, for the given fields."""
     amounts = ((each, find_amount(selection, each)) for each in fields)
     return {each.name: each.format_option(amount) for each, amount in amounts if amount is not None}
 

@@ -118,7 +118,7 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once for each state of its node or settings; log a line when no warnings remain."""
+        """Log each warning once, and again only after its node or the settings have changed; log when none remain."""
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (
             bool(self._logged),
