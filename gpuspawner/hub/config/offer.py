@@ -28,7 +28,7 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Maximum number of complete sets of settings in a cache; JupyterHub's group overrides may give users different sets."""
+"""Maximum number of complete sets of settings in a cache; JupyterHub's group overrides may give users other sets."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):

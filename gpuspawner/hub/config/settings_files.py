@@ -23,7 +23,7 @@ CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0
 """Seconds that the hub waits after a file changed before it reads it: a half-written file may be valid YAML."""
 _MAX_CACHED = 32
-"""Maximum number of complete sets of settings in a cache; JupyterHub's group overrides may give users different sets."""
+"""Maximum number of complete sets of settings in a cache; JupyterHub's group overrides may give users other sets."""
 
 SettingsLogger = logging.Logger | logging.LoggerAdapter[Any]
 ParseSettings = Callable[[Mapping[str, Any]], ParsedSettings]
