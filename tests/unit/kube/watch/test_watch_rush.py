@@ -14,7 +14,8 @@ from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
 from tests.unit.kube.watch_server import event, pod
 
 RUSH = 400
-SETTLE_S = 0.25
+SETTLE_S = 2.0
+"""Seconds without an event that end the rush; far more than a loaded machine delays a sleep of 1 ms."""
 
 
 class Rush:
