@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 from typing_extensions import override
 
 from gpuspawner.core.catalog.model import Choice
-from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, Priority
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY, Priority
 from gpuspawner.settings.gpu import AcceleratorEntry, GPUEntry
 from gpuspawner.settings.policy import PolicySetting, PoolEntry
 from gpuspawner.settings.value_types import (
@@ -99,36 +99,36 @@ class AmountSetting(StrictModel):
 class CPUSetting(AmountSetting):
     """Bounds of the CPU limit."""
 
-    min: CPUs = Field(default=500, description=_MIN)
+    min: CPUs = Field(default=CPU.step, description=_MIN)
     max: CPUs = Field(description=_MAX)
-    step: CPUs = Field(default=500, description=_STEP)
+    step: CPUs = Field(default=CPU.step, description=_STEP)
     default: CPUs | None = Field(default=None, description=_DEFAULT)
 
 
 class MemorySetting(AmountSetting):
     """Bounds of the memory limit."""
 
-    min: Memory = Field(default=1024**3, description=_MIN)
+    min: Memory = Field(default=MEMORY.step, description=_MIN)
     max: Memory = Field(description=_MAX)
-    step: Memory = Field(default=1024**3, description=_STEP)
+    step: Memory = Field(default=MEMORY.step, description=_STEP)
     default: Memory | None = Field(default=None, description=_DEFAULT)
 
 
 class RunTimeSetting(StrictModel):
     """Bounds of the run time after which a server is stopped."""
 
-    min: RunTime = Field(default=15 * 60, description=_MIN)
+    min: RunTime = Field(default=RUN_TIME.step, description=_MIN)
     max: RunTime = Field(description=_MAX)
-    step: RunTime = Field(default=15 * 60, description=_STEP)
+    step: RunTime = Field(default=RUN_TIME.step, description=_STEP)
     default: RunTime | None = Field(default=None, description=_DEFAULT)
 
 
 class SharedMemorySetting(StrictModel):
     """Bounds of the size of /dev/shm; users may leave the size open."""
 
-    min: Memory = Field(default=256 * 1024**2, description=_MIN)
+    min: Memory = Field(default=SHARED_MEMORY.step, description=_MIN)
     max: Memory = Field(description=_MAX)
-    step: Memory = Field(default=256 * 1024**2, description=_STEP)
+    step: Memory = Field(default=SHARED_MEMORY.step, description=_STEP)
 
 
 BoundsSetting = CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySetting

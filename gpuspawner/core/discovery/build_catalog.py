@@ -40,6 +40,7 @@ from gpuspawner.core.discovery.node_facts import (
     find_unexcluded_gpu_nodes,
     is_spot,
 )
+from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
@@ -125,9 +126,6 @@ def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[st
 
 
 _COUNT = re.compile(r"[0-9]{1,3}", re.ASCII)
-_GIB = 1024**3
-_HALF_CPU = 500
-"""Millicores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +198,8 @@ def assemble_catalog(
     largest = find_largest_node(inventory)
     catalog = Catalog(
         images=configured.images or {"default": _make_fallback_image(fallback_image)},
-        cpu=configured.cpu or (make_default_cpu_bounds(largest[0]) if largest else None),
-        memory=configured.memory or (make_default_memory_bounds(largest[1]) if largest else None),
+        cpu=configured.cpu or (CPU.make_bounds(largest[0]) if largest else None),
+        memory=configured.memory or (MEMORY.make_bounds(largest[1]) if largest else None),
         gpus=gpus,
         presets=configured.presets,
         hidden=(*configured.hidden_gpus, *hidden),
@@ -217,30 +215,6 @@ def assemble_catalog(
     catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
     invalid = find_invalid_presets(configured.presets, catalog)
     return replace(catalog, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
-
-
-def make_default_cpu_bounds(largest_millis: int) -> Bounds | None:
-    """Return default bounds of the CPU limit in millicores, or None if the largest node has less than half a CPU.
-
-    :param largest_millis: millicores of the largest node.
-    """
-    return _make_bounds(largest_millis, step=_HALF_CPU, default=4 * _HALF_CPU, guarantee=0.5)
-
-
-def make_default_memory_bounds(largest_bytes: int) -> Bounds | None:
-    """Return default bounds of the memory limit in bytes, or None if the largest node has less than 1 GiB.
-
-    :param largest_bytes: bytes of the largest node.
-    """
-    return _make_bounds(largest_bytes, step=_GIB, default=8 * _GIB, guarantee=1.0)
-
-
-def _make_bounds(largest: int, *, step: int, default: int, guarantee: float) -> Bounds | None:
-    """Return bounds from one step to the largest multiple of the step, or None if ``largest`` is less than a step."""
-    most = largest // step * step
-    if most < step:
-        return None
-    return Bounds(min=step, max=most, step=step, default=min(default, most), guarantee=guarantee)
 
 
 def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:

@@ -434,7 +434,7 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
     A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster.
     """
-    catalog, allowed = allowance.full_catalog, allowance.catalog
+    catalog, allowed = allowance.complete_catalog, allowance.catalog
     for preset in catalog.presets.values():
         is_denied = preset.slug not in allowed.presets
         selection = try_validate({"preset": preset.slug}, catalog if is_denied else allowed)

@@ -294,14 +294,15 @@ def fill_fields(
         explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
     )
     if typed is not None:
-        values, notices = _overlay_typed(values, typed, catalog=catalog), {}
+        full = catalog if allowance is None else allowance.complete_catalog
+        values, notices = _overlay_typed(values, typed, catalog=full), {}
     selection = None if allowance is not None and allowance.blocked else _find_selection(values, allowed)
     return FilledFields(values=values, notices=notices, selection=selection)
 
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     """Return why the policy denies the saved value of a field, or "" if it does not."""
-    full = allowance.full_catalog
+    full = allowance.complete_catalog
     # Unless the field is the image, try all images: one that cannot use the GPU type makes the options invalid.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)

@@ -99,7 +99,7 @@ def _explain_refusal(
 
     :param error: the problems that the validation found.
     """
-    full = allowance.full_catalog
+    full = allowance.complete_catalog
     unlimited_types = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
     try:
         selection = validate(options, replace(full, gpus=unlimited_types, max_runtime_s=None))

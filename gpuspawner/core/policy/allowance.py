@@ -20,8 +20,8 @@ from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.gpu_limits import GPULimit, list_gpu_limits, list_type_rules
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, IMAGE
-from gpuspawner.core.request.fields import ChoiceField
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, IMAGE, MEMORY
+from gpuspawner.core.request.fields import AmountField, ChoiceField
 from gpuspawner.core.request.selection import Selection, find_invalid_presets
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
@@ -113,7 +113,22 @@ class Allowance:
         if not any(self.rule.allows_choice(IMAGE.name, slug) for slug in self.full_catalog.images):
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
-        return self._check_amount("cpu", None) or self._check_amount("memory", None)
+        return self._check_amount(CPU, None) or self._check_amount(MEMORY, None)
+
+    @cached_property
+    def complete_catalog(self) -> Catalog:
+        """The full catalog, with bounds also for CPU and memory that the person's limits cap and nothing else bounds.
+
+        Without bounds in the settings, the largest node gives them. The person's limits hold before the hub knows a
+        node: until then these bounds are open above, and the person's limits narrow them.
+        """
+        full = self.full_catalog
+        open_bounds = {
+            each.name: each.make_bounds(UNLIMITED)
+            for each in (CPU, MEMORY)
+            if getattr(full, each.name) is None and self._is_capped(each)
+        }
+        return replace(full, **open_bounds) if open_bounds else full
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -153,8 +168,8 @@ class Allowance:
                 name: left for name, offered in full.choices.items() if (left := self._select_allowed(name, offered))
             },
             custom_images=None if self.check_custom_image() else full.custom_images,
-            cpu=self._narrow_amount("cpu"),
-            memory=self._narrow_amount("memory"),
+            cpu=self._narrow_amount(CPU),
+            memory=self._narrow_amount(MEMORY),
             gpus=gpus,
             hidden=denied,
             run_time=narrow_bounds(full.run_time, most=max_run_time_s),
@@ -218,7 +233,7 @@ class Allowance:
     def check_selection(self, selection: Selection) -> tuple[Denial, ...]:
         """Return why the person may not have a selection: at most one denial for each field.
 
-        :param selection: a selection that is valid in ``full_catalog``.
+        :param selection: a selection that is valid in ``complete_catalog``.
         """
         if self.blocked is not None:
             return (self.blocked,)
@@ -226,8 +241,8 @@ class Allowance:
         gpu = selection.gpu
         found = (
             self.check_image(selection.image) if selection.custom_image is None else self.check_custom_image(),
-            self._check_amount("cpu", selection.cpu_millis),
-            self._check_amount("memory", selection.memory_bytes),
+            self._check_amount(CPU, selection.cpu_millis),
+            self._check_amount(MEMORY, selection.memory_bytes),
             None
             if gpu is None
             else self.check_gpu(gpu) or self._check_gpu_count(gpu, selection.gpu_count, field_name="gpu_count"),
@@ -275,20 +290,34 @@ class Allowance:
         most = self.find_max_count(gpu.slug)
         return replace(gpu, max_count=most, max_runtime_s=self.find_max_run_time_s(gpu.slug)) if most > 0 else None
 
-    def _narrow_amount(self, name: str) -> Bounds | None:
-        full: Bounds | None = getattr(self.full_catalog, name)
-        allowed: AmountRange = getattr(self.rule, name) or AmountRange()
-        own = narrow_bounds(full, least=allowed.min, most=allowed.max)
-        return narrow_bounds(own, most=self._find_quota_room(name, full))
+    def _narrow_amount(self, amount_field: AmountField) -> Bounds | None:
+        own = self._narrow_by_rule(amount_field)
+        return narrow_bounds(own, most=None if own is None else self._find_quota_room(amount_field, own.guarantee))
 
-    def _find_quota_room(self, name: str, bounds: Bounds | None) -> int | None:
-        """Return how much CPU or memory fits into the namespace's quota, in base units; None = no limit."""
-        if self.usage.quota is None or bounds is None:
+    def _narrow_by_rule(self, amount_field: AmountField) -> Bounds | None:
+        allowed = self._get_range(amount_field)
+        return narrow_bounds(getattr(self.complete_catalog, amount_field.name), least=allowed.min, most=allowed.max)
+
+    def _is_capped(self, amount_field: AmountField) -> bool:
+        """Return whether the person's rule or the namespace's quota limits how much CPU or memory a server has."""
+        limits = (self._get_range(amount_field).max, self._find_quota_room(amount_field, amount_field.guarantee))
+        return find_lowest_limit(*limits, UNLIMITED) != UNLIMITED
+
+    def _get_range(self, amount_field: AmountField) -> AmountRange:
+        found: AmountRange | None = getattr(self.rule, amount_field.name)
+        return found or AmountRange()
+
+    def _find_quota_room(self, amount_field: AmountField, guarantee: float) -> int | None:
+        """Return how much CPU or memory fits into the namespace's quota, in base units; None = no limit.
+
+        :param guarantee: the part of the amount that the pod requests.
+        """
+        if self.usage.quota is None:
             return None
         left = self.usage.quota.left
-        requests = left.get(f"requests.{name}")
-        most = None if requests is None else math.floor(requests / Fraction(repr(bounds.guarantee)))
-        return find_lowest_limit(left.get(f"limits.{name}"), most)
+        requests = left.get(f"requests.{amount_field.name}")
+        most = None if requests is None else math.floor(requests / Fraction(repr(guarantee)))
+        return find_lowest_limit(left.get(f"limits.{amount_field.name}"), most)
 
     def _select_allowed(self, name: str, offered: Mapping[str, EntryT]) -> dict[str, EntryT]:
         """Return the entries of a choice that the person may pick."""
@@ -304,22 +333,20 @@ class Allowance:
         message = gettext(choice_field.not_allowed, name=name)
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
-    def _check_amount(self, name: str, amount: int | None) -> Denial | None:
+    def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
         """Return why the person may not have an amount of CPU or memory, or None.
 
-        :param name: ``cpu`` or ``memory``.
+        :param amount_field: CPU or memory.
         :param amount: the amount in base units; None = check only whether at least one amount is allowed.
         """
-        full: Bounds | None = getattr(self.full_catalog, name)
-        allowed: AmountRange = getattr(self.rule, name) or AmountRange()
-        own = narrow_bounds(full, least=allowed.min, most=allowed.max)
+        name = amount_field.name
+        full, own = getattr(self.complete_catalog, name), self._narrow_by_rule(amount_field)
         if full is None or (own is full and self.usage.quota is None):
             return None
-        is_cpu = name == "cpu"
         if own is None or (amount is not None and not own.min <= amount <= own.max):
-            code = denials.CPU_NOT_ALLOWED if is_cpu else denials.MEMORY_NOT_ALLOWED
+            code = denials.CPU_NOT_ALLOWED if amount_field is CPU else denials.MEMORY_NOT_ALLOWED
             return Denial(field=name, code=code, message=_explain_amount(name, own))
-        room = self._narrow_amount(name)
+        room = self._narrow_amount(amount_field)
         if room is None or (amount is not None and amount > room.max):
             return Denial(field=name, code=denials.NAMESPACE_QUOTA, message=_explain_quota_room(name, room))
         return None

@@ -67,6 +67,7 @@ CPU = AmountField(
     describe=format_exact_cpus,
     gone=gettext_lazy("Your last number of CPUs{saved} is no longer offered: {kept} is filled in."),
     kept=KEPT,
+    step=500,
     default=2000,
     guarantee=0.5,  # Servers idle most of the time. Other pods can use idle CPU, but not idle memory.
     bounds_keys=("min", "max", "step", "default", "guarantee"),
@@ -82,6 +83,7 @@ MEMORY = AmountField(
     describe=format_memory,
     gone=gettext_lazy("Your last amount of memory{saved} is no longer offered: {kept} GiB is filled in."),
     kept=gettext_lazy("{kept} GiB is filled in."),
+    step=1024**3,
     default=8 * 1024**3,
     bounds_keys=("min", "max", "step", "default", "guarantee"),
 )
@@ -103,6 +105,7 @@ RUN_TIME = AmountField(
     describe=lambda seconds: gettext("at most {length}", length=format_duration(seconds)),
     gone=gettext_lazy("Your last run time{saved} is no longer offered: {kept} is filled in."),
     kept=KEPT,
+    step=15 * 60,
     default=8 * 60 * 60,
 )
 SHARED_MEMORY = AmountField(
@@ -117,6 +120,7 @@ SHARED_MEMORY = AmountField(
     describe=lambda size: gettext("{memory} of shared memory", memory=format_memory(size)),
     unset=gettext_lazy("shared memory as usual"),
     gone=gettext_lazy("Your last amount of shared memory{saved} is no longer offered: the field is left empty."),
+    step=256 * 1024**2,
     bounds_keys=("min", "max", "step"),
 )
 

@@ -83,6 +83,7 @@ class AmountField(Field):
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that a saved amount is no longer offered, with ``{saved}`` and ``{kept}``.
     :param kept: text in the form after the reason why the user may not have a saved amount, with ``{kept}``.
+    :param step: smallest amount and distance between two amounts in base units, if the settings have none.
     :param default: default in base units if the settings have bounds without a default; None = the lower bound.
     :param guarantee: the pod's request as a fraction of the amount, if the settings have no fraction.
     :param bounds_keys: attributes of the bounds that form.js gets.
@@ -96,9 +97,21 @@ class AmountField(Field):
     unset: str = ""
     gone: str
     kept: str = ""
+    step: int
     default: int | None = None
     guarantee: float = 1.0
     bounds_keys: tuple[str, ...] = ("min", "max", "step", "default")
+
+    def make_bounds(self, most: int) -> Bounds | None:
+        """Return bounds from one step up to the largest multiple of it, None if there is none.
+
+        :param most: the largest amount, in base units.
+        """
+        top = most // self.step * self.step
+        if top < self.step:
+            return None
+        default = self.step if self.default is None else min(self.default, top)
+        return Bounds(min=self.step, max=top, step=self.step, default=default, guarantee=self.guarantee)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

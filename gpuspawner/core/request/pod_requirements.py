@@ -14,8 +14,8 @@ from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, find_lowest_limit
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
-from gpuspawner.core.request.field_definitions import CLOSED_CHOICES
-from gpuspawner.core.request.fields import PodAdditions
+from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY
+from gpuspawner.core.request.fields import AmountField, PodAdditions
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, summarize_selection
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
@@ -138,16 +138,17 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
     gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
     return ContainerResources(
         cpu_limit_millis=selection.cpu_millis,
-        cpu_request_millis=_calculate_request(selection.cpu_millis, catalog.cpu),
+        cpu_request_millis=_multiply_exactly(selection.cpu_millis, _find_guarantee(CPU, catalog)),
         memory_limit_bytes=selection.memory_bytes,
-        memory_request_bytes=_calculate_request(selection.memory_bytes, catalog.memory),
+        memory_request_bytes=_multiply_exactly(selection.memory_bytes, _find_guarantee(MEMORY, catalog)),
         extended_resources={gpu.resource: selection.gpu_count} if gpu is not None else {},
     )
 
 
-def _calculate_request(limit: int | None, bounds: Bounds | None) -> int | None:
-    """Return the resource request for a limit; without bounds in the catalog, the request equals the limit."""
-    return _multiply_exactly(limit, bounds.guarantee if bounds is not None else 1.0)
+def _find_guarantee(amount_field: AmountField, catalog: Catalog) -> float:
+    """Return the part of a limit that the pod requests: the bounds', or the field's own while there are no bounds."""
+    bounds: Bounds | None = getattr(catalog, amount_field.name)
+    return amount_field.guarantee if bounds is None else bounds.guarantee
 
 
 @lru_cache(maxsize=4096)

@@ -56,8 +56,8 @@ async def _find_named_alternatives(
     """Return for each alternative how it differs from the user's choice, and the URL of the form filled in with it."""
     try:
         offer = await spawner.make_offer()
-        selection = validate(spawner.user_options, offer.catalog)
-        reach = (await spawner.admission.find_allowance(spawner, offer, is_start=True)).catalog
+        allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
+        selection, reach = validate(spawner.user_options, allowance.complete_catalog), allowance.catalog
         if reason in _SETUP_REASONS:
             return []
         if reason in _IMAGE_REASONS:

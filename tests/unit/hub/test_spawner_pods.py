@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tornado import web
 
-from tests.unit.hub.conftest import A100, CPU_NODE, SETTINGS, MakeSpawner
+from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import WatchServer
@@ -114,6 +115,36 @@ async def test_resources_and_variables_the_admin_writes_over_keep_the_choice(mak
     pod = await pod_of(spawner, {})
     assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
     assert environment(pod) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+# -- while nodes are unknown -------------------------------------------------------------------------------------------
+
+CAPS = {"images": SETTINGS["images"], "policy": {"default": {"cpu": {"max": 1}, "memory": {"max": "2G"}}}}
+
+
+def _leave_unread(server: WatchServer) -> None:
+    server.held.add(NODES_PATH)
+
+
+def _forbid(server: WatchServer) -> None:
+    server.status[NODES_PATH] = 403
+
+
+def _take_away(server: WatchServer) -> None:
+    server.delete(NODES_PATH, GPU_NODE)
+    server.delete(NODES_PATH, CPU_NODE)
+
+
+@pytest.mark.parametrize("hide_nodes", [_leave_unread, _forbid, _take_away], ids=["slow", "no right", "no node yet"])
+async def test_a_pod_is_inside_its_users_caps_while_no_node_is_known(
+    make_spawner: MakeSpawner, server: WatchServer, hide_nodes: Callable[[WatchServer], None]
+):
+    hide_nodes(server)
+    pod = await pod_of(make_spawner(settings=CAPS, capacity_timeout=0.1), {})
+    assert pod["spec"]["containers"][0]["resources"] == {
+        "limits": {"cpu": 1.0, "memory": 2 * 2**30},
+        "requests": {"cpu": 0.5, "memory": 2 * 2**30},
+    }
 
 
 # -- one start after another -----------------------------------------------------------------------------------------

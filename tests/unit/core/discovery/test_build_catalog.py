@@ -13,12 +13,7 @@ from gpuspawner.core.catalog.policy_model import Policy, Rule
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.discovery.build_catalog import (
-    ConfiguredCatalog,
-    assemble_catalog,
-    make_default_cpu_bounds,
-    make_default_memory_bounds,
-)
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.warnings.nodes import WarningKind, find_node_warnings
@@ -221,17 +216,21 @@ def test_a_preset_that_nobody_could_start_is_left_out():
     assert list(made(ConfiguredCatalog(presets=presets), node("T4", 8)).presets) == ["small", "train"]
 
 
+def largest(**amounts: int) -> Node:
+    return replace(node(None), allocatable={"cpu": 1000, "memory": GIB, **amounts})
+
+
 @pytest.mark.parametrize(
     ("millis", "expected"), [(499, None), (700, (500, 500)), (1000, (1000, 1000)), (9999, (9500, 2000))]
 )
 def test_cpu_bounds_end_at_whole_steps_of_the_largest_node(millis: int, expected: tuple[int, int] | None):
-    bounds = make_default_cpu_bounds(millis)
+    bounds = made(ConfiguredCatalog(), largest(cpu=millis)).cpu
     assert (bounds and (bounds.max, bounds.default)) == expected
 
 
 @pytest.mark.parametrize(("size", "expected"), [(GIB - 1, None), (3 * GIB + 5, (3, 3)), (64 * GIB, (64, 8))])
 def test_memory_bounds_end_at_whole_gib_of_the_largest_node(size: int, expected: tuple[int, int] | None):
-    bounds = make_default_memory_bounds(size)
+    bounds = made(ConfiguredCatalog(), largest(memory=size)).memory
     assert (bounds and (bounds.max // GIB, bounds.default // GIB)) == expected
 
 
