@@ -116,18 +116,21 @@ QUOTAS = st.none() | st.builds(
     ),
 )
 CATALOGS = st.builds(
-    lambda policy, t4_longest, count: startable(
+    lambda policy, t4_longest, count, amounts: startable(
         catalog(
             policy,
             gpus={
                 slug: replace(gpu, max_count=count, max_runtime_s=t4_longest if slug == "t4" else None)
                 for slug, gpu in CATALOG.gpus.items()
             },
+            **amounts,
         )
     ),
     POLICIES | st.none(),
     st.sampled_from([None, 60, 2 * HOUR_S]),
     st.integers(1, 8),
+    # Without bounds in the settings, and no node to give any.
+    st.sampled_from([{}, {}, {"cpu": None, "memory": None}]),
 )
 PERSONS = st.builds(Person, name=st.just("ada"), groups=st.none() | st.frozensets(st.sampled_from(GROUPS)))
 ALLOWANCES = st.builds(
@@ -225,7 +228,7 @@ def adds_up(selection: Selection, limits: Allowance) -> bool:
 @given(ALLOWANCES, COMPLETE | CUSTOM)
 def test_what_validates_in_reach_is_what_no_rule_refuses(limits: Allowance, options: dict[str, Any]):
     endless = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in limits.full_catalog.gpus.items()}
-    chosen = accepted(options, replace(limits.full_catalog, gpus=endless))
+    chosen = accepted(options, replace(limits.complete_catalog, gpus=endless))
     may = chosen is not None and limits.check_selection(chosen) == ()
     assert (passed(options, limits) is not None) is may
     if limits.blocked is None:
