@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType
+from gpuspawner.core.catalog.image_reference import parse_reference
 from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.model import Bounds, Choices, CustomImages, GPUType, Image, Preset, ScaleUp, UnitKind
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
@@ -52,9 +53,10 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
         slug: _convert_combined_type(slug, entry, table=table) for slug, entry in entries.items() if entry.is_union
     }
     gpus = {slug: _convert_gpu(slug, entry, table=table) for slug, entry in entries.items() if not entry.is_union}
+    images = {slug: _convert_image(slug, entry) for slug, entry in sort_entries(settings.images).items()}
     return ConfiguredCatalog(
-        images={slug: _convert_image(slug, entry) for slug, entry in sort_entries(settings.images).items()},
-        custom_images=_convert_custom_images(settings.custom_images),
+        images=images,
+        custom_images=_convert_custom_images(settings.custom_images, images.values()),
         cpu=convert_bounds(CPU, settings.cpu),
         memory=convert_bounds(MEMORY, settings.memory),
         run_time=convert_bounds(RUN_TIME, settings.run_time),
@@ -155,10 +157,15 @@ def _find_vendors(entry: ImageEntry) -> tuple[str, ...] | None:
     return tuple(vendor for vendor, version in entry.toolkits.items() if version is not None) or None
 
 
-def _convert_custom_images(setting: CustomImagesSetting) -> CustomImages | None:
+def _convert_custom_images(setting: CustomImagesSetting, images: Iterable[Image]) -> CustomImages | None:
     if not setting.allowed:
         return None
-    return CustomImages(registries=tuple(setting.registries), description=setting.description)
+    parsed = ((parse_reference(image.image), image) for image in images)
+    return CustomImages(
+        registries=tuple(setting.registries),
+        description=setting.description,
+        listed={reference.pulled: image for reference, image in parsed if reference is not None},
+    )
 
 
 def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUType:

@@ -136,7 +136,9 @@ class RuleEntry(StrictModel):
 
     images: SlugList | None = Field(default=None, description="Slugs of images that may be used, or *.")
     custom_images: bool | None = Field(
-        default=None, description="Whether images may be named by reference; only less than custom_images allows."
+        default=None,
+        description="Whether images may be named by reference; only less than custom_images allows. Omitted: false if"
+        " images lists some.",
     )
     gpus: Annotated[dict[str, TypeLimits], BeforeValidator(_parse_types), _ListedTypesSchema()] | None = Field(
         default=None, description="GPU types that may be had: *, slugs, or slugs with limits; * is all others then."
@@ -207,7 +209,7 @@ def _convert_rule(entry: RuleEntry) -> Rule:
             for each in POLICY_CHOICES
             if (slugs := getattr(entry, each.section)) is not None
         },
-        custom_images=entry.custom_images,
+        custom_images=_convert_custom_images(entry),
         gpus=None if entry.gpus is None else {slug: _convert_limits(of_type) for slug, of_type in entry.gpus.items()},
         max_gpus=entry.max_gpus,
         max_gpus_per_server=entry.max_gpus_per_server,
@@ -217,6 +219,12 @@ def _convert_rule(entry: RuleEntry) -> Rule:
         max_runtime_s=entry.max_runtime,
         deny=entry.deny,
     )
+
+
+def _convert_custom_images(entry: RuleEntry) -> bool | None:
+    """Return whether a rule allows custom images: one that lists images allows no other unless it says so."""
+    lists_images = entry.images is not None and ANY not in entry.images
+    return False if entry.custom_images is None and lists_images else entry.custom_images
 
 
 def _convert_range(entry: CPURange | MemoryRange | None) -> AmountRange | None:

@@ -22,6 +22,7 @@ MAX_REFERENCE_LENGTH = _MAX_NAME_LENGTH + len(":") + _MAX_TAG_LENGTH + len("@sha
 """Number of characters of the longest valid reference."""
 
 _HUB, _HUB_FORMERLY = "docker.io", "index.docker.io"
+_DEFAULT_TAG = "latest"
 _OFFICIAL = "library/"
 """Docker Hub's namespace for repositories without a namespace."""
 
@@ -68,6 +69,11 @@ class ImageReference:
         """The complete reference, which every container runtime reads the same way."""
         tag, digest = (f"{sign}{part}" if part else "" for sign, part in ((":", self.tag), ("@", self.digest)))
         return f"{self.name}{tag}{digest}"
+
+    @property
+    def pulled(self) -> str:
+        """What a container runtime pulls: by the digest, else by the tag, which is ``latest`` if none was given."""
+        return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag or _DEFAULT_TAG}"
 
     def is_from(self, origin: str) -> bool:
         """Return whether the image comes from a registry, or from a path in a registry.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from gpuspawner.core.catalog.image_reference import ImageReference
+from gpuspawner.core.catalog.image_reference import ImageReference, parse_reference
 from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.cluster.model import Toleration
@@ -75,14 +75,28 @@ class CustomImages:
 
     :param registries: allowed registries or paths in registries, as results of
         :func:`gpuspawner.core.catalog.image_reference.parse_origin`; ``()`` = any.
+    :param listed: the images of the settings by :attr:`gpuspawner.core.catalog.image_reference.ImageReference.pulled`.
     """
 
     registries: tuple[str, ...] = ()
     description: str = ""
+    listed: Mapping[str, Image] = field(default_factory=dict, hash=False)
 
     def allows(self, reference: ImageReference) -> bool:
         """Return whether an image comes from an allowed registry or path."""
         return not self.registries or any(reference.is_from(each) for each in self.registries)
+
+    def describe(self, reference: str) -> Image:
+        """Return a custom image, with CUDA, vendors and architectures from the settings if they list the same image.
+
+        :param reference: full reference of the image.
+        """
+        found = parse_reference(reference)
+        known = None if found is None else self.listed.get(found.pulled)
+        plain = Image(slug="", display_name=reference, image=reference)
+        if known is None:
+            return plain
+        return replace(plain, cuda=known.cuda, vendors=known.vendors, architectures=known.architectures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

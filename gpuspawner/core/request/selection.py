@@ -13,7 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.model import (
+    Bounds,
+    Catalog,
+    CustomImages,
+    GPUType,
+    Image,
+    Preset,
+    find_lowest_limit,
+    narrow_bounds,
+)
 from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import Problems
@@ -83,8 +92,9 @@ def validate(options: object, catalog: Catalog) -> Selection:
     memory = _check_amount(MEMORY, merged, bounds=catalog.memory, problems=problems)
     gpu = problems.check_choice("gpu", merged.get("gpu"), title=GPU.title, offered=catalog.gpus)
     count = _check_gpu_count(merged.get("gpu_count"), catalog.gpus[gpu] if gpu else None, problems=problems)
-    if gpu and image:
-        _check_image_fits_gpu(catalog.images[image], catalog.gpus[gpu], problems=problems)
+    if gpu and (image or custom_image):
+        chosen = _look_up_image(image, custom_image, catalog=catalog)
+        _check_image_fits_gpu(chosen, catalog.gpus[gpu], problems=problems)
     longest = find_max_run_time_s(gpu, catalog)
     run_time_bounds = narrow_bounds(catalog.run_time, most=longest)
     run_time = _check_amount(RUN_TIME, merged, bounds=run_time_bounds, problems=problems)
@@ -114,9 +124,13 @@ def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
 
 def find_image(selection: Selection, catalog: Catalog) -> Image:
     """Return the image of a selection; a custom image has its reference as display name and no slug."""
-    if selection.custom_image is None:
-        return catalog.images[selection.image]
-    return Image(slug="", display_name=selection.custom_image, image=selection.custom_image)
+    return _look_up_image(selection.image, selection.custom_image, catalog=catalog)
+
+
+def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> Image:
+    if custom_image is None:
+        return catalog.images[slug]
+    return (catalog.custom_images or CustomImages()).describe(custom_image)
 
 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
@@ -311,7 +325,7 @@ def _check_shared_memory(
 
 
 def _check_image_fits_gpu(image: Image, gpu: GPUType, *, problems: Problems) -> None:
-    why = "" if "image" in problems else explain_misfit(image, gpu)
+    why = "" if "image" in problems or "custom_image" in problems else explain_misfit(image, gpu)
     if why:
         other = gettext("Choose another image, or another GPU than {gpu}.", gpu=gpu.display_name)
         problems.add("gpu", "conflict", message=join_sentences(why, other))

@@ -65,7 +65,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
 
         `registries` holds where such images must come from: registries, or the beginning of names in one, in whole
         parts (`ghcr.io/acme` is none of `ghcr.io/acme-labs`). Left out: anywhere. A name without a registry is one of
-        `docker.io`. What is inside such an image is not known, so it goes with every GPU: docs/images-and-gpus.md.
+        `docker.io`. What is inside such an image is not known, so it goes with every GPU, unless `images` lists the
+        same reference and says what is inside: docs/images-and-gpus.md.
 
         .. versionadded:: 0.1
         """,
@@ -339,9 +340,10 @@ class GPUSpawnerTraits(LoggingConfigurable):
         `default` holds for everybody. Each group of `groups` that a person is in puts its own keys in place of those;
         of several groups the most generous wins, key by key. A group with `deny: true` caps the outcome. The keys of
         `users` come last. `images`, `custom_images`, `gpus`, `max_gpus`, `max_gpus_per_server`, `max_servers_with_gpu`,
-        `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit. `null` removes a group, a person
-        or a GPU type of another values file, `enabled: false` a group's or a person's rule. `hide: true` leaves what is
-        out of reach out of the form, where it is greyed otherwise. How it all goes together: docs/policy.md.
+        `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit, except that a rule which lists
+        `images` allows custom images only with `custom_images: true`. `null` removes a group, a person or a GPU type of
+        another values file, `enabled: false` a group's or a person's rule. `hide: true` leaves what is out of reach out
+        of the form, where it is greyed otherwise. How it all goes together: docs/policy.md.
 
         .. versionadded:: 0.1
         """,

@@ -125,7 +125,7 @@ class PodPreviews:
 
 
 def _make_key(selection: Selection) -> _PreviewKey:
-    return selection.image, selection.gpu, *selection.choices.values()
+    return selection.custom_image or selection.image, selection.gpu, *selection.choices.values()
 
 
 def _replace_type(selection: Selection, slug: str | None) -> Selection:

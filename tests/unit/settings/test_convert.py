@@ -74,6 +74,16 @@ def test_images_may_be_named_where_the_admin_allows_it(keys: dict[str, Any], exp
     assert configured(custom_images=keys).custom_images == expected
 
 
+def test_what_the_settings_say_of_an_image_they_say_of_its_reference():
+    images = {
+        "torch": {"image": "quay.io/acme/torch:1", "cuda": "12.8"},
+        "old": {"image": "acme/old", "enabled": False},
+        "odd": {"image": "Not A Reference".replace(" ", "-")},
+    }
+    found = configured(images=images, custom_images={"allowed": True})
+    assert found.custom_images == CustomImages(listed={"quay.io/acme/torch:1": found.images["torch"]})
+
+
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [

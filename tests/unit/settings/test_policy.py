@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Policy, Rule
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUPool, GPUTypeRule, Person, Policy, Rule
+from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.settings import Settings
 
 FULL = yaml.safe_load("""
@@ -116,3 +117,54 @@ def test_a_rule_that_is_not_enabled_is_not_there():
     found = policy({"policy": {"groups": groups, "users": users}})
     assert found is not None
     assert (found.groups, found.users) == ({"ml": Rule()}, {"bob": Rule(max_gpus=1)})
+
+
+IMAGES = {"lab": {"image": "quay.io/acme/lab:1"}, "torch": {"image": "quay.io/acme/torch:1"}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"images": ["torch"]}, False),
+        ({"images": ["torch"], "custom_images": True}, True),
+        ({"images": "*"}, None),
+        ({"images": ["torch", "*"]}, None),
+        ({"images": ["*"], "custom_images": False}, False),
+        ({"max_gpus": 1}, None),
+    ],
+    ids=["a list", "a list and leave", "all", "all in a list", "all but custom ones", "nothing"],
+)
+@pytest.mark.parametrize("deny", [False, True], ids=["gives", "denies"])
+def test_a_rule_that_lists_images_allows_no_others_unless_it_says_so(rule: Any, expected: bool | None, deny: bool):
+    found = policy({"images": IMAGES, "policy": {"groups": {"ml": {**rule, "deny": deny}}}})
+    assert found is not None
+    assert found.groups["ml"].custom_images is expected
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ((), False),
+        (("free",), True),
+        (("listed",), False),
+        (("free", "listed"), True),
+        (("free", "probation"), False),
+    ],
+    ids=["none", "free", "listed", "both", "denied"],
+)
+def test_custom_images_are_for_those_whose_rules_allow_them(groups: tuple[str, ...], expected: bool):
+    found = policy(
+        {
+            "images": IMAGES,
+            "policy": {
+                "default": {"images": ["lab"]},
+                "groups": {
+                    "free": {"custom_images": True},
+                    "listed": {"images": ["lab", "torch"]},
+                    "probation": {"deny": True, "images": ["lab"]},
+                },
+            },
+        }
+    )
+    assert found is not None
+    assert resolve_rule(found, Person(name="ada", groups=frozenset(groups))).custom_images is expected

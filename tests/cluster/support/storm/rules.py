@@ -105,10 +105,10 @@ class Rules:
 
     def _standing(self, user: str) -> Standing:
         mine = [rule for group, rule in self._policy["groups"].items() if group.casefold() in self._groups[user]]
-        default = self._policy["default"]
-        given = tuple(_over(default, rule) for rule in mine if not rule.get("deny"))
-        caps = tuple(rule for rule in mine if rule.get("deny"))
-        return Standing(given or (default,), caps, self._policy["users"].get(user, {}))
+        default = _whole(self._policy["default"])
+        given = tuple(_over(default, _whole(rule)) for rule in mine if not rule.get("deny"))
+        caps = tuple(_whole(rule) for rule in mine if rule.get("deny"))
+        return Standing(given or (default,), caps, _whole(self._policy["users"].get(user, {})))
 
     def _may_have(self, user: str, gpu: str) -> bool:
         return self._standings[user].grants(lambda rule: _type_rule(rule, gpu) is not None if "gpus" in rule else None)
@@ -129,6 +129,11 @@ class Rules:
         return narrowed.number(
             lambda rule: _number((_type_rule(rule, gpu) or {}).get(limit)) if "gpus" in rule else None
         )
+
+
+def _whole(rule: Setting) -> Setting:
+    """Return a rule with what it says between the lines: one that lists images gives no others."""
+    return rule if "*" in rule.get("images", ["*"]) else {"custom_images": False, **rule}
 
 
 def _over(default: Setting, rule: Setting) -> Setting:

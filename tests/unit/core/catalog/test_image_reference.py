@@ -208,3 +208,20 @@ def test_an_image_comes_from_each_beginning_of_its_name_and_from_no_longer_one(n
     assert origin is not None
     assert found.is_from(origin)
     assert not found.is_from(f"{found.name}{more}")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("python", "docker.io/library/python:latest", True),
+        ("python:3", "python", False),
+        (f"python:3@sha256:{'0a' * 32}", f"python:4@sha256:{'0a' * 32}", True),
+        (f"python@sha256:{'0a' * 32}", "python", False),
+        (f"python@sha256:{'0a' * 32}", f"quay.io/library/python@sha256:{'0a' * 32}", False),
+    ],
+)
+def test_references_stand_for_the_same_image_where_the_same_is_pulled(one: str, other: str, expected: bool):
+    first, second = parse_reference(one), parse_reference(other)
+    assert first is not None
+    assert second is not None
+    assert (first.pulled == second.pulled) is expected

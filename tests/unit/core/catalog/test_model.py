@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpuspawner.core.catalog.image_reference import parse_reference
-from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType
+from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image
 from gpuspawner.core.request.field_definitions import Priority
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -56,6 +56,27 @@ def test_an_image_may_be_named_where_any_of_the_registries_has_it(registries: tu
     reference = parse_reference("quay.io/acme/own:1")
     assert reference is not None
     assert CustomImages(registries=registries).allows(reference) is expected
+
+
+LISTED = Image(
+    slug="t", display_name="Torch", image="acme/torch", cuda="12.8", vendors=("nvidia",), architectures=("arm64",)
+)
+
+
+@pytest.mark.parametrize(
+    ("reference", "is_known"),
+    [
+        ("docker.io/acme/torch", True),
+        ("docker.io/acme/torch:latest", True),
+        ("docker.io/acme/torch:2", False),
+        ("quay.io/acme/torch", False),
+    ],
+)
+def test_an_image_that_the_settings_list_is_known_by_its_reference(reference: str, is_known: bool):
+    found = CustomImages(listed={"docker.io/acme/torch:latest": LISTED}).describe(reference)
+    plain = Image(slug="", display_name=reference, image=reference)
+    known = replace(plain, cuda="12.8", vendors=("nvidia",), architectures=("arm64",))
+    assert found == (known if is_known else plain)
 
 
 def test_the_first_priority_is_the_usual_one():

@@ -56,6 +56,34 @@ def test_an_image_that_a_person_names_is_let_through_by_its_full_name():
     assert admit(admission.options, everything(CATALOG)).options == admission.options
 
 
+@pytest.mark.parametrize("reference", ["registry.example/pytorch:1", "Registry.example/pytorch:1"])
+@pytest.mark.parametrize(("gpu", "codes"), [("a100", []), ("mi210", ["conflict"])])
+def test_a_listed_image_that_a_person_names_is_held_to_what_the_settings_say_of_it(
+    reference: str, gpu: str, codes: list[str]
+):
+    parsed = Settings.parse({**SETTINGS, "custom_images": {"allowed": True}})
+    configured = parsed.build_configured()
+    catalog = assemble_catalog(configured, Inventory(), table=parsed.build_table(), fallback_image="base")
+    found: list[str] = []
+    try:
+        admit({"custom_image": reference, "gpu": gpu}, everything(catalog))
+    except SelectionError as error:
+        found = [problem.code for problem in error.problems]
+    assert found == codes
+
+
+@pytest.mark.parametrize("groups", [(), ("Ml",)], ids=["default", "group"])
+def test_a_person_whose_rule_lists_images_names_no_other(groups: tuple[str, ...]):
+    rules = {"default": {"images": ["minimal"]}, "groups": {"ml": {"images": ["minimal", "pytorch"]}}}
+    parsed = Settings.parse({**SETTINGS, "custom_images": {"allowed": True}, "policy": rules})
+    configured = parsed.build_configured()
+    catalog = assemble_catalog(configured, Inventory(), table=parsed.build_table(), fallback_image="base")
+    person = Person(name="ada", groups=frozenset(groups))
+    with pytest.raises(PolicyError) as refused:
+        admit({"custom_image": "quay.io/acme/own:1"}, resolve_allowance(catalog, person, usage=Usage()))
+    assert [problem.code for problem in refused.value.problems] == ["custom_image_not_allowed"]
+
+
 def test_a_choice_that_is_not_offered_is_refused():
     with pytest.raises(SelectionError):
         admit({"gpu": "h900"}, everything(CATALOG))

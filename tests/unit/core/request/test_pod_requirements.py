@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL, KueueQueue
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image
+from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import Priority
@@ -102,6 +102,20 @@ def test_an_image_that_a_person_named_is_the_pods_and_nothing_is_required_for_it
     assert (placement.image, placement.required) == (reference, place(GPU_SERVER, CATALOG).required)
     assert placement.annotations["gpuspawner.jupyter.org/image"] == reference
     assert placement.annotations["gpuspawner.jupyter.org/summary"] == f"{reference} · 4 CPUs · 16 GiB · 2 × A100"
+
+
+def test_a_listed_image_that_is_named_by_its_reference_starts_where_it_does_otherwise():
+    image = replace(CATALOG.images["pytorch"], image="quay.io/acme/own:1", architectures=("arm64",), cuda="13.0")
+    driver = "nvidia.com/cuda.driver-version.major"
+    platforms = tuple(read_platform({driver: version}) for version in ("535", "580"))
+    catalog = replace(
+        CATALOG,
+        images={"pytorch": image},
+        gpus={"a100": replace(A100, platforms=platforms)},
+        custom_images=CustomImages(listed={image.image: image}),
+    )
+    named = replace(GPU_SERVER, image="", custom_image=image.image)
+    assert place(named, catalog).required == place(GPU_SERVER, catalog).required
 
 
 def test_an_image_starts_only_on_nodes_it_was_built_for():

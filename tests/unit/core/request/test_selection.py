@@ -256,6 +256,15 @@ def test_what_is_in_an_image_that_a_person_names_is_not_known_and_refuses_no_gpu
     assert [validate({"custom_image": OWN, "gpu": gpu}, CATALOG).gpu for gpu in ("t4", "mi210")] == ["t4", "mi210"]
 
 
+def test_a_listed_image_that_is_named_by_its_reference_goes_with_the_gpus_it_is_made_for():
+    torch = replace(CATALOG.images["pytorch"], image=OWN)
+    catalog = replace(CATALOG, custom_images=CustomImages(listed={OWN: torch}))
+    assert codes({"custom_image": OWN, "gpu": "mi210"}, catalog) == {"gpu": "conflict"}
+    assert codes({"custom_image": OWN, "image": "plain", "gpu": "mi210"}, catalog) == {"custom_image": "conflict"}
+    selection = validate({"custom_image": OWN, "gpu": "t4"}, catalog)
+    assert (selection.image, selection.custom_image) == ("", OWN)
+
+
 def test_where_only_offered_images_are_allowed_no_other_can_be_named():
     assert codes({"custom_image": OWN}, replace(CATALOG, custom_images=None)) == {"custom_image": "unknown_field"}
 
