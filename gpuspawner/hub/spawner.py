@@ -53,6 +53,7 @@ from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX, read_choice_header
@@ -107,27 +108,28 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._render_form(context.take_draft(), read_choice_header(self.handler))
 
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
-        offer = await self.make_offer()
+        spawner = await copy_with_group_overrides(self)
+        offer = await spawner.make_offer()
         options = self.user_options if isinstance(self.user_options, Mapping) else None
         typed = draft.typed if draft else header
-        allowance = await self.admission.find_allowance(self, offer)
+        allowance = await self.admission.find_allowance(spawner, offer)
         filled = fill_fields(offer.catalog, options=options, typed=typed, allowance=allowance)
         view = build_view(
             offer.catalog,
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await build_live(self, offer, selection=filled.selection, reach=allowance.catalog),
+            live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog),
             allowance=allowance,
         )
         with use_language(ENGLISH):  # English, as in the hub's log
             warnings = (
-                build_warnings_view(self.admin_warnings.find_warnings(offer, self._make_warning_scope()))
+                build_warnings_view(self.admin_warnings.find_warnings(offer, spawner._make_warning_scope()))
                 if context.is_viewer_admin()
                 else None
             )
         view = replace(view, flags=warnings, link_prefix=LINK_PREFIX)
-        return render(view, template_dirs=tuple(self.additional_profile_form_template_paths))
+        return render(view, template_dirs=tuple(spawner.additional_profile_form_template_paths))
 
     @observe("handler")
     def _note_viewer(self, change: Any) -> None:
@@ -161,9 +163,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _admit_form(
         self, sent: Mapping[str, object], parse: Callable[[Mapping[str, object]], object], *, draft: context.FormDraft
     ) -> dict[str, object]:
-        offer = await self.make_offer()
+        spawner = await copy_with_group_overrides(self)
+        offer = await spawner.make_offer()
         try:
-            return (await self.admission.admit(self, parse(sent), offer=offer, is_start=False)).options
+            return (await self.admission.admit(spawner, parse(sent), offer=offer, is_start=False)).options
         except UnreadClusterError as error:
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:

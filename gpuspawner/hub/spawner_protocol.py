@@ -94,11 +94,17 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     """A spawner that can build a pod manifest from the admin's traits.
 
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
+    :ivar group_overrides: the admin's changes of traits by group, a dict or a callable that returns one.
     """
 
     api: Any
+    log: Any
+    group_overrides: Any
     trait_overrides: TraitOverrides
     get_env: Callable[[], dict[str, Any]]
+
+    async def apply_group_overrides(self) -> None:
+        """Change traits by the groups of the user, as JupyterHub does before a start."""
 
     async def get_pod_manifest(self) -> Any:
         """Return the pod as a model of the Kubernetes client."""

@@ -123,12 +123,11 @@ class Allowance:
         node: until then these bounds are open above, and the person's limits narrow them.
         """
         full = self.full_catalog
-        open_bounds = {
-            each.name: each.make_bounds(UNLIMITED)
-            for each in (CPU, MEMORY)
-            if getattr(full, each.name) is None and self._is_capped(each)
-        }
-        return replace(full, **open_bounds) if open_bounds else full
+        if full.cpu is not None and full.memory is not None:
+            return full
+        return replace(
+            full, cpu=full.cpu or self._make_open_bounds(CPU), memory=full.memory or self._make_open_bounds(MEMORY)
+        )
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -298,10 +297,11 @@ class Allowance:
         allowed = self._get_range(amount_field)
         return narrow_bounds(getattr(self.complete_catalog, amount_field.name), least=allowed.min, most=allowed.max)
 
-    def _is_capped(self, amount_field: AmountField) -> bool:
-        """Return whether the person's rule or the namespace's quota limits how much CPU or memory a server has."""
+    def _make_open_bounds(self, amount_field: AmountField) -> Bounds | None:
+        """Return bounds that are open above, None if neither the person's rule nor the namespace's quota caps them."""
         limits = (self._get_range(amount_field).max, self._find_quota_room(amount_field, amount_field.guarantee))
-        return find_lowest_limit(*limits, UNLIMITED) != UNLIMITED
+        is_capped = find_lowest_limit(*limits, UNLIMITED) != UNLIMITED
+        return amount_field.make_bounds(UNLIMITED) if is_capped else None
 
     def _get_range(self, amount_field: AmountField) -> AmountRange:
         found: AmountRange | None = getattr(self.rule, amount_field.name)

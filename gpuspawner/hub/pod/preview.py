@@ -7,9 +7,12 @@ into a copy of that manifest, as it does into ``extra_pod_config``.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
+
+from typing_extensions import override
 
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
@@ -21,26 +24,56 @@ from gpuspawner.hub.pod import overrides
 from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
 from gpuspawner.hub.pod.trait_values import format_volume
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
+from gpuspawner.hub.trait_overrides import copy_nested
+
+SpawnerT = TypeVar("SpawnerT", bound=PodBuildingSpawner)
 
 _PLACING = ("nodeSelector", "affinity", "tolerations")
 """Fields of the pod's spec that affect scheduling and that a choice may change."""
 
 
-def copy_spawner(spawner: PodBuildingSpawner) -> PodBuildingSpawner:
+def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     """Return a copy of a spawner with the admin's trait values; setting its traits leaves the original unchanged.
 
-    The copy shares all other attributes with the original, so use it only to build manifests.
+    The copy shares all other attributes with the original, so use it only to build manifests and forms.
 
     :param spawner: the user's spawner.
     """
     kind: Any = type(spawner)
-    duplicate: PodBuildingSpawner = kind.__new__(kind)
+    duplicate: SpawnerT = kind.__new__(kind)
     # copy.copy would search all class attributes for observers, but the copied __dict__ already contains them.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
     duplicate.trait_overrides.restore()
     return duplicate
+
+
+async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
+    """Return a copy of a spawner with the traits that the user's groups give a start, for a form.
+
+    JupyterHub applies ``group_overrides`` only when a server starts, and in place.
+
+    :param spawner: the user's; not changed, and returned itself without ``group_overrides``.
+    """
+    if not spawner.group_overrides:
+        return spawner
+    duplicate = copy_spawner(spawner)
+    values = private_api.get_trait_values(duplicate)
+    # Only plain dicts and lists are copied: JupyterHub merges an override into a dict that is there.
+    values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
+    duplicate.log = _FormLog(spawner.log)
+    await duplicate.apply_group_overrides()
+    duplicate.log = spawner.log
+    return duplicate
+
+
+class _FormLog(logging.LoggerAdapter[logging.Logger]):
+    """Writes information as debugging: what JupyterHub says of each start, it would say of each form."""
+
+    @override
+    def info(self, msg: object, *args: object, **kwargs: Any) -> None:
+        self.debug(msg, *args, **kwargs)
 
 
 def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:

@@ -143,6 +143,6 @@ def test_a_link_to_a_preset_fills_in_its_amounts():
 
 def test_without_limits_the_catalog_is_the_one_of_all():
     limits = unread(replace(CAPPED, cpu=None, memory=None))
-    assert limits.complete_catalog is limits.full_catalog
+    assert limits.complete_catalog == limits.full_catalog
     known = allowed(CAPPED)
     assert known.complete_catalog.cpu is CATALOG.cpu

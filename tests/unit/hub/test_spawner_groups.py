@@ -1,0 +1,146 @@
+"""What ``group_overrides`` change for a group: the form shows it, the gate holds to it, the start has it."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+from jupyterhub.utils import maybe_future
+from tornado import web
+
+from gpuspawner.hub.spawner import GPUSpawner
+from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner
+from tests.unit.hub.starts import pod_of
+from tests.unit.kube.watch_server import NODES as NODES_PATH
+from tests.unit.kube.watch_server import WatchServer
+
+FORM = {"image": ["pytorch"], "cpu": ["2"], "memory": ["4"], "gpu": [""]}
+COURSE = {"display_name": "Course", "image": "registry.example/course:1"}
+
+
+def override(**traits: Any) -> dict[str, Any]:
+    return {"for ml": {"groups": ["ml"], "spawner_override": traits}}
+
+
+def member(make_spawner: MakeSpawner, group_overrides: Any, *, group: str = "ml", **keys: Any) -> GPUSpawner:
+    spawner = make_spawner(**keys)
+    spawner.user.groups = [SimpleNamespace(name=group)]
+    spawner.group_overrides = group_overrides
+    return spawner
+
+
+async def send(spawner: GPUSpawner, **form: str) -> Any:
+    return await maybe_future(spawner.run_options_from_form({**FORM, **{name: [text] for name, text in form.items()}}))
+
+
+async def values_of(spawner: GPUSpawner, field: str) -> list[str]:
+    page = BeautifulSoup(await spawner.get_options_form(), "html.parser")
+    return [each["value"] for each in page.find_all(attrs={"name": field})]
+
+
+async def most_cpus(spawner: GPUSpawner) -> str:
+    page = BeautifulSoup(await spawner.get_options_form(), "html.parser")
+    return str(page.find(id="gpuspawner-cpu-help").get_text(strip=True).split()[2])  # "1 to 8 cores, in …"
+
+
+async def later(_: GPUSpawner) -> dict[str, Any]:
+    return override(images={"course": COURSE})
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        override(images={"course": COURSE}),
+        override(images=lambda _: {"course": COURSE}),
+        lambda _: override(images={"course": COURSE}),
+        later,
+    ],
+    ids=["a dict", "a callable value", "a callable", "a coroutine"],
+)
+async def test_a_form_offers_what_the_start_takes(make_spawner: MakeSpawner, overrides: Any):
+    spawner = member(make_spawner, overrides)
+    assert await values_of(spawner, "image") == ["pytorch", "minimal", "course"]
+    options = await send(spawner, image="course")
+    pod = await pod_of(spawner, options)
+    assert pod["spec"]["containers"][0]["image"] == "registry.example/course:1"
+
+
+async def test_what_the_start_refuses_the_form_refuses(make_spawner: MakeSpawner):
+    spawner = member(make_spawner, override(images={"pytorch": None}, cpu={"max": 4}))
+    with pytest.raises(web.HTTPError) as refused:
+        await send(spawner, cpu="8")
+    assert "image: " in str(refused.value)
+    assert "cpu: " in str(refused.value)
+    assert (await values_of(spawner, "image"), await most_cpus(spawner)) == (["minimal"], "4")
+
+
+async def test_a_link_is_held_to_the_same(make_spawner: MakeSpawner):
+    spawner = member(make_spawner, override(images={"course": COURSE}, cpu={"max": 4}))
+    assert (await spawner.options_from_query({"image": ["course"]}))["image"] == "course"
+    with pytest.raises(web.HTTPError, match="cpu: "):
+        await spawner.options_from_query({"cpu": ["8"]})
+
+
+async def test_a_policy_for_a_group_is_the_forms(make_spawner: MakeSpawner):
+    spawner = member(make_spawner, override(policy={"default": {"gpus": ["mi210"]}}))
+    with pytest.raises(web.HTTPError) as refused:
+        await send(spawner, gpu="a100")
+    assert refused.value.status_code == 403
+
+
+async def test_traits_of_kubespawner_count_in_the_verdict(make_spawner: MakeSpawner, server: WatchServer):
+    tainted = {**GPU_NODE, "spec": {"taints": [{"key": "course", "value": "ml", "effect": "NoSchedule"}]}}
+    server.put(NODES_PATH, tainted)
+    tolerations = [{"key": "course", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}]
+    assert "4 of 4 free" in await member(make_spawner, override(tolerations=tolerations)).get_options_form()
+    assert "4 of 4 free" not in await member(make_spawner, {}).get_options_form()
+
+
+async def test_without_settings_the_image_for_a_group_is_offered(make_spawner: MakeSpawner):
+    image = {"image": "registry.example/base:1"}
+    spawner = member(make_spawner, override(image="registry.example/course:2"), settings={}, kubespawner=image)
+    assert "course:2" in await spawner.get_options_form()
+    assert spawner.image == "registry.example/base:1"
+
+
+async def test_for_people_in_no_such_group_nothing_changes(make_spawner: MakeSpawner):
+    spawner = member(make_spawner, override(images={"course": COURSE}), group="art")
+    assert await values_of(spawner, "image") == ["pytorch", "minimal"]
+
+
+async def test_forms_change_nothing_of_the_spawner(make_spawner: MakeSpawner):
+    doubled = override(cpu=lambda spawner: {"max": spawner.cpu["max"] * 2}, images={"course": COURSE})
+    spawner = member(make_spawner, doubled)
+    before = copy.deepcopy(spawner.collect_settings())
+    assert [await most_cpus(spawner), (await send(spawner, cpu="16"))["cpu"], await most_cpus(spawner)] == [
+        "16",
+        16,
+        "16",
+    ]
+    assert (spawner.collect_settings(), spawner.config.GPUSpawner) == (before, SETTINGS)
+    pod = await pod_of(spawner, await send(spawner, cpu="16"))
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["cpu"] == 16
+
+
+async def test_a_form_is_not_logged_as_a_start(make_spawner: MakeSpawner, caplog: pytest.LogCaptureFixture):
+    spawner = member(make_spawner, override(images={"course": COURSE}))
+    caplog.set_level(logging.INFO, logger=spawner.log.name)
+    await spawner.get_options_form()
+    assert not [each for each in caplog.messages if "group_override" in each]
+    await pod_of(spawner, {})
+    assert [each for each in caplog.messages if "group_override" in each]
+
+
+async def test_a_form_of_kubespawners_takes_no_part_in_this(make_spawner: MakeSpawner):
+    asked: list[GPUSpawner] = []
+    profiles = [{"display_name": "Small", "slug": "small"}]
+    spawner = member(
+        make_spawner, lambda each: asked.append(each) or {}, settings={}, kubespawner={"profile_list": profiles}
+    )
+    await spawner.get_options_form()
+    await maybe_future(spawner.run_options_from_form({"profile": ["small"]}))
+    assert asked == []
