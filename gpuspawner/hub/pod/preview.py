@@ -17,7 +17,7 @@ from typing_extensions import override
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.request.pod_requirements import ContainerResources, calculate_resources, place
-from gpuspawner.core.request.selection import Selection
+from gpuspawner.core.request.selection import Selection, find_image
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod import overrides
@@ -87,8 +87,11 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
-_PreviewKey = tuple[str, str | None, *tuple[str, ...]]
-"""Key of a prepared pod: image slug, GPU type, and picks such as the priority. Amounts are set in a copy of the pod."""
+_PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
+"""Key of a prepared pod: CUDA and architectures of the image, GPU type, and picks such as the priority.
+
+Amounts are set in a copy of the pod.
+"""
 
 
 @dataclass(slots=True)
@@ -114,17 +117,19 @@ class PodPreviews:
         """
         for slug in (selection.gpu, *more_types):
             variant = _replace_type(selection, slug)
-            if _make_key(variant) not in self._pods and (found := await self._make(variant)):
-                self._pods[_make_key(variant)] = found
+            key = self._make_key(variant)
+            if key not in self._pods and (found := await self._make(variant)):
+                self._pods[key] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return the pod of a selection, or None if no selection with its image, GPU type and priority was prepared.
+        """Return the pod of a selection, or None if none with such an image, GPU type and priority was prepared.
 
         :param selection: a valid selection; its CPU, memory and GPU count may differ from the prepared selection's.
         """
-        if _make_key(selection) not in self._pods:
+        key = self._make_key(selection)
+        if key not in self._pods:
             return None
-        spec, pod = self._pods[_make_key(selection)]
+        spec, pod = self._pods[key]
         chosen = calculate_resources(selection, self.offer.catalog)
         return replace(pod, requests=decode.decode_requests({**spec, "containers": self._containers(spec, chosen)}))
 
@@ -156,9 +161,9 @@ class PodPreviews:
         resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
         return [{**notebook, "resources": resources}, *others]
 
-
-def _make_key(selection: Selection) -> _PreviewKey:
-    return selection.custom_image or selection.image, selection.gpu, *selection.choices.values()
+    def _make_key(self, selection: Selection) -> _PreviewKey:
+        image = find_image(selection, self.offer.catalog)
+        return image.cuda, image.architectures, selection.gpu, *selection.choices.values()
 
 
 def _replace_type(selection: Selection, slug: str | None) -> Selection:

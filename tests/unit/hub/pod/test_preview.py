@@ -118,6 +118,16 @@ async def test_images_that_people_name_need_one_manifest(make_spawner: MakeSpawn
     assert found.find_pod(other) == found.find_pod(selection)
 
 
+async def test_a_listed_image_that_a_person_names_has_the_pod_of_its_entry(make_spawner: MakeSpawner):
+    listed = {"arm": {"image": "quay.io/acme/arm:1", "architectures": ["arm64"]}}
+    spawner = make_spawner(settings={**SETTINGS, "images": listed, "custom_images": {"allowed": True}})
+    found, selection = await previews(spawner, {"custom_image": "quay.io/acme/arm:1", "gpu": "a100"})
+    other = validate({"custom_image": "quay.io/acme/arm:2", "gpu": "a100"}, found.offer.catalog)
+    await found.prepare(other)
+    assert found.find_pod(selection) == found.find_pod(validate({"gpu": "a100"}, found.offer.catalog))
+    assert found.find_pod(selection) != found.find_pod(other)
+
+
 async def test_a_type_that_was_not_prepared_is_not_known(make_spawner: MakeSpawner):
     found, _ = await previews(make_spawner(), {"gpu": "a100", "gpu_count": 1, "image": "minimal"}, "mi210")
     catalog = found.offer.catalog
@@ -131,7 +141,7 @@ async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner
     wanted = validate({"gpu": "mi210", "gpu_count": 2, "image": "minimal"}, found.offer.catalog)
     alone = PodPreviews(spawner, found.offer)
     await alone.prepare(wanted)
-    assert found._pods["minimal", "mi210"] == alone._pods["minimal", "mi210"]
+    assert found.find_pod(wanted) == alone.find_pod(wanted)
 
 
 async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):
