@@ -121,7 +121,13 @@ def read_uid(pod: Mapping[str, object]) -> str:
 
 
 ProgressEvent = dict[str, Any]
-"""A progress event of JupyterHub, with the keys ``progress``, ``message``, ``html_message`` and ``raw_event``."""
+"""A progress event of JupyterHub, with the keys ``progress``, ``message``, ``html_message`` and ``raw_event``.
+
+Each event has a ``message``, as KubeSpawner's events have: clients such as BinderHub read it without a check.
+"""
+
+_BAR_STEP = 5
+"""Percent by which the bar moves without a new sentence; each move repeats the last sentence and button."""
 
 
 class ProgressSpawner(UserServer, Protocol):
@@ -166,9 +172,11 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
                 event = _build_event(spawner, report)
             yield event
         seen = len(feed.reports)
-        if feed.percent > percent:
+        if feed.percent >= percent + _BAR_STEP and (sentence := _find_last_sentence(feed)):
             percent = feed.percent
-            yield {"progress": percent}
+            with use_language(feed.language):
+                event = {"progress": percent, **_build_message(spawner, sentence)}
+            yield event
         if is_over:
             return
         if reminder.is_due(feed.elapsed_s):

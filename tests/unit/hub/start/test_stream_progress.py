@@ -76,14 +76,29 @@ async def test_many_pages_are_told_what_comes(spawner: GPUSpawner):
     assert [messages(each) for each in seen] == [["It waits.", PULLING.sentence]] * 20
 
 
-async def test_the_bar_moves_without_words(spawner: GPUSpawner):
+async def test_the_bar_moves_with_the_last_words(spawner: GPUSpawner):
     following = spawner.start_state.feed
     following.publish([WAITING], percent=10)
     page = spawner.progress()
-    await anext(page)
+    words = (await anext(page))["html_message"]
     following.publish([], percent=17)
-    assert await anext(page) == {"progress": 17}
+    assert await anext(page) == {"progress": 17, "message": "It waits.", "html_message": words}
     await page.aclose()
+
+
+@needs_patience
+async def test_every_event_has_a_message(spawner: GPUSpawner, clock: Clock):
+    following = ProgressFeed(clock=clock)
+    following.begin()
+    page = asyncio.create_task(all_of(stream_progress(spawner, following)))
+    for percent in range(0, 100, 3):
+        reports = {30: [WAITING], 60: [PULLING]}.get(percent, [])
+        following.publish(reports, percent=percent)
+        clock.now += 10
+        await asyncio.sleep(0.001)
+    following.close()
+    events = await page
+    assert ([event for event in events if not event.get("message")], len(events) > 10) == ([], True)
 
 
 @needs_patience
@@ -95,11 +110,10 @@ async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUS
     assert (await anext(page))["message"] == "It waits."
     clock.now += 61.25
     following.publish([], percent=20)
-    assert await anext(page) == {"progress": 20}
+    assert (await anext(page))["progress"] == 20
     assert (await anext(page))["message"] == "It waits. The start has taken 61 seconds so far."
     clock.now += 5.25
     following.publish([], percent=21)
-    await anext(page)
     assert (await anext(page))["message"] == "It waits. The start has taken 66 seconds so far."
     await page.aclose()
 
