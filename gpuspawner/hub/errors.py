@@ -4,15 +4,21 @@ JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts:
 as a label of its metrics, and does not count the start among the failures that stop the hub
 (``consecutive_failure_limit``). JupyterHub's pages show ``jupyterhub_message``; its REST API shows ``message`` or the
 log message. The exceptions set all of these, and ``jupyterhub_html_message`` for messages with links.
+
+:class:`FailureCount` decides which failed starts JupyterHub counts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import MutableMapping
+import sys
+from collections.abc import Iterator, MutableMapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 from jupyterhub.app import JupyterHub
@@ -42,6 +48,9 @@ else:
 
 _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
+
+_WEBHOOK_OUTAGE = re.compile(r'failed calling webhook "([^"]+)"')
+"""The API server's answer when it needs an admission webhook that cannot be reached, is too slow or fails."""
 
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
@@ -90,14 +99,14 @@ class SlowStartError(TimeoutError):
         self.jupyterhub_message = message
 
 
-class ClusterFailure(web.HTTPError):
-    """Ends a start because of a failure of the cluster; JupyterHub counts it as a failure of the hub.
+class ClusterFailure(SpawnException):
+    """Ends a start that the cluster failed or refused; no failure of the hub, because a restart of the hub cannot help.
 
     :param message: plain text for the user.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(HTTPStatus.SERVICE_UNAVAILABLE, message)
+        super().__init__(message, reason="cluster", status_code=HTTPStatus.SERVICE_UNAVAILABLE)
         self.jupyterhub_message = message
 
 
@@ -136,7 +145,7 @@ def make_unread_cluster_failure(reason: str) -> ClusterFailure:
     return ClusterFailure(join_sentences(unknown, translate_now(reason)))
 
 
-def explain_cluster_error(error: BaseException) -> web.HTTPError | None:
+def explain_cluster_error(error: BaseException) -> SpawnException | None:
     """Return the exception for an error of the Kubernetes client, or None for any other error.
 
     A :class:`TimeoutError` with ``Could not …`` is such an error: KubeSpawner raises it after several requests timed
@@ -151,11 +160,18 @@ def explain_cluster_error(error: BaseException) -> web.HTTPError | None:
     return None
 
 
-def _explain_api_refusal(error: ApiException) -> web.HTTPError:
+def _explain_api_refusal(error: ApiException) -> SpawnException:
     message = _STATUS_MESSAGES.get(error.status)
     if message is not None:
         return ClusterFailure(translate_now(message))
     answer = _parse_status_message(error.body) or str(error.reason or "")
+    if outage := _WEBHOOK_OUTAGE.search(answer):
+        reason = gettext(
+            "The admission webhook {name} of the cluster cannot be reached or fails, so the server was not started."
+            " Please try again later.",
+            name=outage[1][:_MAX_QUOTED],
+        )
+        return ClusterFailure(reason)
     sentence = gettext(
         "Kubernetes refused to create the server ({status}): {answer}",
         status=error.status,
@@ -178,17 +194,97 @@ def _parse_status_message(body: Any) -> str:
     return message if isinstance(message, str) else ""
 
 
-def forgive_refused_start(user: HubUser) -> None:
-    """Subtract a refused start from JupyterHub 5's count of consecutive failures, before JupyterHub adds it.
+class FailureCount:
+    """Keeps users from stopping the hub with starts that fail; one object for the hub's process.
 
-    JupyterHub 5 counts each start that ends with an exception, even for a user's mistake. It stops the hub after
-    ``consecutive_failure_limit`` failures (5 in zero-to-jupyterhub), so five wrong REST requests would restart the hub.
-
-    :param user: the user whose start was refused.
+    JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub), for
+    the case that a restart helps. Only starts count that may have failed because of the hub itself, and only one for
+    each user until a start succeeds, because an admin's hook may fail for one user alone.
     """
-    if COUNTS_REFUSALS:
-        counting = _find_handler_settings() or user.settings
-        counting["failure_count"] = counting.get("failure_count", 0) - 1
+
+    def __init__(self) -> None:
+        self._users: set[str] = set()
+        self._followed: WeakSet[asyncio.Future[Any]] = WeakSet()
+        self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
+
+    def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
+        """Begin anew if a start succeeds, as JupyterHub does; settle one that fails before JupyterHub cleans up.
+
+        :param start: JupyterHub's future of a start.
+        :param user: the user whose server starts.
+        """
+        if start not in self._followed:
+            self._followed.add(start)
+            # The name now: after an error of the database, it could not be read.
+            start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
+
+    def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
+        """Take a failed start that is not to count out of JupyterHub's count, right before JupyterHub adds it.
+
+        :param start: JupyterHub's future of the start.
+        :param error: what it failed with.
+        :param user: the user whose start failed.
+        """
+        if start in self._settled:
+            return
+        self._settled.add(start)
+        self._settle(error, user.name, settings=user.settings)
+
+    def _settle(self, error: Exception, user_name: str, *, settings: MutableMapping[str, Any]) -> None:
+        if is_hub_failure(error) and user_name not in self._users:
+            self._users.add(user_name)
+        elif COUNTS_REFUSALS or not _is_refusal(error):
+            counting = _find_handler_settings() or settings
+            counting["failure_count"] = counting.get("failure_count", 0) - 1
+
+    def _note_end(self, start: asyncio.Future[Any], *, user_name: str, settings: MutableMapping[str, Any]) -> None:
+        if not has_failed(start):
+            self._users.clear()
+        elif start not in self._settled and isinstance(error := start.exception(), Exception):
+            # JupyterHub has counted it a moment ago.
+            self._settle(error, user_name, settings=settings)
+
+
+def has_failed(start: asyncio.Future[Any]) -> bool:
+    """Return whether a start has failed; one that was canceled has not.
+
+    :param start: JupyterHub's future of the start.
+    """
+    return start.done() and not start.cancelled() and start.exception() is not None
+
+
+def is_hub_failure(error: Exception) -> bool:
+    """Return whether a start may have failed because of the hub itself, so that a restart of the hub may help.
+
+    It does not help against refusals, an API server or webhook that does not answer, or a server that is slow to start.
+
+    :param error: what the start failed with.
+    """
+    return not (_is_refusal(error) or isinstance(error, TimeoutError | ApiException | aiohttp.ClientError))
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether JupyterHub 6 takes an exception for a refusal, which it does not count."""
+    is_clients = isinstance(error, web.HTTPError) and error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
+    return is_clients or isinstance(error, SpawnException)
+
+
+def find_start_failure() -> Exception | None:
+    """Return what a start has failed with while JupyterHub cleans up after it, None at any other time.
+
+    JupyterHub cleans up where it handles the exception. An error of the clean-up itself hides that exception; a refusal
+    is found behind it.
+    """
+    handled = sys.exception()
+    if not isinstance(handled, Exception):
+        return None
+    return next((each for each in _walk_contexts(handled) if isinstance(each, SpawnException)), handled)
+
+
+def _walk_contexts(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__context__
 
 
 def _find_handler_settings() -> MutableMapping[str, Any] | None:

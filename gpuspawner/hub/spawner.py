@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
+from kubernetes_asyncio.client.rest import ApiException
 from kubespawner import KubeSpawner
 from prometheus_client import REGISTRY
 from traitlets import default, observe
@@ -30,15 +31,17 @@ from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
 from gpuspawner.hub.errors import (
-    RefusedStart,
+    FailureCount,
     explain_cluster_error,
-    forgive_refused_start,
+    find_start_failure,
+    has_failed,
     make_refusal,
     make_unread_cluster_failure,
 )
 from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.events import PodEvent, select_pod_events
 from gpuspawner.hub.kubespawner.reflectors import (
     EventsAccess,
@@ -58,7 +61,7 @@ from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX, read_choice_header
 from gpuspawner.hub.start import cancellation
-from gpuspawner.hub.start.preflight import draft_pod, run_preflight
+from gpuspawner.hub.start.preflight import NewClaims, draft_pod, run_preflight
 from gpuspawner.hub.start.state import StartState
 from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
@@ -82,6 +85,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     admission = AdmissionService()
     _events_access = EventsAccess()
     settings_files_cache = SettingsFilesCache()
+    failure_count = FailureCount()
+    new_claims = NewClaims()
+    failed_starts: ClassVar[dict[tuple[str, str], asyncio.Future[Any]]] = {}
+    user_options: Any
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -96,6 +103,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self.settings_files, self.collect_settings(), parse=self.offer_factory.parse, log=self.log
             )
         self._parse_settings()
+        self._stored_options = self.user_options
 
     # -- the form ------------------------------------------------------------------------------------------------------
 
@@ -137,6 +145,19 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
             context.take_prefill(change.new)
+            if change.new is not None:
+                self._keep_failed_start(change.new)
+                self._follow_start()
+
+    def _keep_failed_start(self, handler: Any) -> None:
+        """Take over the server's failed start, whose error pages still show, if an open form only refreshes itself.
+
+        JupyterHub replaces the spawner of a failed start for each request for the form.
+        """
+        failed = self.failed_starts.pop((self.user.name, self.name), None)
+        if failed is not None and has_failed(failed) and context.is_refresh(handler):
+            self.failed_starts[self.user.name, self.name] = failed
+            private_api.set_spawn_future(self, failed)
 
     # -- the choice ----------------------------------------------------------------------------------------------------
 
@@ -201,14 +222,16 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _admit_start(self, user_options: object, offer: Offer) -> Admission:
         starts.begin_measuring(self, user_options, catalog=offer.catalog)
         try:
-            return await self.admission.admit(self, user_options, offer=offer, is_start=True)
+            admission = await self.admission.admit(self, user_options, offer=offer, is_start=True)
         except UnreadClusterError as error:
             self.start_state.is_refused = True
             raise make_unread_cluster_failure(offer.unread_reason) from error
         except SelectionError as error:
             context.note_problems(error.problems)
-            self.start_state.is_refused = self.start_state.is_forgivable = True
+            self.start_state.is_refused = True
             raise make_refusal(error) from error
+        self.start_state.is_admitted = True
+        return admission
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
@@ -231,16 +254,40 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def clear_state(self) -> None:
         """Restore the traits and reset the start's state; JupyterHub calls this before a start and after a stop."""
         super().clear_state()
+        if not self._is_ours():
+            return
         self.trait_overrides.restore()
-        if self.start_state.is_forgivable:
-            forgive_refused_start(self.user)
+        self._settle_failure()
         self._start_future = None
         self.start_state = self.start_state.make_next()
+
+    def _follow_start(self) -> None:
+        start = private_api.get_spawn_future(self)
+        if start is not None and not start.done():
+            self.failure_count.follow(start, self.user)
+
+    def _settle_failure(self) -> None:
+        """Decide what JupyterHub keeps of a start that has just failed: its count, its error and its options."""
+        if self.start_state.is_admitted:
+            self._stored_options = self.user_options
+        start, failure = private_api.get_spawn_future(self), find_start_failure()
+        if start is None or start.done() or failure is None:
+            return
+        self.failure_count.settle(start, failure, user=self.user)
+        self.failed_starts[self.user.name, self.name] = start
+        if not self.start_state.is_admitted:
+            # JupyterHub has stored them before anything was checked, and commits again after this.
+            self.user_options = self._stored_options
+            if self.orm_spawner is not None:
+                self.orm_spawner.user_options = self._stored_options
 
     @property
     @override
     def events(self) -> list[PodEvent]:
         """JSON of the pod's Kubernetes events since the start began, oldest first."""
+        if not self._is_ours():
+            events: list[PodEvent] = super().events
+            return events
         reflector = self.event_reflector
         return (
             select_pod_events(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
@@ -251,14 +298,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
         """Start the reflector of pods or events or return the running one; replace a reflector marked as dead."""
+        if not self._is_ours():
+            return await super()._start_reflector(kind, **kwargs)
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
-        if kind == "events" and self._is_ours():
-            kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
+        kwargs["reflector_class"] = make_nonfatal_reflector(kwargs["reflector_class"])
         await wait_for_first_list(reflectors, key)
         before = reflectors.get(key)
         if before is not None and (kwargs.get("replace") or is_given_up(before)):
             kwargs |= {"reflector_class": make_takeover_reflector(kwargs["reflector_class"], before), "replace": True}
-        with unregister_failed_reflector(reflectors, key):
+        with unregister_failed_reflector(reflectors, key, spares_hub=private_api.is_starting(self)):
             return await super()._start_reflector(kind, **kwargs)
 
     @override
@@ -274,9 +322,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     def start(self) -> asyncio.Future[Any]:
         """Start the pod; raise an error with a message for the user if Kubernetes refuses it or it cannot start."""
+        if not self._is_ours():
+            start: asyncio.Future[Any] = super().start()
+            return start
         give_up_dead_reflectors(type(self).reflectors)
         # Begin here, not in the task below: JupyterHub's timer begins now, but a busy hub runs the task later.
         self.start_state.feed.begin()
+        self._follow_start()
         starting = asyncio.ensure_future(super().start())
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
         # A task that is cancelled before it has begun never cancels KubeSpawner's start, so cancel that here.
@@ -300,14 +352,25 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
         await self._run_preflight()
+        if self._is_ours():
+            await self.new_claims.mark(self, pvc, token=self.start_state.token)
         return await super()._make_create_pvc_request(pvc, request_timeout)
 
     @override
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._run_preflight(pod)
+        await self.new_claims.note_use(self, token=self.start_state.token)
         self.start_state.feed.note_pod_sent(cancellation.find_pod(self))
-        with self.admission.reservations.track_creation(self):
-            is_made = await super()._make_create_pod_request(pod, request_timeout)
+        try:
+            with self.admission.reservations.track_creation(self):
+                is_made = await super()._make_create_pod_request(pod, request_timeout)
+        except ApiException:
+            if self.new_claims.can_remove(self, token=self.start_state.token):
+                # Not remembered any more, so that the next start creates it.
+                self._pvc_exists = False
+                await self.new_claims.remove(self, token=self.start_state.token)
+            raise
+        self.new_claims.keep(self)
         if is_made:
             starts.note_pod(self, {})
         return is_made
@@ -319,16 +382,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         try:
             await preflight(await draft_pod(self) if pod is None else pod)
-        except RefusedStart:
+        except Exception:
             self.start_state.is_refused = True
             raise
 
     async def _explain_errors(self, start: Awaitable[Any]) -> Any:
         try:
-            return await (supervise_start(self, start, feed=self.start_state.feed) if self._is_ours() else start)
+            return await supervise_start(self, start, feed=self.start_state.feed)
         except Exception as error:
             explained = explain_cluster_error(error)
-            self.start_state.is_forgivable = isinstance(explained or error, RefusedStart)
             if explained is None:
                 raise
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
@@ -343,12 +405,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         After a refused start no pod exists. A cancelled or failed start may have left a pod in any state; the result
         is then None, so that JupyterHub deletes the pod.
         """
-        if self.start_state.is_refused:
+        is_ours = self._is_ours()
+        if is_ours and self.start_state.is_refused:
             return 0
-        if cancellation.can_have_left_pod(self, is_pod_sent=self.start_state.feed.is_sent):
+        if is_ours and cancellation.can_have_left_pod(self, is_pod_sent=self.start_state.feed.is_sent):
             return None
         status: int | None = await super().poll()
-        return await run_time.enforce_run_time(self) if status is None else status
+        return await run_time.enforce_run_time(self) if is_ours and status is None else status
 
     @override
     async def stop(self, now: bool = False) -> None:
@@ -356,6 +419,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
         :param now: whether to delete the pod without a grace period in any case.
         """
+        if not self._is_ours():
+            await super().stop(now)
+            return
         self.start_state.is_removing = True
         try:
             await super().stop(now or cancellation.has_never_run(self))

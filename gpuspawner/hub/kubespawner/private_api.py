@@ -1,9 +1,9 @@
 """The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads or calls.
 
 A new version of these projects may change private names, so check this module at each upgrade. Public names do not
-suffice. In addition, :class:`gpuspawner.hub.spawner.GPUSpawner` sets KubeSpawner's ``_start_future``, and overrides
-``_expand_user_properties``, ``_start_reflector``, ``_start_watching_events``, ``_ensure_namespace``,
-``_make_create_pvc_request`` and ``_make_create_pod_request``.
+suffice. In addition, :class:`gpuspawner.hub.spawner.GPUSpawner` sets KubeSpawner's ``_start_future`` and
+``_pvc_exists``, and overrides ``_expand_user_properties``, ``_start_reflector``, ``_start_watching_events``,
+``_ensure_namespace``, ``_make_create_pvc_request`` and ``_make_create_pod_request``.
 """
 
 from __future__ import annotations
@@ -50,6 +50,15 @@ def get_log_name(spawner: object) -> str:
 def get_spawn_future(spawner: object) -> asyncio.Future[Any] | None:
     """Return the future that JupyterHub completes when the server answers or the start fails; None before a start."""
     return cast("_Spawner", spawner)._spawn_future
+
+
+def set_spawn_future(spawner: object, future: asyncio.Future[Any]) -> None:
+    """Give a spawner JupyterHub's future of a start that has failed, whose exception JupyterHub's pages show.
+
+    :param spawner: the server's.
+    :param future: of an earlier spawner of the server.
+    """
+    cast("_Spawner", spawner)._spawn_future = future
 
 
 def get_start_future(spawner: object) -> asyncio.Future[Any] | None:

@@ -1,7 +1,7 @@
 """Keeps KubeSpawner's reflectors usable after failures, and lets servers start if the hub may not read events.
 
-Without gpuspawner, a hub that may not read events fails each start with "Forbidden", or exits if each user has a
-namespace.
+Without gpuspawner, a hub that may not read events fails each start with "Forbidden". If each user has a namespace, the
+hub exits when a reflector fails, for which an outage of the API server suffices.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[.
 
 
 @contextmanager
-def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) -> Iterator[None]:
+def unregister_failed_reflector(
+    reflectors: MutableMapping[Any, Any], key: Any, *, spares_hub: bool = False
+) -> Iterator[None]:
     """Unregister a reflector that fails to start in the ``with`` block; restore its predecessor if that still watches.
 
     KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. The cancelled
@@ -80,11 +82,14 @@ def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) 
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
+    :param spares_hub: whether to raise the failure where KubeSpawner stops the hub because of it. A hub that has just
+        started should stop: JupyterHub would assume that each server that it cannot poll has stopped.
     """
     before = reflectors.get(key)
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        failure = None
         made = reflectors.get(key)
         if made is not None and made is not before:
             if not made.first_load_future.done():
@@ -95,7 +100,9 @@ def unregister_failed_reflector(reflectors: MutableMapping[Any, Any], key: Any) 
                 made.first_load_future.set_exception(TimeoutError("Could not watch what was started."))
             elif before is not None and _is_dead(made) and not _is_dead(before):
                 reflectors[key] = before
-            _retrieve_failure(made)
+            failure = _retrieve_failure(made)
+        if spares_hub and isinstance(error, SystemExit) and failure is not None:
+            raise failure from None
         raise
 
 
@@ -169,8 +176,8 @@ class EventsAccess:
 def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory for a reflector that does not stop the hub when its watch gives up.
 
-    If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the hub lost the
-    permission to watch. With gpuspawner, the next start continues without events (:class:`EventsAccess`).
+    If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the API server
+    went down or the hub lost the permission to watch. With gpuspawner, the next start replaces the reflector.
 
     :param kind: KubeSpawner's reflector class, or another factory of reflectors.
     """

@@ -77,6 +77,15 @@ def read_choice_header(handler: Any) -> dict[str, str] | None:
     return {name: value for name, value in values.items() if isinstance(value, str)}
 
 
+def is_refresh(handler: Any) -> bool:
+    """Return whether an open form asks for the form again by itself.
+
+    :param handler: tornado's handler of the request; None outside a request.
+    """
+    request = getattr(handler, "request", None)
+    return request is not None and CHOICE_HEADER in request.headers
+
+
 _QUERY_PREFIX = "opt-"
 
 

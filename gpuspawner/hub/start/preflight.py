@@ -1,34 +1,47 @@
 """Refuses a start whose pod can never fit a node or is rejected by the API server, before anything is created.
 
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
-mistake in the admin's settings would fail the start half a minute later and leave the claim behind.
+mistake in the admin's settings would fail the start half a minute later and leave the claim behind. If there is no dry
+run, or the API server rejects the pod in spite of it, :class:`NewClaims` removes the claim.
 """
 
 from __future__ import annotations
 
+import asyncio
 from copy import copy
+from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
-from jupyterhub.utils import maybe_future
+from jupyterhub.utils import exponential_backoff, maybe_future
+from kubernetes_asyncio.client import V1DeleteOptions, V1Preconditions
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.state import StartingSpawner
 
 _DRY_RUN_ALL = "All"
 """Only valid value of ``dryRun``: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
 
-_REFUSALS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY})
-"""HTTP statuses of the dry run that end the start. KubeSpawner handles other statuses when it creates the pod: it
-repeats the request, waits until the last pod is deleted (409) or creates the user's namespace (404)."""
+_LEFT_TO_KUBESPAWNER = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
+"""HTTP statuses of the dry run that KubeSpawner handles when it creates the pod: it creates the user's namespace (404)
+or waits until the last pod is deleted (409)."""
+
+_REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
+"""HTTP statuses that may differ for the next request: the API server or a webhook is overloaded or restarts."""
+
+_CLAIM_GONE_S = 10.0
+_CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
+"""Annotation of a volume claim with the token of the start that created it."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -48,7 +61,9 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
     :param offer: the current offer, with the cluster's nodes and pods.
     :param gpu: the chosen GPU type; None for a server without a GPU.
     :raises RefusedStart: the pod can never fit a node.
-    :raises ApiException: the API server rejects the pod.
+    :raises ApiException: the API server or an admission webhook rejects the pod, or fails repeatedly.
+    :raises TimeoutError: the API server does not answer.
+    :raises ClientError: the API server cannot be reached.
     """
     located = await offer.add_volume_topology(serialize_pod(spawner, _drop_environment(pod)))
     if located is not None:
@@ -84,11 +99,138 @@ def _drop_environment(pod: Any) -> Any:
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> None:
-    create = spawner.api.create_namespaced_pod
+    """Send the pod as a dry run, repeatedly for as long as KubeSpawner repeats a request that gets no answer.
+
+    KubeSpawner repeats no request that fails otherwise, and has created the volume claim by the time it sends the pod.
+    """
+    create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
+    failures: list[Exception] = []
+
+    async def is_accepted() -> bool:
+        try:
+            await create(_request_timeout=spawner.k8s_api_request_timeout)
+        except ApiException as error:
+            if error.status in _LEFT_TO_KUBESPAWNER:
+                return True
+            if error.status not in _REPEATED:
+                raise
+            failures.append(error)
+        except (TimeoutError, aiohttp.ClientError) as error:
+            failures.append(error)
+        else:
+            return True
+        return False
+
     try:
-        await create(spawner.namespace, pod, dry_run=_DRY_RUN_ALL, _request_timeout=spawner.k8s_api_request_timeout)
-    except (TimeoutError, aiohttp.ClientError):
-        return  # KubeSpawner repeats the request
-    except ApiException as error:
-        if error.status in _REFUSALS:
+        await exponential_backoff(is_accepted, "Could not try the pod", timeout=spawner.k8s_api_request_retry_timeout)
+    except TimeoutError as error:
+        if not failures or isinstance(failures[-1], TimeoutError):
             raise
+        raise failures[-1] from error
+
+
+class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):
+    """A server whose start creates a volume claim.
+
+    :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
+    :ivar k8s_api_request_timeout: seconds that KubeSpawner gives a request.
+    """
+
+    api: Any
+    pvc_name: str
+    k8s_api_request_timeout: float
+
+
+class NewClaims:
+    """Removes the volume claims of starts whose pod the API server refuses; one object for the hub's process.
+
+    A claim is removed only if the start itself has created it, and no other start has asked for it since: the servers
+    of a user may share a claim.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: dict[tuple[str, str], str] = {}
+        self._removals: dict[tuple[str, str], asyncio.Future[None]] = {}
+
+    async def mark(self, spawner: ClaimingSpawner, claim: Any, *, token: str) -> None:
+        """Mark a claim that a start is about to create.
+
+        :param spawner: the server's.
+        :param claim: the client's model of it.
+        :param token: of the start.
+        """
+        is_known = _find_claim_key(spawner) in self._tokens
+        await self.note_use(spawner, token=token)
+        if not is_known:
+            self._tokens[_find_claim_key(spawner)] = token
+        claim.metadata.annotations = {**(claim.metadata.annotations or {}), _CREATOR_ANNOTATION: token}
+
+    async def note_use(self, spawner: ClaimingSpawner, *, token: str) -> None:
+        """Wait until a claim is no longer being removed; from now on, only the given start may remove it.
+
+        :param spawner: a server's that uses the claim.
+        :param token: of the start.
+        """
+        key = _find_claim_key(spawner)
+        while (removal := self._removals.get(key)) is not None:
+            await asyncio.wait([removal])
+        if self._tokens.get(key) != token:
+            self._tokens.pop(key, None)
+
+    def keep(self, spawner: ClaimingSpawner) -> None:
+        """Keep a start's claim, because a pod may use it.
+
+        :param spawner: the server's.
+        """
+        self._tokens.pop(_find_claim_key(spawner), None)
+
+    def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
+        """Return whether a start may have created its claim, and no other start has asked for it since.
+
+        :param spawner: the server's.
+        :param token: of the start.
+        """
+        return self._tokens.get(_find_claim_key(spawner)) == token
+
+    async def remove(self, spawner: ClaimingSpawner, *, token: str) -> None:
+        """Remove the claim if a start has created it, and wait until it is gone; log why it is left.
+
+        :param spawner: the server's; its start may remove the claim.
+        :param token: of the start.
+        """
+        key = _find_claim_key(spawner)
+        self._tokens.pop(key)
+        self._removals[key] = removal = asyncio.ensure_future(_remove_claim(spawner, token))
+        try:
+            await removal
+        except (ApiException, TimeoutError, aiohttp.ClientError) as error:
+            spawner.log.warning("The volume claim %s of a refused start may be left: %s", spawner.pvc_name, error)
+        finally:
+            del self._removals[key]
+
+
+def _find_claim_key(spawner: ClaimingSpawner) -> tuple[str, str]:
+    return spawner.namespace, spawner.pvc_name
+
+
+async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
+    api, where = spawner.api, (spawner.pvc_name, spawner.namespace)
+    timeout_s = spawner.k8s_api_request_timeout
+    read = partial(api.read_namespaced_persistent_volume_claim, *where, _request_timeout=timeout_s)
+    metadata = (await read()).metadata
+    if (metadata.annotations or {}).get(_CREATOR_ANNOTATION) != token:
+        return  # it was there before the start
+    options = V1DeleteOptions(preconditions=V1Preconditions(uid=metadata.uid))
+    await api.delete_namespaced_persistent_volume_claim(*where, body=options, _request_timeout=timeout_s)
+
+    async def is_gone() -> bool:
+        try:
+            await read()
+        except ApiException as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return True
+            raise
+        return False
+
+    # The next start would use a claim that is still being deleted, and wait for it in vain.
+    await exponential_backoff(is_gone, "It is still being deleted", timeout=_CLAIM_GONE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Any, Protocol
 
 from gpuspawner.hub.admission.service import AdmissionService
@@ -22,7 +23,8 @@ class StartState:
     :param removed_environment: names of environment variables that the pod must not have.
     :param pending_preflight: function that checks the pod before anything is created; None once it was called.
     :param is_refused: whether the start was refused before anything was created.
-    :param is_forgivable: whether the failure must not count as a failure of the hub, because the user can avoid it.
+    :param is_admitted: whether admission has admitted the choice.
+    :param token: random text that identifies this start.
     :param is_removing: whether the hub is deleting the pod.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
     """
@@ -32,7 +34,8 @@ class StartState:
     removed_environment: tuple[str, ...] = ()
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None
     is_refused: bool = False
-    is_forgivable: bool = False
+    is_admitted: bool = False
+    token: str = field(default_factory=lambda: token_hex(8))
     is_removing: bool = False
     warned_pod_uid: str = ""
 
@@ -53,6 +56,7 @@ class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
     :ivar start_timeout: seconds until JupyterHub ends the start.
     :ivar http_timeout: seconds that JupyterHub waits for the server's first answer once its pod runs.
     :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
+    :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
     """
 
     admission: AdmissionService
@@ -63,6 +67,7 @@ class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
     http_timeout: float
     dry_run: bool
     k8s_api_request_timeout: float
+    k8s_api_request_retry_timeout: float
     modify_pod_hook: Callable[[Any, Any], Any] | None
 
     async def make_offer(self) -> Offer:

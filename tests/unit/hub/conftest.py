@@ -19,9 +19,11 @@ from traitlets.config import Config
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.config.settings_files import SettingsFilesCache
+from gpuspawner.hub.errors import FailureCount
 from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.kubespawner.reflectors import EventsAccess
 from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.preflight import NewClaims
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 
 A100 = "NVIDIA-A100-SXM4-80GB"
@@ -104,6 +106,9 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
     monkeypatch.setattr(GPUSpawner, "admission", AdmissionService())
     monkeypatch.setattr(GPUSpawner, "_events_access", EventsAccess())
     monkeypatch.setattr(GPUSpawner, "settings_files_cache", SettingsFilesCache())
+    monkeypatch.setattr(GPUSpawner, "failure_count", FailureCount())
+    monkeypatch.setattr(GPUSpawner, "new_claims", NewClaims())
+    monkeypatch.setattr(GPUSpawner, "failed_starts", {})
 
     def make(*, settings: Any = SETTINGS, kubespawner: Any = None, name: str = "ada", **traits: Any) -> GPUSpawner:
         config = Config({"GPUSpawner": dict(settings or {}), "KubeSpawner": dict(kubespawner or {})})

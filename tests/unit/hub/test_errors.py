@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
+from jupyterhub.app import JupyterHub
 from jupyterhub.utils import format_exception
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
@@ -15,9 +19,12 @@ from gpuspawner.core.errors import PolicyError, Problem, SelectionError
 from gpuspawner.hub.errors import (
     COUNTS_REFUSALS,
     ClusterFailure,
+    FailureCount,
     RefusedStart,
     SlowStartError,
     explain_cluster_error,
+    find_start_failure,
+    is_hub_failure,
     make_refusal,
     make_unread_cluster_failure,
 )
@@ -109,6 +116,12 @@ def test_an_api_server_that_does_not_answer_is_told_in_one_sentence(error: Excep
         (api_error(401), 503, "Kubernetes refused the hub's credentials, so the server was not started."),
         (api_error(429), 503, "The Kubernetes API server is overloaded, so the server was not started."),
         (api_error(500), 503, "Kubernetes refused to create the server (500): Reason"),
+        (
+            api_error(500, 'Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: EOF'),
+            503,
+            "The admission webhook mpod.kb.io of the cluster cannot be reached or fails, so the server was not started."
+            " Please try again later.",
+        ),
         (api_error(422, "spec is wrong"), 503, "Kubernetes refused to create the server (422): spec is wrong"),
         (api_error(403, "may not"), 503, "Kubernetes refused to create the server (403): may not"),
         (
@@ -157,3 +170,59 @@ def test_an_answer_without_a_message_is_told_by_its_reason(body: Any):
 @pytest.mark.parametrize("error", [ValueError("x"), TimeoutError("pod a/b did not start in 60 seconds!"), OSError("x")])
 def test_other_errors_are_left_alone(error: Exception):
     assert explain_cluster_error(error) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        pytest.param(RefusedStart("No.", reason="quota"), False, id="refused"),
+        pytest.param(ClusterFailure("No."), False, id="cluster"),
+        pytest.param(web.HTTPError(403), False, id="a hook refuses"),
+        pytest.param(api_error(500), False, id="Kubernetes"),
+        pytest.param(aiohttp.ClientConnectionError(), False, id="network"),
+        pytest.param(SlowStartError("It took too long."), False, id="slow"),
+        pytest.param(TimeoutError(), False, id="timer"),
+        pytest.param(web.HTTPError(500), True, id="a hook fails"),
+        pytest.param(KeyError("x"), True, id="bug"),
+        pytest.param(OSError("x"), True, id="disk"),
+    ],
+)
+def test_only_what_a_restart_of_the_hub_may_help_against_counts(error: Exception, expected: bool):
+    assert is_hub_failure(error) == expected
+
+
+def test_what_a_start_failed_with_is_found_only_while_it_is_handled():
+    found: list[Any] = [find_start_failure()]
+    try:
+        {}["x"]
+    except KeyError:
+        found.append(find_start_failure())
+    found.append(find_start_failure())
+    assert [type(each) for each in found] == [type(None), KeyError, type(None)]
+
+
+def test_a_refusal_is_found_behind_an_error_of_the_clean_up():
+    refused, found = RefusedStart("No.", reason="quota"), []
+    try:
+        raise refused
+    except RefusedStart:
+        with contextlib.suppress(OSError):
+            try:
+                raise OSError("the API server is gone")
+            finally:
+                found.append(find_start_failure())
+    assert found == [refused]
+
+
+@pytest.mark.parametrize("is_hub", [True, False])
+async def test_what_does_not_count_is_taken_from_the_count_of_the_hubs_handlers(
+    monkeypatch: pytest.MonkeyPatch, is_hub: bool
+):
+    users: dict[str, Any] = {"failure_count": 0}
+    hub = JupyterHub()
+    hub.tornado_application = web.Application(**users)
+    monkeypatch.setattr(JupyterHub, "_instance", hub if is_hub else None)
+    start = asyncio.get_running_loop().create_future()
+    FailureCount().settle(start, TimeoutError(), user=SimpleNamespace(name="ada", settings=users))
+    counts = hub.tornado_application.settings if is_hub else users
+    assert counts["failure_count"] == -1

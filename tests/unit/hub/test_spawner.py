@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
-from kubernetes_asyncio.client.rest import ApiException
 from kubespawner import KubeSpawner
 from tornado import web
 
@@ -208,36 +207,6 @@ async def test_a_refused_start_asks_the_cluster_for_no_more_than_what_is_left_an
     assert {request.method for request in server.requests if request.path != REVIEWS} == {"GET"}
     asked = {request.path.rpartition("/")[2] for request in server.requests if "namespaces" in request.path}
     assert asked == {"resourcequotas"}
-
-
-async def test_a_refusal_does_not_count_as_a_failure_of_the_hub(make_spawner: MakeSpawner):
-    spawner = make_spawner()
-    with pytest.raises(web.HTTPError) as refused:
-        await begin(spawner, {"gpu": "h900"})
-    # JupyterHub 6 tells by the class; JupyterHub 5 counts one up for every failed start, right after it cleaned up.
-    spawner.clear_state()
-    counted = 0 if hasattr(refused.value, "log_message") and _hub_knows_refusals() else 1
-    assert spawner.user.settings.get("failure_count", 0) + counted == 0
-
-
-def _hub_knows_refusals() -> bool:
-    import jupyterhub.spawner  # noqa: PLC0415 - asked for what only the newer one has
-
-    return hasattr(jupyterhub.spawner, "SpawnException")
-
-
-async def test_a_quota_does_not_count_as_a_failure_of_the_hub(make_spawner: MakeSpawner):
-    def hook(*_: Any) -> None:
-        error = ApiException(status=403, reason="Forbidden")
-        error.body = '{"message": "exceeded quota: gpus"}'
-        raise error
-
-    spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
-    with pytest.raises(web.HTTPError, match="exceeded quota"):
-        await spawner.start()
-    spawner.clear_state()
-    counted = 0 if _hub_knows_refusals() else 1
-    assert spawner.user.settings.get("failure_count", 0) + counted == 0
 
 
 async def test_options_are_stored_as_they_were_understood(make_spawner: MakeSpawner):

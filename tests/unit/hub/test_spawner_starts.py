@@ -1,4 +1,4 @@
-"""What becomes of a start that fails or is cut off: its pod goes, and JupyterHub does not count what it may not."""
+"""What becomes of a start that fails or is cut off: its pod goes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from tornado import web
 
-from gpuspawner.hub.errors import COUNTS_REFUSALS
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import pod_that_waits, pods_path, sent
-from tests.unit.hub.starts import GPU_OPTIONS, begin
+from tests.unit.hub.starts import GPU_OPTIONS
 from tests.unit.kube.watch_server import WatchServer, eventually
 
 
@@ -75,31 +73,6 @@ async def test_a_page_opened_right_before_the_start_begins_is_told_of_it(
     start.cancel()
     await asyncio.gather(start, return_exceptions=True)
     await page.aclose()
-
-
-async def test_one_pardon_is_for_one_refusal_and_comes_right_before_it_is_counted(make_spawner: MakeSpawner):
-    spawner = make_spawner()
-    for _ in range(3):
-        with pytest.raises(web.HTTPError):
-            await begin(spawner, {"gpu": "h900"})
-        # A start of somebody else that succeeds meanwhile sets the count to zero.
-        spawner.user.settings["failure_count"] = 0
-        spawner.clear_state()
-        assert spawner.user.settings["failure_count"] == (-1 if COUNTS_REFUSALS else 0)
-    spawner.user.settings["failure_count"] = 0
-    spawner.clear_state()
-    assert spawner.user.settings["failure_count"] == 0
-
-
-async def test_a_failure_is_not_pardoned(make_spawner: MakeSpawner):
-    def hook(*_: Any) -> None:
-        raise ZeroDivisionError
-
-    spawner = make_spawner(kubespawner={"modify_pod_hook": hook})
-    with pytest.raises(ZeroDivisionError):
-        await spawner.start()
-    spawner.clear_state()
-    assert "failure_count" not in spawner.user.settings
 
 
 async def test_a_site_without_our_settings_starts_as_kubespawner_does(make_spawner: MakeSpawner, server: WatchServer):

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any
 
 from aiohttp import web
@@ -39,6 +40,7 @@ class WatchServer:
     :ivar bodies: by path, what its lists are answered with.
     :ivar scripts: by path, pieces that its next watches send instead of what is true; one script a watch.
     :ivar held: paths whose requests are not answered at all.
+    :ivar answers: by method and path, a function that answers instead, or ``HANG``.
     :ivar oldest: versions before this one are forgotten.
     :ivar lifetime_s: after which a watch ends, whatever was asked for.
     """
@@ -53,6 +55,7 @@ class WatchServer:
     bodies: dict[str, str] = field(default_factory=dict)
     scripts: dict[str, list[list[Any]]] = field(default_factory=lambda: defaultdict(list))
     held: set[str] = field(default_factory=set)
+    answers: dict[tuple[str, str], Any] = field(default_factory=dict)
     oldest: int = 0
     lifetime_s: float = 30.0
     sends_bookmarks: bool = True
@@ -96,8 +99,12 @@ class WatchServer:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
         await self.open_.wait()
-        if request.path in self.held:
+        answer = self.answers.get((request.method, request.path))
+        if request.path in self.held or answer is HANG:
             await asyncio.Event().wait()
+        if answer is not None:
+            answered = answer(request)
+            return await answered if isawaitable(answered) else answered
         if request.path == REVIEWS:
             return await self._review(request)
         if request.method == "POST" and request.path not in self.status:
@@ -171,6 +178,11 @@ class WatchServer:
                     await response.write(event(kind, raw))
                     sent = version
             await changed.wait()
+
+
+def refusal(status: int, message: str = "no") -> Callable[[web.Request], web.Response]:
+    """Return an answer with which an API server refuses."""
+    return lambda _: web.json_response({"kind": "Status", "message": message, "code": status}, status=status)
 
 
 def key(raw: dict[str, Any]) -> Key:

@@ -8,11 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from jupyterhub.app import JupyterHub
 from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
-from gpuspawner.hub.errors import COUNTS_REFUSALS, forgive_refused_start
 from gpuspawner.hub.kubespawner.hub_pods import has_read_pods
 from gpuspawner.hub.kubespawner.reflectors import (
     give_up_dead_reflectors,
@@ -220,21 +218,3 @@ async def test_what_a_first_list_failed_with_is_not_told_again_when_the_hub_ends
     (failed,) = type(spawner).reflectors.values()
     # What asyncio itself goes by; the log that it tells keeps the exception, and so the future, from being collected.
     assert not failed.first_load_future._log_traceback
-
-
-def test_a_refused_start_counts_for_nothing():
-    user = SimpleNamespace(settings={"failure_count": 2})
-    forgive_refused_start(user)
-    # JupyterHub 5 adds one afterwards.
-    assert user.settings["failure_count"] + (1 if COUNTS_REFUSALS else 0) == 2
-
-
-@pytest.mark.parametrize("is_hub", [True, False])
-def test_it_is_taken_from_the_count_of_the_hubs_handlers(monkeypatch: pytest.MonkeyPatch, is_hub: bool):
-    users: dict[str, Any] = {"failure_count": 0}
-    hub = JupyterHub()
-    hub.tornado_application = web.Application(**users)
-    monkeypatch.setattr(JupyterHub, "_instance", hub if is_hub else None)
-    forgive_refused_start(SimpleNamespace(settings=users))
-    counts = hub.tornado_application.settings if is_hub else users
-    assert counts["failure_count"] == (-1 if COUNTS_REFUSALS else 0)

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 from kubernetes_asyncio.client.rest import ApiException
-from tornado import web
 
+from gpuspawner.hub.errors import ClusterFailure
 from gpuspawner.hub.kubespawner.reflectors import EVENTS_DENIED_S, EventsAccess, give_up_dead_reflectors
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
-from tests.unit.kube.watch_server import WatchServer, eventually
+from tests.unit.kube.watch_server import PODS, WatchServer, eventually
 
 UNTOLD = "The hub may not read the cluster's events, so a reason may be missing here."
 EVERYWHERE = {"enable_user_namespaces": True}
+EVENTS = "/api/v1/events"
 
 
 @pytest.fixture
@@ -121,6 +122,21 @@ async def test_kubespawners_own_events_end_the_hub_as_ever(make_spawner: MakeSpa
     assert (await spawner._start_watching_events()).on_failure is not None
 
 
+@pytest.mark.parametrize(("path", "status"), [(PODS, 403), (PODS, 500), (EVENTS, 500)])
+async def test_where_each_user_has_a_namespace_a_watch_that_fails_ends_the_start_and_not_the_hub(
+    make_spawner: MakeSpawner, server: WatchServer, path: str, status: int
+):
+    spawner = make_spawner(kubespawner=EVERYWHERE)
+    spawner.user_options = GPU_OPTIONS
+    await spawner.make_offer()
+    server.status[path] = status
+    with pytest.raises(ClusterFailure, match=str(status)):
+        await spawner.start()
+    server.status = {}
+    give_up_dead_reflectors(type(spawner).reflectors)  # as each start does
+    assert (await spawner._start_watching_pods()).on_failure is None
+
+
 async def test_a_right_that_is_given_later_is_used_within_a_minute(
     make_spawner: MakeSpawner, server: WatchServer, clock: Clock, told: Told
 ):
@@ -148,5 +164,7 @@ async def test_what_is_no_refusal_is_kubespawners(
 async def test_a_site_without_our_settings_has_kubespawners_refusal(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]})
     server.status[events_path(spawner)] = 403
-    with pytest.raises(web.HTTPError, match="Forbidden"):
+    with pytest.raises(ApiException, match="Forbidden"):
         await spawner.start()
+    # KubeSpawner never looks, and asyncio would report it.
+    assert spawner.event_reflector.first_load_future.exception().status == 403

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aiohttp import web
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.cluster import decode
@@ -12,7 +13,7 @@ from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner, node
-from tests.unit.kube.watch_server import NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool
+from tests.unit.kube.watch_server import HANG, NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool, refusal
 
 BARE = node("cpu-1")
 
@@ -44,19 +45,54 @@ async def test_the_api_server_sees_the_very_pod_and_creates_nothing(make_spawner
     assert [mount["name"] for mount in notebook["volumeMounts"]] == ["data"]
 
 
-@pytest.mark.parametrize("status", [400, 403, 422])
-async def test_what_kubernetes_refuses_is_refused(make_spawner: MakeSpawner, server: WatchServer, status: int):
+@pytest.mark.parametrize("status", [400, 401, 403, 422], ids=str)
+async def test_what_kubernetes_refuses_is_refused_at_once(make_spawner: MakeSpawner, server: WatchServer, status: int):
     spawner = make_spawner()
     server.status[pods_path(spawner)] = status
     with pytest.raises(ApiException):
         await rehearsed(spawner)
+    assert created(spawner, server) == ["pods?"]
 
 
-@pytest.mark.parametrize("status", [401, 404, 409, 429, 500, 503])
-async def test_what_may_be_different_a_moment_later_is_not(make_spawner: MakeSpawner, server: WatchServer, status: int):
+@pytest.mark.parametrize("status", [404, 409])
+async def test_what_kubespawner_itself_puts_right_is_not(make_spawner: MakeSpawner, server: WatchServer, status: int):
     spawner = make_spawner()
     server.status[pods_path(spawner)] = status
     await rehearsed(spawner)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504], ids=str)
+async def test_what_may_be_different_a_moment_later_is_tried_again(
+    make_spawner: MakeSpawner, server: WatchServer, status: int
+):
+    spawner = make_spawner()
+    answers = [refusal(status), refusal(status), None]
+    path = pods_path(spawner)
+
+    def answer(request: web.Request) -> web.Response:
+        refused = answers.pop(0)
+        return web.json_response({}, status=201) if refused is None else refused(request)
+
+    server.answers["POST", path] = answer
+    await rehearsed(spawner)
+    assert created(spawner, server) == ["pods?"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(refusal(500), ApiException, id="failing"),
+        pytest.param(HANG, TimeoutError, id="silent"),
+    ],
+)
+async def test_what_stays_so_for_as_long_as_kubespawner_repeats_a_request_is_refused(
+    make_spawner: MakeSpawner, server: WatchServer, answer: Any, expected: type[Exception]
+):
+    spawner = make_spawner(kubespawner={"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": 1})
+    server.answers["POST", pods_path(spawner)] = answer
+    with pytest.raises(expected):
+        await rehearsed(spawner)
+    assert set(created(spawner, server)) == {"pods?"}
 
 
 async def test_an_admin_can_do_without(make_spawner: MakeSpawner, server: WatchServer):
@@ -183,7 +219,9 @@ async def test_a_claim_that_a_subclass_asks_for_late_is_not_made_for_a_start_tha
 
 async def test_a_pod_that_is_sent_twice_is_looked_at_once(make_spawner: MakeSpawner, server: WatchServer):
     spawner = make_spawner()
-    server.status[pods_path(spawner)] = 500
+    server.answers["POST", pods_path(spawner)] = lambda request: (
+        web.json_response({}, status=201) if "dryRun" in request.query else refusal(500)(request)
+    )
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
     for _ in range(2):

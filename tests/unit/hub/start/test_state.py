@@ -15,13 +15,14 @@ def test_what_was_known_of_a_start_is_not_known_of_the_next():
     async def look(_pod: object) -> None: ...
 
     start = StartState(
-        meter=SpawnMeter("t4"), removed_environment=("A",), pending_preflight=look, is_refused=True, is_forgivable=True
+        meter=SpawnMeter("t4"), removed_environment=("A",), pending_preflight=look, is_refused=True, is_admitted=True
     )
     start.feed.begin()
     following = start.make_next()
     assert following.feed is not start.feed
     assert (following.meter, following.removed_environment, following.pending_preflight) == (None, (), None)
-    assert (following.is_refused, following.is_forgivable) == (False, False)
+    assert (following.is_refused, following.is_admitted) == (False, False)
+    assert following.token != start.token
 
 
 def test_a_page_that_waits_for_a_start_is_told_of_it_but_not_of_an_earlier_choice():

@@ -1,0 +1,244 @@
+"""What JupyterHub keeps of a start that failed: its count, its error, its options. JupyterHub's own handlers start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyterhub.app import JupyterHub
+from jupyterhub.utils import format_exception
+from tornado import web
+
+from gpuspawner.hub.errors import FailureCount
+from gpuspawner.hub.request.context import CHOICE_HEADER
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.hub_requests import RealHub
+from tests.unit.kube.watch_server import HANG, NODES, WatchServer, refusal
+
+QUICK = {"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": 1, "start_timeout": 10}
+CHOICE = {"image": "minimal", "cpu": 2}
+ADMITTED = {
+    "v": 1,
+    "image": "minimal",
+    "cpu": 2,
+    "memory": "4G",
+    "gpu": None,
+    "gpu_count": 0,
+    "profile": "Minimal · 2 CPUs · 4 GiB",
+}
+MakeHub = Callable[..., RealHub]
+
+
+@pytest.fixture
+def make_hub(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch) -> MakeHub:
+    """Make hubs whose spawners talk to the server of ``make_spawner``."""
+
+    def make(*, settings: Any = SETTINGS, **kubespawner: Any) -> RealHub:
+        hub = RealHub({"GPUSpawner": settings, "KubeSpawner": {**QUICK, **kubespawner}})
+        monkeypatch.setattr(JupyterHub, "_instance", hub.app)
+        return hub
+
+    return make
+
+
+PODS = ("POST", "/api/v1/namespaces/default/pods")
+LIMIT_RANGE = 'pods "jupyter-ada" is forbidden: maximum cpu usage per Container is 1, but limit is 2'
+NO_RUNTIME = 'pods "jupyter-ada" is forbidden: pod rejected: RuntimeClass "nvidia" not found'
+NO_WEBHOOK = (
+    'Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post'
+    ' "https://kueue-webhook-service.kueue-system.svc:443/mutate--v1-pod?timeout=10s": no endpoints available'
+)
+DENIED = 'admission webhook "mpod.kb.io" denied the request: database is locked'
+
+
+# -- the count ---------------------------------------------------------------------------------------------------------
+
+
+def refuse(_: Any) -> None:
+    raise web.HTTPError(403, "Not today.")
+
+
+def bug(_: Any) -> None:
+    raise KeyError("a group of hers")
+
+
+def deep(levels: int = 968) -> dict[str, Any]:
+    """Return options that JupyterHub can parse, and cannot store."""
+    options: dict[str, Any] = {}
+    for _ in range(levels):
+        options = {"a": options}
+    return options
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(refusal(403, LIMIT_RANGE), LIMIT_RANGE, id="LimitRange"),
+        pytest.param(refusal(403, "exceeded quota: gpus"), "exceeded quota: gpus", id="quota"),
+        pytest.param(refusal(403, NO_RUNTIME), NO_RUNTIME, id="RuntimeClass"),
+        pytest.param(refusal(422), "(422): no", id="invalid"),
+        pytest.param(refusal(401), "refused the hub's credentials", id="credentials"),
+        pytest.param(refusal(429), "is overloaded", id="overloaded"),
+        pytest.param(refusal(500, NO_WEBHOOK), "The admission webhook mpod.kb.io of the cluster", id="no webhook"),
+        pytest.param(refusal(500, DENIED), DENIED, id="webhook fails"),
+        pytest.param(refusal(503), "(503): no", id="restarting"),
+        pytest.param(HANG, "cannot be reached", id="no answer"),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_nothing_that_the_api_server_refuses_counts_towards_the_limit_that_stops_the_hub(
+    make_hub: MakeHub, server: WatchServer, answer: Any, expected: str, dry_run: bool
+):
+    hub = make_hub(settings={**SETTINGS, "dry_run": dry_run})
+    server.answers = {PODS: answer}
+    user = hub.add_user("ada")
+    found = []
+    for _ in range(2):
+        error = await hub.start(user, CHOICE)
+        assert error is not None
+        found.append((expected in format_exception(error)[0], hub.failures))
+    assert found == [(True, 0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "kubespawner"),
+    [
+        pytest.param({"gpu": "h900"}, {}, {}, id="no such GPU"),
+        pytest.param({"gpu": "h900"}, {NODES: 403}, {}, id="nodes not readable"),
+        pytest.param(CHOICE, {}, {"pre_spawn_hook": refuse}, id="a hook refuses"),
+        pytest.param(CHOICE, {PODS[1]: 403}, {}, id="pods not readable"),
+    ],
+)
+async def test_nothing_that_the_hub_refuses_counts_towards_the_limit_that_stops_it(
+    make_hub: MakeHub, server: WatchServer, options: Any, status: dict[str, int], kubespawner: Any
+):
+    hub = make_hub(**kubespawner)
+    server.status = status
+    user = hub.add_user("ada")
+    found = []
+    for _ in range(2):
+        error = await hub.start(user, options)
+        found.append((isinstance(error, web.HTTPError), hub.failures))
+    assert found == [(True, 0)] * 2
+
+
+async def test_a_server_that_is_slow_to_start_counts_for_nothing(make_hub: MakeHub, server: WatchServer):
+    hub = make_hub(start_timeout=1)
+    error = await hub.start(hub.add_user("ada"), CHOICE)
+    assert (isinstance(error, TimeoutError), hub.failures) == (True, 0)
+
+
+async def test_a_bug_counts_once_for_each_user_until_a_start_succeeds(make_hub: MakeHub):
+    hub = make_hub(pre_spawn_hook=bug)
+    ada, bob = hub.add_user("ada"), hub.add_user("bob")
+    found = []
+    for user in (ada, ada, bob, ada, bob):
+        await hub.start(user, CHOICE)
+        found.append(hub.failures)
+    assert found == [1, 1, 2, 2, 2]
+
+
+async def test_options_that_the_database_cannot_store_count_once(make_hub: MakeHub):
+    hub = make_hub()
+    ada = hub.add_user("ada")
+    found = []
+    for _ in range(3):
+        error = await hub.start(ada, deep())
+        found.append((error is not None, hub.failures))
+    assert found == [(True, 1)] * 3
+
+
+async def test_after_a_start_that_succeeded_a_users_failure_counts_again():
+    count, user = FailureCount(), SimpleNamespace(name="ada", settings={"failure_count": 0})
+    loop = asyncio.get_running_loop()
+    found = []
+    for succeeds in (False, False, True, False):
+        start = loop.create_future()
+        count.follow(start, user)
+        if succeeds:
+            start.set_result(None)
+            user.settings["failure_count"] = 0
+        else:
+            count.settle(start, KeyError(), user=user)
+            user.settings["failure_count"] += 1
+            start.set_exception(KeyError())
+        await asyncio.gather(start, return_exceptions=True)
+        found.append(user.settings["failure_count"])
+    assert found == [1, 1, 0, 1]
+
+
+# -- the options -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        pytest.param({"gpu": "h900"}, {}, id="refused"),
+        pytest.param({"gpu": "h900"}, {NODES: 403}, id="not judged"),
+        pytest.param({"image": "minimal", "cpu": 7e300}, {}, id="out of range"),
+    ],
+)
+async def test_options_that_were_refused_are_not_stored(
+    make_hub: MakeHub, server: WatchServer, options: Any, status: dict[str, int]
+):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    server.answers = {PODS: refusal(403)}
+    await hub.start(user, CHOICE)
+    found = [hub.stored(user)]
+    server.answers, server.status = {}, status
+    await hub.start(user, options)
+    found += [hub.stored(user), user.spawners[""].user_options]
+    assert found == [ADMITTED] * 3
+
+
+@pytest.mark.parametrize("door", ["run_options_from_form", "options_from_query"])
+async def test_a_form_or_link_that_is_refused_stores_nothing(make_hub: MakeHub, door: str):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    spawner = hub.open_form(user)
+    with pytest.raises(web.HTTPError, match="gpu: "):
+        await getattr(spawner, door)({"gpu": ["h900"]})
+    assert hub.stored(user) is None
+
+
+async def test_options_that_a_hook_keeps_from_being_judged_are_not_stored(make_hub: MakeHub):
+    hub = make_hub(auth_state_hook=lambda spawner, _: refuse(spawner))
+    user = hub.add_user("ada")
+    await hub.start(user, {"gpu": "h900"})
+    assert hub.stored(user) == {}
+
+
+# -- the error ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        pytest.param([{CHOICE_HEADER: "{}"}, {CHOICE_HEADER: "{}"}], True, id="an open form refreshes itself"),
+        pytest.param([{}], False, id="a form is opened"),
+        pytest.param([{}, {CHOICE_HEADER: "{}"}], False, id="a form is opened and refreshes itself"),
+    ],
+)
+async def test_a_failed_start_is_forgotten_when_a_form_is_opened_but_not_when_it_refreshes_itself(
+    make_hub: MakeHub, headers: list[dict[str, str]], expected: bool
+):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    error = await hub.start(user, {"gpu": "h900"})
+    for each in headers:
+        hub.open_form(user, each)
+    assert (user.spawners[""]._failed is error) == expected
+
+
+async def test_a_new_start_begins_without_the_error_that_a_form_kept(make_hub: MakeHub, server: WatchServer):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    await hub.start(user, {"gpu": "h900"})
+    hub.open_form(user, {CHOICE_HEADER: "{}"})
+    server.answers = {PODS: refusal(403)}
+    error = await hub.start(user, CHOICE)
+    assert (user.spawners[""]._failed is error, "403" in format_exception(error)[0]) == (True, True)
