@@ -110,7 +110,6 @@ class _Hub:
             db=self._db,
             namespace="hub",
             active=True,
-            capacity_timeout=3.0,
             pod_reflector=self._reflector,
             trait_overrides=defaultdict(lambda: None),
             _spawn_pending=False,

@@ -43,6 +43,7 @@ from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.events import PodEvent, select_pod_events
+from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
 from gpuspawner.hub.kubespawner.reflectors import (
     EventsAccess,
     give_up_dead_reflectors,
@@ -441,12 +442,23 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
     async def make_offer(self) -> Offer:
-        """Return the current offer, and schedule a task that logs new warnings about settings and cluster."""
+        """Return the current offer, and schedule a task that logs new warnings about settings and cluster.
+
+        The offer's other questions about the cluster end with it after ``capacity_timeout``, counted from here.
+        """
+        answer_by = asyncio.get_running_loop().time() + self.capacity_timeout
         store = self.offer_factory.get_store(
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
         scope = self._make_warning_scope()
-        offer = await self.offer_factory.make_offer(scope.settings, store, image=self.trait_overrides["image"])
+        making = self.offer_factory.make_offer(
+            scope.settings, store, image=self.trait_overrides["image"], answer_by=answer_by
+        )
+        if scope.settings.configured.policy is not None and self.pod_reflector is None:
+            # Limits count the pods of this reflector. It reads them while the store reads its first lists.
+            offer, _ = await asyncio.gather(making, ensure_pods_watched(self, timeout_s=self.capacity_timeout))
+        else:
+            offer = await making
         self.admin_warnings.schedule_log(offer, scope, log=self.log)
         return offer
 

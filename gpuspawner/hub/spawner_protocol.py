@@ -80,12 +80,10 @@ class AdmittedSpawner(WatchingSpawner, Protocol):
     """The spawner of the server and user for which admission checks a choice.
 
     :ivar active: whether the server is running or starting.
-    :ivar capacity_timeout: seconds to wait for facts about the cluster.
     :ivar db: a SQLAlchemy session of JupyterHub's database; None without a hub.
     """
 
     active: bool
-    capacity_timeout: float
     db: Any
     trait_overrides: TraitOverrides
 

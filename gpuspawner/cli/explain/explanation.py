@@ -205,7 +205,7 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
     """Return what the policy and quotas allow the user; without ``asks_policy``, what the quotas allow."""
     if asks_policy:
         return await spawner.admission.find_allowance(spawner, offer)
-    quota = None if offer.quotas is None else await offer.quotas.read_remaining(spawner.namespace)
+    quota = await offer.read_quota(spawner.namespace)
     return Allowance(full_catalog=offer.catalog, person=Person(name=""), usage=Usage(quota=quota))
 
 

@@ -5,6 +5,7 @@ A server is subject to the policy rules of its user, even if an admin starts it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
 
@@ -121,7 +122,7 @@ class AdmissionService:
         :param is_start: whether the spawner is starting its server, whose GPUs then do not count as used.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
-        quota = await self._read_quota(spawner, offer)
+        quota = await self._read_quota(spawner, offer, waits_again=False)
         return self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
 
     async def admit(self, spawner: AdmittedSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
@@ -168,16 +169,16 @@ class AdmissionService:
             return admission
 
     async def _read_quota(
-        self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S
+        self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
         """Wait for KubeSpawner's list of pods if there is a policy, and return what the namespace's quotas leave."""
-        if offer.catalog.policy is not None:
-            await ensure_pods_watched(spawner, timeout_s=spawner.capacity_timeout)
-        return (
-            await offer.quotas.read_remaining(spawner.namespace, max_age_s=max_age_s)
-            if offer.quotas is not None
-            else None
+        if offer.catalog.policy is None:
+            return await offer.read_quota(spawner.namespace, max_age_s=max_age_s)
+        quota, _ = await asyncio.gather(
+            offer.read_quota(spawner.namespace, max_age_s=max_age_s),
+            ensure_pods_watched(spawner, timeout_s=offer.wait_s, waits_again=waits_again),
         )
+        return quota
 
     def _build_allowance(
         self, spawner: AdmittedSpawner, offer: Offer, *, quota: RemainingQuota | None, excluding: str

@@ -5,6 +5,7 @@ Parsed settings, the cluster's state and catalogs are cached for all spawners of
 
 from __future__ import annotations
 
+import asyncio
 import marshal
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -19,10 +20,11 @@ from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.form.views import FormCache
+from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.kube.resources.queue_positions import QueuePositions
-from gpuspawner.kube.resources.resource_quotas import QuotasAPI, ResourceQuotas
+from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, QuotasAPI, ResourceQuotas
 from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
 from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
@@ -45,6 +47,8 @@ class Offer:
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param queues: reads pods' positions in Kueue's queues; None without a cluster.
+    :param answer_by: seconds of the event loop's clock until which the hub waits for further answers about the cluster;
+        None for no limit but that of each request.
     :param cache: caches parts of the form between requests; None disables caching.
     """
 
@@ -54,12 +58,14 @@ class Offer:
     volume_topology: VolumeTopology | None = None
     quotas: ResourceQuotas | None = None
     queues: QueuePositions | None = None
+    answer_by: float | None = None
     cache: FormCache | None = None
 
-    async def add_volume_topology(self, manifest: Mapping[str, Any]) -> Pod | None:
+    async def add_volume_topology(self, manifest: Mapping[str, Any], *, is_created: bool = False) -> Pod | None:
         """Decode a manifest and return the pod, constrained to the nodes on which its volumes can be mounted.
 
         :param manifest: JSON of the pod, as sent to the API server.
+        :param is_created: the pod's claims exist by now; see :meth:`VolumeTopology.resolve_claims`.
         """
         pod = decode.decode_pod(manifest)
         if pod is not None and is_gated_on_creation(manifest):
@@ -67,9 +73,10 @@ class Offer:
             pod = replace(pod, constraints=replace(pod.constraints, is_gated=True))
         if pod is None or self.volume_topology is None:
             return pod
-        return replace(
-            pod, constraints=await self.volume_topology.resolve_claims(pod.constraints, namespace=pod.namespace)
+        constraints = await self.volume_topology.resolve_claims(
+            pod.constraints, namespace=pod.namespace, is_created=is_created, wait_s=self.wait_s
         )
+        return replace(pod, constraints=constraints)
 
     async def find_queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
         """Return a pod's place in its Kueue queue, or None if the pod is not queued.
@@ -79,7 +86,22 @@ class Offer:
         queue = read_queue_name(pod) if is_gated(pod) else ""
         if not queue or self.queues is None:
             return None
-        return QueuePlace(position=await self.queues.find_position(pod, queue=queue), queue=queue)
+        return QueuePlace(position=await self.queues.find_position(pod, queue=queue, wait_s=self.wait_s), queue=queue)
+
+    async def read_quota(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
+        """Return what a namespace's quotas leave, or None if there are none or the hub cannot read them in time.
+
+        :param namespace: of the pods.
+        :param max_age_s: greatest age in seconds of a cached result.
+        """
+        if self.quotas is None:
+            return None
+        return await self.quotas.read_remaining(namespace, max_age_s=max_age_s, wait_s=self.wait_s)
+
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds that the hub still waits for answers about the cluster, None for no limit."""
+        return None if self.answer_by is None else max(0.0, self.answer_by - asyncio.get_running_loop().time())
 
     @property
     def unread_reason(self) -> str:
@@ -162,12 +184,15 @@ class OfferFactory:
         if self._store is not None:
             await self._store.stop()
 
-    async def make_offer(self, settings: ParsedSettings, store: ClusterStore, *, image: str) -> Offer:
+    async def make_offer(
+        self, settings: ParsedSettings, store: ClusterStore, *, image: str, answer_by: float | None = None
+    ) -> Offer:
         """Return the current offer.
 
         :param settings: the user's settings.
         :param store: the store that :meth:`get_store` returned.
         :param image: image reference that is offered if the settings contain no image.
+        :param answer_by: as in :class:`Offer`.
         """
         inventory = await store.read_inventory()
         if inventory.nodes is not self._nodes or len(self._catalogs) > _MAX_SETTINGS:
@@ -184,6 +209,7 @@ class OfferFactory:
             volume_topology=self._volume_topology,
             quotas=self._quotas,
             queues=self._queues,
+            answer_by=answer_by,
             cache=self._cache,
         )
 

@@ -19,7 +19,7 @@ from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.server_pods import read_pod_owner
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up
+from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up, is_slow, mark_slow
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
@@ -99,21 +99,26 @@ def has_read_pods(spawner: PodWatchingSpawner) -> bool:
     return loaded is not None and loaded.done() and not loaded.cancelled() and loaded.exception() is None
 
 
-async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
+async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | None, waits_again: bool = True) -> None:
     """Start KubeSpawner's reflector of pods if necessary, and wait for its first list.
 
     After the timeout, the reflector goes on in the background; :func:`has_read_pods` returns whether it has its list.
 
     :param spawner: any spawner of the hub.
-    :param timeout_s: maximum number of seconds to wait.
+    :param timeout_s: maximum number of seconds to wait; None for no limit.
+    :param waits_again: wait also for a list that an earlier call has waited for in vain.
     """
     give_up_dead_reflectors(type(spawner).reflectors)
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
         return
+    if not waits_again and is_slow(spawner.pod_reflector):
+        return
     reading = asyncio.ensure_future(_start_pods_reflector(spawner))
     # KubeSpawner logs a failure itself. Retrieve the exception, or asyncio logs that it was never retrieved.
     reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-    await asyncio.wait({reading}, timeout=timeout_s)
+    done, _ = await asyncio.wait({reading}, timeout=timeout_s)
+    if not done:
+        mark_slow(spawner.pod_reflector)
 
 
 def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:

@@ -51,6 +51,23 @@ def is_given_up(reflector: Any) -> bool:
     return bool(getattr(reflector, "is_given_up", False))
 
 
+def mark_slow(reflector: Any) -> None:
+    """Note that a caller has waited for a reflector's first list in vain.
+
+    :param reflector: one of KubeSpawner's, or None.
+    """
+    if reflector is not None:
+        reflector.is_slow = True
+
+
+def is_slow(reflector: Any) -> bool:
+    """Return whether a reflector still reads its first list, and a caller has already waited for it in vain.
+
+    :param reflector: one of KubeSpawner's, or None.
+    """
+    return bool(getattr(reflector, "is_slow", False)) and not reflector.first_load_future.done()
+
+
 def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
     """Return a factory for a reflector that holds its predecessor's pods or events until its own first list.
 

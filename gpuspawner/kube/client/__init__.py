@@ -6,7 +6,8 @@ decoded JSON objects of a list. A failed request raises an :class:`APIUnavailabl
 - `api_requests`: send a request, read or stream its response, read a paginated list without blocking the event loop,
   ask whether the hub has a right (SelfSubjectAccessReview).
 - `json_stream`: parse the JSON of a list, and split a watch into lines, while chunks arrive.
-- `pacing`: yield to the event loop, back off after a failure, measure time with a clock that never goes back.
+- `pacing`: yield to the event loop, share a task between callers, back off after a failure, measure time with a clock
+  that never goes back.
 """
 
 from gpuspawner.kube.client.api_requests import (
@@ -20,13 +21,14 @@ from gpuspawner.kube.client.api_requests import (
     stream_text,
 )
 from gpuspawner.kube.client.json_stream import parse_members
-from gpuspawner.kube.client.pacing import Backoff, Pacer, SteadyClock
+from gpuspawner.kube.client.pacing import Backoff, Pacer, SharedTasks, SteadyClock
 
 __all__ = [
     "APIMethod",
     "APIUnavailableError",
     "Backoff",
     "Pacer",
+    "SharedTasks",
     "SteadyClock",
     "find_missing_verb",
     "is_allowed",

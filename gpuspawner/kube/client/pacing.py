@@ -1,10 +1,14 @@
-"""Yields to the event loop, backs off with jitter after failures, and provides a clock that never goes back."""
+"""Yields to the event loop, shares tasks, backs off with jitter after failures, and has a clock that never goes back."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Generic, TypeVar
+
+_K = TypeVar("_K", bound=Hashable)
+_T = TypeVar("_T")
 
 SLICE_S = 0.0025
 """Seconds of work after which a task yields to the event loop."""
@@ -31,6 +35,42 @@ class Pacer:
         if self._clock() - self._since >= self._slice_s:
             await asyncio.sleep(0)
             self.reset()
+
+
+class SharedTasks(Generic[_K, _T]):
+    """Runs one task at a time for each key, for which all callers wait.
+
+    A task goes on when a caller is canceled or has no time left. No caller waits for a task for which another caller
+    has waited in vain.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[_K, asyncio.Task[_T]] = {}
+        self._slow: set[_K] = set()
+
+    async def wait_for(
+        self, key: _K, run: Callable[[], Coroutine[Any, Any, _T]], *, wait_s: float | None = None
+    ) -> _T | None:
+        """Return the result of the task of a key, or None if it is not there in time.
+
+        :param key: callers with equal keys share a task.
+        :param run: called to start the task if none is running.
+        :param wait_s: seconds to wait at most; None to wait for the end of the task.
+        """
+        task = self._running.get(key)
+        if task is None:
+            task = self._running[key] = asyncio.create_task(run())
+            task.add_done_callback(lambda _: self._forget(key))
+        elif key in self._slow:
+            return None
+        done, _ = await asyncio.wait({task}, timeout=wait_s)
+        if not done:
+            self._slow.add(key)
+        return task.result() if done else None
+
+    def _forget(self, key: _K) -> None:
+        del self._running[key]
+        self._slow.discard(key)
 
 
 class Backoff:

@@ -7,18 +7,18 @@ https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_wo
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
+from gpuspawner.kube.client.pacing import SharedTasks
 
 _GROUP = "visibility.kueue.x-k8s.io"
 _VERSIONS = ("v1beta2", "v1beta1")
@@ -41,12 +41,10 @@ class _CachedQueue:
     """The cached positions in one queue.
 
     :param until: seconds of the clock until which the hub reuses the positions.
-    :param reading: the running request for new positions, or None.
     """
 
     positions: _Positions | None = None
     until: float = 0.0
-    reading: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
 class QueuePositions:
@@ -62,15 +60,17 @@ class QueuePositions:
         self._timeout_s = timeout_s
         self._clock = clock
         self._queues: dict[tuple[str, str], _CachedQueue] = {}
+        self._requests: SharedTasks[tuple[str, str], None] = SharedTasks()
 
-    async def find_position(self, pod: Mapping[str, object], *, queue: str) -> int | None:
+    async def find_position(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> int | None:
         """Return how many Workloads wait before a pod in its queue, or None if that is unknown.
 
         :param pod: JSON of the pod.
         :param queue: name of the LocalQueue.
+        :param wait_s: seconds to wait at most; None for no limit but the request's.
         """
         metadata = as_dict(pod.get("metadata"))
-        positions = await self._read(as_text(metadata.get("namespace")), queue)
+        positions = await self._read(as_text(metadata.get("namespace")), queue, wait_s=wait_s)
         if positions is None:
             return None
         found = positions.get(as_text(metadata.get("uid")))
@@ -80,13 +80,11 @@ class QueuePositions:
         name = re.compile(rf"pod-{re.escape(as_text(metadata.get('name')))}-[0-9a-f]{{5}}")
         return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
 
-    async def _read(self, namespace: str, queue: str) -> _Positions | None:
+    async def _read(self, namespace: str, queue: str, *, wait_s: float | None) -> _Positions | None:
         known = self._queues.setdefault((namespace, queue), _CachedQueue())
         if self._clock() >= known.until:
-            if known.reading is None:
-                known.reading = asyncio.create_task(self._update(known, namespace, queue=queue))
-            # Shield the request: if this caller is canceled, other callers still wait for the same request.
-            await asyncio.shield(known.reading)
+            update = partial(self._update, known, namespace, queue=queue)
+            await self._requests.wait_for((namespace, queue), update, wait_s=wait_s)
         return known.positions
 
     async def _update(self, known: _CachedQueue, namespace: str, *, queue: str) -> None:
@@ -98,7 +96,6 @@ class QueuePositions:
             kept_s = QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
         finally:
             known.until = self._clock() + kept_s
-            known.reading = None
 
     async def _ask(self, namespace: str, queue: str) -> _Positions:
         """Return the positions in a queue, from the newest API version that Kueue serves.

@@ -6,16 +6,17 @@ Simultaneous callers for the same namespace share one request.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
 
 from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.policy.usage import RemainingQuota, read_remaining_quota
 from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
+from gpuspawner.kube.client.pacing import SharedTasks
 
 QUOTA_CACHE_S = 3.0
 QUOTA_RETRY_S = 10.0
@@ -36,7 +37,7 @@ class QuotasAPI(Protocol):
 class _CachedQuota(NamedTuple):
     """The cached result of one request for a namespace's quotas.
 
-    :param at: seconds of the clock at which the hub sent the request.
+    :param at: seconds of the clock at which the hub sent the request, or at which it failed.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 
@@ -58,31 +59,31 @@ class ResourceQuotas:
         self._timeout_s = timeout_s
         self._clock = clock
         self._read: dict[str, _CachedQuota] = {}
-        self._requests: dict[str, asyncio.Task[_CachedQuota]] = {}
+        self._requests: SharedTasks[str, _CachedQuota] = SharedTasks()
 
-    async def read_remaining(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
-        """Return how much a namespace's quotas leave, or None if it has no quotas or the hub cannot read them.
+    async def read_remaining(
+        self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S, wait_s: float | None = None
+    ) -> RemainingQuota | None:
+        """Return how much a namespace's quotas leave, or None if it has no quotas or the hub cannot read them in
+        time.
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
+        :param wait_s: seconds to wait at most; None for no limit but the request's.
         """
         known = self._read.get(namespace)
         if known is not None and self._clock() - known.at < (max_age_s if known.holds_s is None else known.holds_s):
             return known.quota
-        if namespace not in self._requests:
-            task = self._requests[namespace] = asyncio.ensure_future(self._ask(namespace))
-            task.add_done_callback(lambda _: self._requests.pop(namespace, None))
-        # Shield the request: if this caller is canceled, other callers still wait for the same request.
-        return (await asyncio.shield(self._requests[namespace])).quota
+        found = await self._requests.wait_for(namespace, partial(self._ask, namespace), wait_s=wait_s)
+        return None if found is None else found.quota
 
     async def _ask(self, namespace: str) -> _CachedQuota:
         asked_at = self._clock()
         try:
             found = _CachedQuota(await self._list(namespace), asked_at)
         except APIUnavailableError as error:
-            found = _CachedQuota(
-                None, asked_at, QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
-            )
+            holds_s = QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
+            found = _CachedQuota(None, self._clock(), holds_s)
         if len(self._read) >= _MAX_CACHED:
             self._read.clear()
         self._read[namespace] = found

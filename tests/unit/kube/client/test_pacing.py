@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gpuspawner.kube.client.pacing import Backoff, Pacer, SteadyClock
+from gpuspawner.kube.client.pacing import Backoff, Pacer, SharedTasks, SteadyClock
 from tests.unit.clocks import Clock
 
 
@@ -80,3 +80,46 @@ def test_setting_the_clock_back_makes_nothing_younger(clock: Clock):
     assert steady() == 3
     clock.now += 2
     assert steady() == 5
+
+
+async def test_callers_of_one_key_share_a_task():
+    tasks: SharedTasks[str, int] = SharedTasks()
+    runs: list[str] = []
+
+    async def run() -> int:
+        runs.append("run")
+        await asyncio.sleep(0)
+        return len(runs)
+
+    assert await asyncio.gather(*(tasks.wait_for(key, run) for key in ("a", "a", "b"))) == [2, 2, 2]
+    assert await tasks.wait_for("a", run) == 3
+
+
+async def test_after_one_caller_has_waited_in_vain_no_other_waits():
+    tasks: SharedTasks[str, str] = SharedTasks()
+    opened = asyncio.Event()
+
+    async def run() -> str:
+        await opened.wait()
+        return "done"
+
+    assert await tasks.wait_for("a", run, wait_s=0.01) is None
+    assert await asyncio.wait_for(tasks.wait_for("a", run), 10) is None
+    opened.set()
+    while await tasks.wait_for("a", run) is None:  # noqa: ASYNC110 - it knows no event
+        await asyncio.sleep(0)
+
+
+async def test_a_caller_that_leaves_does_not_end_the_task():
+    tasks: SharedTasks[str, str] = SharedTasks()
+    opened = asyncio.Event()
+
+    async def run() -> str:
+        await opened.wait()
+        return "done"
+
+    first, second = (asyncio.create_task(tasks.wait_for("a", run)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    opened.set()
+    assert await second == "done"
