@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -111,7 +110,6 @@ class _Hub:
             namespace="hub",
             active=True,
             pod_reflector=self._reflector,
-            trait_overrides=defaultdict(lambda: None),
             _spawn_pending=False,
             _start_pending=True,
             _start_future=None,

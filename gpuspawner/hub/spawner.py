@@ -25,7 +25,6 @@ from gpuspawner.core.policy.admission import Admission, UnreadClusterError
 from gpuspawner.core.request.options import parse_form, parse_query
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.warnings.wording import build_warnings_view
-from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
@@ -56,12 +55,14 @@ from gpuspawner.hub.kubespawner.reflectors import (
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import run_time
+from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX, read_choice_header
 from gpuspawner.hub.start import cancellation
+from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims, draft_pod, run_preflight
 from gpuspawner.hub.start.state import StartState
 from gpuspawner.hub.start.stream import stream_progress
@@ -85,6 +86,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     admin_warnings = AdminWarnings()
     admission = AdmissionService()
     _events_access = EventsAccess()
+    _gpu_node_exclusion = GPUNodeExclusion()
     settings_files_cache = SettingsFilesCache()
     failure_count = FailureCount()
     new_claims = NewClaims()
@@ -217,6 +219,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
         self.trait_overrides.assign(build_trait_values(choice, self.trait_overrides))
         self.start_state.removed_environment = admission.placement.removed_environment
+        self.start_state.avoided = admission.placement.avoided
         self.start_state.feed.gpu = admission.gpu
         self.start_state.pending_preflight = partial(run_preflight, self, offer=offer, gpu=admission.gpu)
 
@@ -362,9 +365,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         await self._run_preflight(pod)
         await self.new_claims.note_use(self, token=self.start_state.token)
         self.start_state.feed.note_pod_sent(cancellation.find_pod(self))
+        send = super()._make_create_pod_request
         try:
             with self.admission.reservations.track_creation(self):
-                is_made = await super()._make_create_pod_request(pod, request_timeout)
+                is_made = await self._gpu_node_exclusion.create_pod(
+                    self, pod, create=lambda placed: send(placed, request_timeout)
+                )
         except ApiException:
             if self.new_claims.can_remove(self, token=self.start_state.token):
                 # Not remembered any more, so that the next start creates it.

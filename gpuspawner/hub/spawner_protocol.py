@@ -85,7 +85,6 @@ class AdmittedSpawner(WatchingSpawner, Protocol):
 
     active: bool
     db: Any
-    trait_overrides: TraitOverrides
 
 
 class PodBuildingSpawner(PodWatchingSpawner, Protocol):

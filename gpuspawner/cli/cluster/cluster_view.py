@@ -29,8 +29,8 @@ from gpuspawner.cli.values.helm_values import (
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
+from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 _FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"

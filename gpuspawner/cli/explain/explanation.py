@@ -23,11 +23,10 @@ from gpuspawner.core.scheduling.scan import check_each_node
 from gpuspawner.core.text.i18n import translate_now
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
 from gpuspawner.core.verdict.wording import format_verdict
-from gpuspawner.hub.admission.admin_traits import has_cpu_node_room
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.pod.overrides import list_gpu_resources
-from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.pod.preview import exclude_gpu_nodes, serialize_pod
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
@@ -167,12 +166,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
     :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
     allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)
-    check = partial(
-        admit,
-        options,
-        unread_types=offer.uncounted if offer.unread_reason else None,
-        has_cpu_node_room=partial(has_cpu_node_room, inventory=offer.inventory, base=spawner.trait_overrides),
-    )
+    check = partial(admit, options, unread_types=offer.uncounted if offer.unread_reason else None)
     refused: tuple[Problem, ...] | None = () if asks_policy else None
     try:
         try:
@@ -185,8 +179,11 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         return Explanation(options={}, refused=refused, verdict=unknown)
     except SelectionError as error:
         return Explanation(options={}, invalid=error.problems)
-    manifest = await _build_manifest(spawner, admission, offer=offer)
+    manifest: Mapping[str, Any] = await _build_manifest(spawner, admission, offer=offer)
     pod, known = await offer.add_volume_topology(manifest), get_occupancy(offer.inventory)
+    if pod is not None:
+        avoided = admission.placement.avoided
+        manifest = exclude_gpu_nodes(manifest, pod, avoided=avoided, inventory=offer.inventory)
     found = (
         Verdict(outcome=Outcome.UNKNOWN) if pod is None else predict_verdict(pod, offer.inventory, gpu=admission.gpu)
     )

@@ -16,7 +16,7 @@ from gpuspawner.cli.values.chart_config import (
 from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SPAWNER_SECTIONS, HelmValues
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
+from gpuspawner.hub.pod.merge import parse_admin_tolerations
 
 _NODE_SELECTOR_TERMS_PATH = (
     "affinity",

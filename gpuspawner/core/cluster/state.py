@@ -186,6 +186,14 @@ class Occupancy:
             self._sorted = tuple(sorted(self.table, key=lambda node: node.name))
         return self._sorted
 
+    def get_pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, or None if it is unknown.
+
+        :param namespace: of the pod.
+        :param name: of the pod.
+        """
+        return self._pods.get(namespace, {}).get(name)
+
     def get_node(self, name: str) -> Node | None:
         """Return a node by name, or None if it is unknown.
 

@@ -6,11 +6,10 @@ This package must not depend on the user, the policy's decisions, the form, or w
 
 :mod:`.discover` turns node labels into GPU types and groups equal nodes. :mod:`.build_catalog` adds the settings'
 GPU types, excludes their nodes from the others, counts units, and drops presets that cannot start. :mod:`.node_facts`
-recognizes spot nodes, NVLink and GPU nodes. :mod:`.cpu_room` finds the largest node, and room on nodes without GPUs.
+recognizes spot nodes, NVLink and GPU nodes, and finds the largest node.
 """
 
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.cpu_room import has_room_on_cpu_node
 from gpuspawner.core.discovery.discover import (
     build_conventional_tolerations,
     discover_gpu_types,
@@ -25,5 +24,4 @@ __all__ = [
     "discover_gpu_types",
     "find_gpu_node_label",
     "group_nodes_by_kind",
-    "has_room_on_cpu_node",
 ]

@@ -31,12 +31,12 @@ from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS, deduplicate_platforms, read_platform
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.discovery.cpu_room import find_largest_node
 from gpuspawner.core.discovery.discover import SIMULATED_LABEL, discover_gpu_types, group_nodes_by_kind
 from gpuspawner.core.discovery.node_facts import (
     GPU_NODE_LABELS,
     SPOT_LABELS,
     find_interconnect,
+    find_largest_node,
     find_unexcluded_gpu_nodes,
     is_spot,
 )

@@ -1,4 +1,4 @@
-"""Read facts about nodes from their labels: spot capacity, NVLink, and whether a node has GPUs.
+"""Read facts about nodes: spot capacity, NVLink and GPUs from their labels, and the largest node.
 
 A GPU type is marked as spot or NVLink only if this holds for each of its nodes: the type's match requires such a label,
 or all existing nodes have one.
@@ -19,6 +19,7 @@ from gpuspawner.core.catalog.accelerators import (
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, matches_expressions
 from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.cluster.state import Inventory
 
 SPOT_LABELS = {
     # https://karpenter.sh/docs/concepts/scheduling/#well-known-labels
@@ -107,3 +108,19 @@ def find_unexcluded_gpu_nodes(
         if key is not None and matches_expressions(node.labels, exclusion):
             found.setdefault(key, set()).add(node.labels[key])
     return {key: tuple(sorted(values)) for key, values in sorted(found.items())}
+
+
+def find_largest_node(inventory: Inventory) -> tuple[int, int] | None:
+    """Return allocatable millicores and bytes of the node with the most memory, or None if no node is known.
+
+    Nodes of the control plane do not count. Nodes with other taints do, because a GPU type may tolerate them.
+    """
+    sizes = [
+        (node.allocatable.get("memory", 0), node.allocatable.get("cpu", 0))
+        for node in inventory.nodes or ()
+        if not any(taint.key.startswith("node-role.kubernetes.io/") for taint in node.taints)
+    ]
+    if not sizes:
+        return None
+    memory, cpu = max(sizes)
+    return cpu, memory

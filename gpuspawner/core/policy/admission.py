@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.policy.server_pods import POOLS_ANNOTATION
-from gpuspawner.core.request.pod_requirements import PodRequirements, exclude_gpu_nodes, place
+from gpuspawner.core.request.pod_requirements import PodRequirements, place
 from gpuspawner.core.request.selection import Selection, build_options, validate
 
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
@@ -23,9 +23,6 @@ _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"),
 The catalog gets GPU types and the bounds of CPU and memory from nodes, but presets only from the settings.
 """
 _COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
-
-CPURoomCheck = Callable[[PodRequirements, Catalog], bool]
-"""Returns whether a server without a GPU fits on a node without GPUs now."""
 
 
 class UnreadClusterError(SelectionError):
@@ -50,21 +47,13 @@ class Admission:
     pools: tuple[str, ...] = ()
 
 
-def admit(
-    options: object,
-    allowance: Allowance,
-    *,
-    unread_types: Collection[str] | None = None,
-    has_cpu_node_room: CPURoomCheck | None = None,
-) -> Admission:
+def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
     :param options: any JSON value.
     :param allowance: what the person may have now.
     :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
         depends on nodes.
-    :param has_cpu_node_room: called for a server without a GPU. If it returns True, the pod must not run on GPU nodes;
-        otherwise, or if it is None, the pod only prefers nodes without GPUs.
     :raises SelectionError: the choice is invalid; one problem for each wrong field.
     :raises PolicyError: the choice is valid, but the person may not have it, or not now.
     :raises UnreadClusterError: the choice may be valid once nodes are read.
@@ -81,8 +70,6 @@ def admit(
     catalog = allowance.reachable_catalog
     placement = place(selection, catalog)
     gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]
-    if gpu is None and has_cpu_node_room is not None and has_cpu_node_room(placement, catalog):
-        placement = exclude_gpu_nodes(placement)
     pools = find_gpu_pools(catalog.policy, allowance.person, gpu=gpu)
     if catalog.policy is not None and catalog.policy.pools:
         # An empty annotation means that the server counts towards no pool.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
@@ -49,7 +49,8 @@ class PodRequirements(ContainerResources):
     :param node_selector: the pod's ``nodeSelector``: labels that the node must have.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
     :param alternatives: groups of expressions; the node must match all expressions of one group. Empty = no groups.
-    :param avoided: expressions of one preferred term of weight 100 (keeps servers without a GPU off GPU nodes).
+    :param avoided: expressions of one preferred term of weight 100 (keeps servers without a GPU off GPU nodes). The
+        hub requires them if the finished pod fits a node that matches them.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
@@ -126,11 +127,6 @@ def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
             own = each.build_pod_additions(catalog.choices[each.name][selection.choices[each.name]])
             merged = merged.merge(own)
     return merged
-
-
-def exclude_gpu_nodes(placement: PodRequirements) -> PodRequirements:
-    """Return the requirements of a pod without a GPU, changed so that the pod cannot run on GPU nodes."""
-    return replace(placement, required=(*placement.avoided, *placement.required), avoided=())
 
 
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:

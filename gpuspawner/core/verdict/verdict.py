@@ -205,6 +205,45 @@ def starts_now(pod: Pod, inventory: Inventory) -> bool:
     return fits_somewhere(pod, known.occupancy)
 
 
+def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
+    """Return whether a pod starts now even if the pending pods are bound first, whichever nodes they take.
+
+    The nodes need room for one copy more of the pod than pods are pending. A copy counts as large as the largest of
+    them, so each pending pod takes the room of one copy at most.
+
+    :param pod: the complete pod.
+    :param inventory: the cluster, with the age of its data.
+    """
+    known = get_occupancy(inventory)
+    if known is None or not starts_now(pod, inventory):
+        return False
+    rivals = _find_rivals(pod, known.occupancy)
+    if any(rival.constraints.anti_affinity for rival in rivals):
+        return False  # such a pod may close more nodes than its own
+    largest = dict(pod.requests)
+    for rival in rivals:
+        largest |= {name: max(number, largest.get(name, 0)) for name, number in rival.requests.items()}
+    found = scan_nodes(replace(pod, requests=largest), known.occupancy, limit=len(rivals) + 1)
+    return found.places > len(rivals)
+
+
+def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
+    """Return the pending pods that are scheduled before a pod and are small enough for a node that it fits."""
+    fits: dict[tuple[tuple[str, int], ...], bool] = {}
+    rivals = []
+    for other in occupancy.pending_pods:
+        if (other.namespace, other.name) == (pod.namespace, pod.name) or not _is_before(other, pod):
+            continue
+        size = tuple(sorted(other.requests.items()))
+        if size not in fits:
+            # Users can create pods of any number of sizes.
+            is_checked = len(fits) < _MAX_COMPARED_CHOICES
+            fits[size] = not is_checked or fits_somewhere(replace(pod, requests=other.requests), occupancy)
+        if fits[size]:
+            rivals.append(other)
+    return rivals
+
+
 def _is_fresh(inventory: Inventory) -> bool:
     return inventory.age_s is not None and inventory.age_s <= MAX_DATA_AGE_S
 

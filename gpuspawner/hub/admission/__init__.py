@@ -7,7 +7,4 @@ pages or pod manifests.
 
 - ``service``: :class:`AdmissionService`, the interface of this package; the hub's process has one object of it.
 - ``reservations``: :class:`Reservations` counts the GPUs of running servers and of starts without a pod.
-- ``admin_traits``: reads the admin's KubeSpawner traits that restrict the nodes of a pod.
-
-This ``__init__`` imports no module, so that the CLI can import ``admin_traits`` without JupyterHub.
 """

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from functools import partial
 
 from jupyterhub import orm
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,7 +19,6 @@ from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
 from gpuspawner.core.text.wording import sanitize_name
-from gpuspawner.hub.admission.admin_traits import has_cpu_node_room
 from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
@@ -143,14 +141,7 @@ class AdmissionService:
             excluding = spawner.name if is_start else _find_excluded_server(spawner)
             allowance = self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
             try:
-                admission = admit(
-                    options,
-                    allowance,
-                    unread_types=offer.uncounted if offer.unread_reason else None,
-                    has_cpu_node_room=partial(
-                        has_cpu_node_room, inventory=offer.inventory, base=spawner.trait_overrides
-                    ),
-                )
+                admission = admit(options, allowance, unread_types=offer.uncounted if offer.unread_reason else None)
             except PolicyError as error:
                 if not max_age_s or all(problem.code != denials.NAMESPACE_QUOTA for problem in error.problems):
                     raise

@@ -14,9 +14,9 @@ from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.verdict.alternatives import find_alternatives, list_other_types
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
-from gpuspawner.hub.admission.admin_traits import parse_admin_tolerations
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
+from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 

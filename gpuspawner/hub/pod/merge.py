@@ -100,6 +100,24 @@ def format_tolerations(tolerations: Iterable[Toleration]) -> list[dict[str, str]
     ]
 
 
+def parse_admin_tolerations(trait: Any) -> tuple[Toleration, ...]:
+    """Return the admin's tolerations as :class:`Toleration` objects.
+
+    :param trait: value of KubeSpawner's ``tolerations``: a list of tolerations, or a dict with tolerations as values.
+    """
+    entries = trait.values() if isinstance(trait, dict) else trait or []
+    return tuple(
+        Toleration(
+            key=entry.get("key") or "",
+            operator=entry.get("operator") or "Equal",
+            value=entry.get("value") or "",
+            effect=entry.get("effect") or "",
+        )
+        for entry in entries
+        if isinstance(entry, dict)
+    )
+
+
 def _narrow_term(term: Any, added: list[dict[str, Any]]) -> Any:
     """Return a node selector term with additional expressions.
 

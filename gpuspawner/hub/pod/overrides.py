@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.request.pod_requirements import ContainerResources, PodRequirements
@@ -67,7 +68,12 @@ def build_pod_config(
             case "nodeSelector" | "node_selector":
                 config[name] = {**(own or {}), **placement.node_selector}
             case "affinity":
-                config[name] = _merge_affinity(serialize_models(own), placement)
+                config[name] = merge_node_affinity(
+                    serialize_models(own),
+                    required=placement.required,
+                    alternatives=placement.alternatives,
+                    avoided=placement.avoided,
+                )
             case "tolerations":
                 config[name] = append_entries(own, format_tolerations(placement.tolerations))
             case "volumes":
@@ -147,14 +153,25 @@ def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
     return min(own, run_time_s) if isinstance(own, int | float) else own
 
 
-def _merge_affinity(own: Any, placement: PodRequirements) -> Any:
-    """Return the admin's ``affinity`` with the choice's required and preferred terms added to ``nodeAffinity``."""
+def merge_node_affinity(
+    own: Any,
+    *,
+    required: tuple[MatchExpression, ...] = (),
+    alternatives: tuple[tuple[MatchExpression, ...], ...] = (),
+    avoided: tuple[MatchExpression, ...] = (),
+) -> Any:
+    """Return a pod's affinity as JSON, with requirements and preferences added to its node affinity.
+
+    :param own: JSON of the affinity, or None.
+    :param required: as :class:`~gpuspawner.core.request.pod_requirements.PodRequirements` has them.
+    :param alternatives: likewise.
+    :param avoided: likewise.
+    """
     nodes = dict((own or {}).get("nodeAffinity") or {})
-    required = dict(nodes.get(_REQUIRED) or {})
-    own_terms = required.get("nodeSelectorTerms")
-    if terms := merge_required_terms(own_terms, placement.required, alternatives=placement.alternatives):
-        nodes[_REQUIRED] = {**required, "nodeSelectorTerms": terms}
-    if preferred := append_entries(nodes.get(_PREFERRED), build_preferences(placement.avoided)):
+    selector = dict(nodes.get(_REQUIRED) or {})
+    if terms := merge_required_terms(selector.get("nodeSelectorTerms"), required, alternatives=alternatives):
+        nodes[_REQUIRED] = {**selector, "nodeSelectorTerms": terms}
+    if preferred := append_entries(nodes.get(_PREFERRED), build_preferences(avoided)):
         nodes[_PREFERRED] = preferred
     return {**(own or {}), "nodeAffinity": nodes} if nodes else own
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
+from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.request.pod_requirements import ContainerResources, calculate_resources, place
 from gpuspawner.core.request.selection import Selection, find_image
+from gpuspawner.core.verdict.verdict import starts_before_rivals
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod import overrides
@@ -85,6 +89,48 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     manifest: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(pod)
     # Add the namespace, which KubeSpawner passes in the request instead of the manifest.
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
+
+
+def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
+    """Return the manifest of a pod without environments and mounts.
+
+    They are most of the work of serialization, and schedulers ignore them.
+
+    :param spawner: the pod's.
+    :param pod: the client's model of it; serialized whole if a hook has replaced the model.
+    """
+    containers = getattr(getattr(pod, "spec", None), "containers", None)
+    if not isinstance(containers, list):
+        return serialize_pod(spawner, pod)
+    bare: list[Any] = [copy(each) for each in containers]
+    for each in bare:
+        if hasattr(each, "volume_mounts"):  # false for an admin's extra container that is a plain dict
+            each.env = each.volume_mounts = None
+    changed, changed.spec = copy(pod), copy(pod.spec)
+    changed.spec.containers = bare
+    return serialize_pod(spawner, changed)
+
+
+def exclude_gpu_nodes(
+    manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
+) -> Mapping[str, Any]:
+    """Return a pod's manifest that requires a node without GPUs, or the same manifest if the pod may need another one.
+
+    :param manifest: the finished pod, as sent to the API server.
+    :param pod: the manifest's, with the volumes behind its claims.
+    :param avoided: expressions that no GPU node fulfills.
+    :param inventory: the cluster, with the age of its data.
+    """
+    if not avoided:
+        return manifest
+    spec = manifest["spec"]
+    affinity = overrides.merge_node_affinity(spec.get("affinity"), required=avoided)
+    narrowed = {**manifest, "spec": {**spec, "affinity": affinity}}
+    decoded = decode.decode_pod(narrowed)
+    if decoded is None:
+        return manifest
+    constraints = replace(pod.constraints, node_terms=decoded.constraints.node_terms)
+    return narrowed if starts_before_rivals(replace(pod, constraints=constraints), inventory) else manifest
 
 
 _PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]

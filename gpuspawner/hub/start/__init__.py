@@ -7,12 +7,14 @@ output is progress reports for the page, and a :class:`~gpuspawner.hub.errors.Re
 work, or a ``SlowStartError``. This package contains no code that parses or admits a choice, or renders a form.
 
 - ``state``: the state of one start. ``preflight``: the verdict and the API server's dry run before the start.
+- ``gpu_nodes``: keeps servers without a GPU off GPU nodes.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
 - ``stream``: progress for open pages. ``alternatives``: other choices in the error that ends a start.
 - ``cancellation``: the cancel button, and the pods that failed starts have left.
 """
 
 from gpuspawner.hub.start.alternatives import add_alternatives
+from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
 from gpuspawner.hub.start.state import StartingSpawner, StartState
@@ -20,6 +22,7 @@ from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
 
 __all__ = [
+    "GPUNodeExclusion",
     "ProgressFeed",
     "StartObserver",
     "StartState",

@@ -8,7 +8,6 @@ run, or the API server rejects the pod in spite of it, :class:`NewClaims` remove
 from __future__ import annotations
 
 import asyncio
-from copy import copy
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -24,7 +23,7 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, s
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.pod.preview import serialize_for_scheduling
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.state import StartingSpawner
@@ -65,7 +64,7 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
     :raises TimeoutError: the API server does not answer.
     :raises ClientError: the API server cannot be reached.
     """
-    located = await offer.add_volume_topology(serialize_pod(spawner, _drop_environment(pod)))
+    located = await offer.add_volume_topology(serialize_for_scheduling(spawner, pod))
     if located is not None:
         # Most pods can start now, and checking that is cheaper than a full verdict.
         is_now = starts_now(located, offer.inventory)
@@ -77,25 +76,6 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
             raise await add_alternatives(refused, spawner)
     if spawner.dry_run:
         await _create_dry(spawner, pod)
-
-
-def _drop_environment(pod: Any) -> Any:
-    """Return a pod without environment variables and volume mounts.
-
-    Serializing these takes the most time, and kube-scheduler ignores them.
-
-    :param pod: the pod as a model of the Kubernetes client; any other object is returned as is.
-    """
-    containers = getattr(getattr(pod, "spec", None), "containers", None)
-    if not isinstance(containers, list):
-        return pod
-    bare: list[Any] = [copy(each) for each in containers]
-    for each in bare:
-        if hasattr(each, "volume_mounts"):  # false for an admin's extra container that is a plain dict
-            each.env = each.volume_mounts = None
-    changed, changed.spec = copy(pod), copy(pod.spec)
-    changed.spec.containers = bare
-    return changed
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Protocol
 
+from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.metrics.starts import SpawnMeter
@@ -21,6 +22,7 @@ class StartState:
     :param feed: progress reports of the start.
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param removed_environment: names of environment variables that the pod must not have.
+    :param avoided: expressions that no GPU node fulfills, for a server without a GPU.
     :param pending_preflight: function that checks the pod before anything is created; None once it was called.
     :param is_refused: whether the start was refused before anything was created.
     :param is_admitted: whether admission has admitted the choice.
@@ -32,6 +34,7 @@ class StartState:
     feed: ProgressFeed = field(default_factory=ProgressFeed)
     meter: SpawnMeter | None = None
     removed_environment: tuple[str, ...] = ()
+    avoided: tuple[MatchExpression, ...] = ()
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None
     is_refused: bool = False
     is_admitted: bool = False

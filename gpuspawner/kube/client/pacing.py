@@ -1,4 +1,4 @@
-"""Yields to the event loop, shares tasks, backs off with jitter after failures, and has a clock that never goes back."""
+"""Yields to the event loop, shares tasks, backs off with jitter after failures; a clock that never goes back."""
 
 from __future__ import annotations
 

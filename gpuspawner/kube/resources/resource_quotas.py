@@ -64,8 +64,7 @@ class ResourceQuotas:
     async def read_remaining(
         self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S, wait_s: float | None = None
     ) -> RemainingQuota | None:
-        """Return how much a namespace's quotas leave, or None if it has no quotas or the hub cannot read them in
-        time.
+        """Return how much a namespace's quotas leave, or None if it has none or the hub cannot read them in time.
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.

@@ -23,6 +23,7 @@ from gpuspawner.hub.errors import FailureCount
 from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.kubespawner.reflectors import EventsAccess
 from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 
@@ -105,6 +106,7 @@ async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner
     monkeypatch.setattr(GPUSpawner, "admin_warnings", AdminWarnings())
     monkeypatch.setattr(GPUSpawner, "admission", AdmissionService())
     monkeypatch.setattr(GPUSpawner, "_events_access", EventsAccess())
+    monkeypatch.setattr(GPUSpawner, "_gpu_node_exclusion", GPUNodeExclusion())
     monkeypatch.setattr(GPUSpawner, "settings_files_cache", SettingsFilesCache())
     monkeypatch.setattr(GPUSpawner, "failure_count", FailureCount())
     monkeypatch.setattr(GPUSpawner, "new_claims", NewClaims())

@@ -123,17 +123,11 @@ def test_without_pools_no_pod_says_anything_of_them():
     assert "gpuspawner.jupyter.org/pools" not in admit({}, everything(CATALOG)).placement.annotations
 
 
-@pytest.mark.parametrize("has_room", [True, False])
-def test_gpu_nodes_are_ruled_out_where_another_node_has_room(has_room: bool):
-    found = admit({}, everything(CATALOG), has_cpu_node_room=lambda _, __: has_room).placement
-    assert (bool(found.required), bool(found.avoided)) == (has_room, not has_room)
-
-
 @pytest.mark.parametrize("options", [{}, {"gpu": "a100"}])
 def test_an_admission_places_its_choice_once(options: Any, monkeypatch: pytest.MonkeyPatch):
     placed: list[Any] = []
     monkeypatch.setattr(admission_module, "place", lambda *choice: placed.append(choice) or place(*choice))
-    admit(options, everything(CATALOG), has_cpu_node_room=lambda _, __: True)
+    admit(options, everything(CATALOG))
     assert len(placed) == 1
 
 

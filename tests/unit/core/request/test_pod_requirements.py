@@ -13,7 +13,7 @@ from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.fields import PodAdditions
-from gpuspawner.core.request.pod_requirements import PodRequirements, exclude_gpu_nodes, place
+from gpuspawner.core.request.pod_requirements import PodRequirements, place
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
@@ -82,15 +82,6 @@ def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
     assert set(placement.annotations) == {"gpuspawner.jupyter.org/image", "gpuspawner.jupyter.org/summary"}
 
 
-def test_a_server_without_a_gpu_is_kept_off_gpu_nodes_while_another_has_room():
-    placement = exclude_gpu_nodes(place(CPU_SERVER, CATALOG))
-    assert (placement.required, placement.avoided) == (AVOIDED, ())
-
-
-def test_room_on_other_nodes_says_nothing_to_a_server_with_a_gpu():
-    assert exclude_gpu_nodes(place(GPU_SERVER, CATALOG)) == place(GPU_SERVER, CATALOG)
-
-
 def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
     placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), CATALOG)
     assert (placement.environment, placement.removed_environment) == ({"NVIDIA_VISIBLE_DEVICES": "void"}, ())
@@ -123,7 +114,6 @@ def test_an_image_starts_only_on_nodes_it_was_built_for():
     catalog = replace(CATALOG, images={"pytorch": image})
     arch = MatchExpression(key="kubernetes.io/arch", operator="In", values=("arm64",))
     assert place(CPU_SERVER, catalog).required == (arch,)
-    assert exclude_gpu_nodes(place(CPU_SERVER, catalog)).required == (*AVOIDED, arch)
     assert place(GPU_SERVER, catalog).required == (*place(GPU_SERVER, CATALOG).required, arch)
 
 
@@ -159,12 +149,8 @@ def test_without_amounts_limits_are_left_to_the_spawner():
     assert amounts == (None, None, None, None, None)
 
 
-@given(
-    st.sampled_from([None, "a100", "mi210"]), st.integers(1, 8), st.integers(1, 64), st.integers(1, 256), st.booleans()
-)
-def test_a_placement_never_asks_for_more_than_was_selected(
-    gpu: str | None, count: int, steps: int, gib: int, room: bool
-):
+@given(st.sampled_from([None, "a100", "mi210"]), st.integers(1, 8), st.integers(1, 64), st.integers(1, 256))
+def test_a_placement_never_asks_for_more_than_was_selected(gpu: str | None, count: int, steps: int, gib: int):
     selection = Selection(
         image="pytorch",
         cpu_millis=steps * 500,
@@ -173,7 +159,6 @@ def test_a_placement_never_asks_for_more_than_was_selected(
         gpu_count=0 if gpu is None else count,
     )
     placement = place(selection, CATALOG)
-    placement = exclude_gpu_nodes(placement) if room else placement
     chosen = {} if gpu is None else {CATALOG.gpus[gpu].resource: count}
     assert placement.extended_resources == chosen
     assert 0 < (placement.cpu_request_millis or 0) <= steps * 500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,7 +11,12 @@ import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement
-from gpuspawner.kube.resources.volume_topology import VOLUME_CACHE_S, VOLUME_RETRY_S, VolumeTopology
+from gpuspawner.kube.resources.volume_topology import (
+    VOLUME_CACHE_S,
+    VOLUME_RETRY_S,
+    VOLUME_UNANSWERED_S,
+    VolumeTopology,
+)
 from tests.unit.clocks import Clock
 from tests.unit.kube.list_server import ListServer, serve
 
@@ -141,3 +147,34 @@ async def test_a_claim_that_is_nested_too_deeply_is_undecided(server: ListServer
     server.bodies[CLAIM] = '{"a":' * 5000 + "1" + "}" * 5000
     (words,) = (await located(api)).undecided
     assert "cannot read" in words
+
+
+async def test_a_claim_without_an_answer_in_time_is_undecided_and_not_asked_about_for_a_while(
+    server: ListServer, api: CoreV1Api, clock: Clock
+):
+    server.held.add(CLAIM)
+    homes = VolumeTopology(api, timeout_s=0.05, clock=clock)
+    found = []
+    for passed_s in (0.0, VOLUME_UNANSWERED_S - 0.1, 0.2):
+        clock.now += passed_s
+        found.append(len((await homes.resolve_claims(ASKS, namespace="hub")).undecided))
+    assert (found, len(server.requests)) == ([1, 1, 1], 2)
+
+
+async def test_a_caller_without_time_leaves_the_answer_to_the_next_one(server: ListServer, api: CoreV1Api):
+    bound(server)
+    homes = VolumeTopology(api)
+    first = await homes.resolve_claims(ASKS, namespace="hub", wait_s=0.0)
+    while (found := await homes.resolve_claims(ASKS, namespace="hub")).undecided:  # noqa: ASYNC110 - it knows no event
+        await asyncio.sleep(0)
+    assert (len(first.undecided), len(found.volume_terms), len(server.requests)) == (1, 1, 2)
+
+
+async def test_a_claim_that_the_hub_has_created_is_read_again(server: ListServer, api: CoreV1Api):
+    server.status[CLAIM] = 404
+    homes = VolumeTopology(api)
+    absent = await homes.resolve_claims(ASKS, namespace="hub")
+    server.status.clear()
+    bound(server)
+    found = [await homes.resolve_claims(ASKS, namespace="hub", is_created=each) for each in (False, True)]
+    assert [len(each.volume_terms) for each in (absent, *found)] == [0, 0, 1]

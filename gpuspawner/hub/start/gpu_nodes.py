@@ -1,0 +1,86 @@
+"""Creates the pods of servers without a GPU, and keeps them off GPU nodes while other nodes have room for them.
+
+Such a pod prefers nodes without GPUs, which kube-scheduler may outvote. Only a requirement frees GPU nodes for certain,
+and a requirement that no node can fulfill would leave the server waiting. The decision therefore falls on the finished
+pod, right before the hub sends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
+from typing import Any
+
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.hub.pod.preview import exclude_gpu_nodes, serialize_for_scheduling
+from gpuspawner.hub.start.state import StartingSpawner
+
+CreatePod = Callable[[Any], Awaitable[bool]]
+"""Sends a pod to the API server; returns whether the pod exists now."""
+
+
+class GPUNodeExclusion:
+    """Decides which pods must not run on GPU nodes, and creates them; one object for the hub's process."""
+
+    def __init__(self) -> None:
+        self._excluded: set[asyncio.Future[bool]] = set()
+        """Requests for pods that must not run on GPU nodes."""
+
+    async def create_pod(self, spawner: StartingSpawner, pod: Any, *, create: CreatePod) -> bool:
+        """Create a pod and return whether it exists now; KubeSpawner calls again if it does not.
+
+        :param spawner: the server's, in the middle of the start.
+        :param pod: the client's model of it, after all hooks; not changed.
+        :param create: sends it.
+        """
+        avoided = spawner.start_state.avoided
+        if not avoided:
+            return await create(pod)
+        offer, manifest = await spawner.make_offer(), serialize_for_scheduling(spawner, pod)
+        located = await offer.add_volume_topology(manifest, is_created=True)
+        if located is None:
+            return await create(pod)
+        # No await from here until the pod is counted: each of two concurrent starts must count the other.
+        narrowed = exclude_gpu_nodes(manifest, located, avoided=avoided, inventory=offer.inventory)
+        occupancy = offer.inventory.occupancy or Occupancy()
+        if occupancy.get_pod(located.namespace, located.name) is None:
+            # The watch of pods replaces it. An earlier pod of the server stays: it holds its resources until its end.
+            occupancy.put_pod(located)
+        is_created = False
+        try:
+            if narrowed is manifest:
+                is_created = await self._create_after_excluded(pod, create, spawner=spawner)
+            else:
+                is_created = await self._create_excluded(_replace_affinity(pod, narrowed), create)
+            return is_created
+        finally:
+            if not is_created and occupancy.get_pod(located.namespace, located.name) is located:
+                occupancy.remove_pod(located.namespace, located.name)
+
+    async def _create_excluded(self, pod: Any, create: CreatePod) -> bool:
+        request = asyncio.ensure_future(create(pod))
+        self._excluded.add(request)
+        request.add_done_callback(self._excluded.discard)
+        return await request
+
+    async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
+        """Create a pod that may run on any node after the pods that have no other place to go.
+
+        kube-scheduler takes pods of one priority in the order of their creation. This pod still prefers nodes without
+        GPUs, and would take the room that the other pods were promised.
+        """
+        if self._excluded:
+            await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)
+        return await create(pod)
+
+
+def _replace_affinity(pod: Any, manifest: Mapping[str, Any]) -> Any:
+    """Return a copy of a pod with the affinity of a manifest."""
+    changed, spec, affinity = copy(pod), copy(pod.spec), manifest["spec"]["affinity"]
+    if isinstance(spec, dict):  # of a hook
+        spec["affinity"] = affinity
+    else:
+        spec.affinity = affinity
+    changed.spec = spec
+    return changed
