@@ -18,6 +18,7 @@ from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, IMAGE, POLICY_CHOICES
 from gpuspawner.core.request.fields import AmountField, ChoiceField, ClosedChoiceField
+from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
@@ -397,9 +398,9 @@ def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     elif entry.vendor is None and find_vendor(entry.resource) is None:
         message = f"is required: {quote(entry.resource)} does not tell whose GPU it is"
         yield Problem(field=f"{path}.vendor", code="missing", message=message)
-    if "NVIDIA_VISIBLE_DEVICES" in entry.environment:
+    for name in filter(entry.environment.__contains__, GPU_HIDING_ENVIRONMENT):
         message = "must not be set: it would override which GPUs the device plugin gave the server"
-        yield Problem(field=f"{path}.environment.NVIDIA_VISIBLE_DEVICES", code="conflict", message=message)
+        yield Problem(field=f"{path}.environment.{name}", code="conflict", message=message)
     for index, toleration in enumerate(entry.tolerations or []):
         yield from _check_toleration(f"{path}.tolerations.{index}", toleration)
 

@@ -20,7 +20,17 @@ from gpuspawner.core.request.selection import Selection, find_image, find_max_ru
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 
-_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+HIDING_VARIABLES = {
+    "nvidia": ("NVIDIA_VISIBLE_DEVICES", "void"),
+    "amd": ("AMD_VISIBLE_DEVICES", "void"),
+    "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # "void" means all to habana-container-runtime-hook
+}
+"""Vendor → environment variable by which its container runtime picks GPUs, and the value that hides all GPUs."""
+
+GPU_HIDING_ENVIRONMENT = dict(HIDING_VARIABLES.values())
+"""Environment variables that hide the GPUs of every vendor from a container."""
+
+_HABANA_RESOURCES = "habana.ai/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +118,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
         environment=_build_environment(gpu),
-        removed_environment=(_VISIBLE_DEVICES,) if gpu is not None and gpu.vendor == "nvidia" else (),
+        removed_environment=_list_own_variables(gpu),
         runtime_class=gpu.runtime_class if gpu is not None else None,
         shm_bytes=_multiply_exactly(selection.memory_bytes, shm) if own_shm is None else own_shm,
         annotations=_build_annotations(selection, summary),
@@ -182,15 +192,26 @@ def _require_architectures(image: Image) -> tuple[MatchExpression, ...]:
     return (MatchExpression(key=ARCHITECTURE_LABEL, operator="In", values=image.architectures),)
 
 
+def _list_own_variables(gpu: GPUType | None) -> tuple[str, ...]:
+    """Return the variable by which the container runtime of a GPU's vendor picks GPUs, if there is one."""
+    if gpu is None:
+        return ()
+    vendor = "habana" if gpu.resource.startswith(_HABANA_RESOURCES) else gpu.vendor
+    return HIDING_VARIABLES[vendor][:1] if vendor in HIDING_VARIABLES else ()
+
+
 def _build_environment(gpu: GPUType | None) -> dict[str, str]:
     """Return the environment variables to set.
 
     Many images set ``NVIDIA_VISIBLE_DEVICES=all``: NVIDIA's runtime would then give a server without a GPU all GPUs of
-    its node. The value ``void`` prevents this. A server with an NVIDIA GPU must not have the variable in its pod,
-    because kubelet lets a variable of the pod override the variable of the device plugin.
+    its node. The value ``void`` prevents this; the runtimes of AMD and Habana have such variables, too. A server with a
+    GPU must not have the variable of the GPU's vendor in its pod, because kubelet lets a variable of the pod override
+    the variable of the device plugin.
     """
-    own = {} if gpu is None else {name: value for name, value in gpu.environment.items() if name != _VISIBLE_DEVICES}
-    return own if gpu is not None and gpu.vendor == "nvidia" else {**own, _VISIBLE_DEVICES: "void"}
+    own = {} if gpu is None else gpu.environment
+    kept = {name: value for name, value in own.items() if name not in GPU_HIDING_ENVIRONMENT}
+    shown = _list_own_variables(gpu)
+    return {**kept, **{name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name not in shown}}
 
 
 def _build_annotations(selection: Selection, summary: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.catalog.node_labels import find_vendor
-from gpuspawner.core.request.pod_requirements import ContainerResources, PodRequirements
+from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT, ContainerResources, PodRequirements
 from gpuspawner.hub.pod.merge import (
     append_entries,
     build_preferences,
@@ -52,7 +52,11 @@ _DEADLINE = ("activeDeadlineSeconds", "active_deadline_seconds")
 
 
 def build_pod_config(
-    admins: ExtraConfig | None, placement: PodRequirements, *, volumes: list[dict[str, Any]]
+    admins: ExtraConfig | None,
+    placement: PodRequirements,
+    *,
+    volumes: list[dict[str, Any]],
+    resources: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the admin's ``extra_pod_config`` with the choice merged into it.
 
@@ -61,6 +65,7 @@ def build_pod_config(
     :param admins: the admin's ``extra_pod_config``.
     :param placement: the choice's requirements for the pod.
     :param volumes: volumes to append to the pod's volumes.
+    :param resources: extended resources of the catalog's GPU types.
     """
     config: dict[str, Any] = {}
     for name, own in copy_nested(dict(admins or {})).items():
@@ -80,15 +85,23 @@ def build_pod_config(
                 config[name] = append_entries(own, volumes)
             case "activeDeadlineSeconds" | "active_deadline_seconds":
                 config[name] = _pick_shorter(own, placement.run_time_s)
+            case "initContainers" | "init_containers":
+                config[name] = isolate_containers(own, resources)
             case "priorityClassName" | "priority_class_name" if placement.additions.priority_class is not None:
                 config[name] = escape_braces(placement.additions.priority_class)
             case _:
                 config[name] = own
-    if placement.runtime_class is not None and not {"runtimeClassName", "runtime_class_name"} & config.keys():
-        config["runtimeClassName"] = escape_braces(placement.runtime_class)
-    if placement.run_time_s is not None and config.keys().isdisjoint(_DEADLINE):
-        config[_DEADLINE[0]] = placement.run_time_s
-    return config
+    return {**config, **_build_own_fields(placement, written=config.keys())}
+
+
+def _build_own_fields(placement: PodRequirements, *, written: Collection[str]) -> dict[str, Any]:
+    """Return the fields of the choice that the admin's ``extra_pod_config`` does not have."""
+    fields: dict[str, Any] = {}
+    if placement.runtime_class is not None and {"runtimeClassName", "runtime_class_name"}.isdisjoint(written):
+        fields["runtimeClassName"] = escape_braces(placement.runtime_class)
+    if placement.run_time_s is not None and frozenset(_DEADLINE).isdisjoint(written):
+        fields[_DEADLINE[0]] = placement.run_time_s
+    return fields
 
 
 def find_run_time(admins: ExtraConfig | None, placement: PodRequirements) -> int | None:
@@ -117,10 +130,40 @@ def build_container_config(
         if name == "resources":
             config[name] = build_notebook_resources(serialize_models(own) or {}, placement, resources=resources)
         elif name == "env":
-            config[name] = _merge_variables(own, placement)
+            replaced = (*placement.removed_environment, *placement.environment)
+            config[name] = _merge_variables(own, placement.environment, replaced=replaced)
         else:
             config[name] = append_entries(own, mounts) if name in _MOUNTS else own
     return config
+
+
+def isolate_containers(admins: Any, resources: Collection[str]) -> Any:
+    """Return the admin's side or init containers without GPUs, which only the notebook container gets.
+
+    Their images may set ``NVIDIA_VISIBLE_DEVICES=all``, as the notebook's image may. A variable in ``env`` overrides
+    both the image's variable and a variable from ``envFrom``.
+
+    :param admins: value of ``extra_containers`` or ``init_containers``: a list, a dict of containers or None.
+    :param resources: extended resources of the catalog's GPU types.
+    """
+    if isinstance(admins, Mapping):
+        return {key: _isolate_container(each, resources) for key, each in admins.items()}
+    return [_isolate_container(each, resources) for each in admins or []]
+
+
+def _isolate_container(admins: Any, resources: Collection[str]) -> Any:
+    container = serialize_models(admins)
+    if not isinstance(container, dict):
+        return admins
+    changed: dict[str, Any] = {
+        "env": _merge_variables(container.get("env"), GPU_HIDING_ENVIRONMENT, replaced=GPU_HIDING_ENVIRONMENT)
+    }
+    if amounts := container.get("resources"):
+        kept = {
+            kind: drop_gpu_resources(amounts[kind], resources) for kind in ("limits", "requests") if kind in amounts
+        }
+        changed["resources"] = {**amounts, **kept}
+    return {**container, **changed}
 
 
 def find_container_mounts(admins: ExtraConfig | None, *, otherwise: Any) -> Any:
@@ -200,11 +243,10 @@ def _format_amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any
     return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
-def _merge_variables(own: list[Any] | None, placement: PodRequirements) -> list[Any]:
-    """Return the admin's variables without those that the choice removes or replaces, plus the choice's variables."""
-    replaced = {*placement.removed_environment, *placement.environment}
+def _merge_variables(own: list[Any] | None, variables: Mapping[str, str], *, replaced: Collection[str]) -> list[Any]:
+    """Return the admin's variables without the replaced ones, plus gpuspawner's variables."""
     kept = [variable for variable in own or [] if _read_name(variable) not in replaced]
-    return [*kept, *({"name": name, "value": value} for name, value in placement.environment.items())]
+    return [*kept, *({"name": name, "value": value} for name, value in variables.items())]
 
 
 def _read_name(variable: Any) -> Any:

@@ -25,6 +25,7 @@ from gpuspawner.hub.pod.overrides import (
     build_pod_config,
     drop_gpu_resources,
     find_container_mounts,
+    isolate_containers,
 )
 
 _SHM = "gpuspawner-shm"
@@ -92,7 +93,11 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
         else placement.additions.priority_class,
         "volumes": append_entries(base["volumes"], volumes),
         "volume_mounts": append_entries(base["volume_mounts"], mounts),
-        "extra_pod_config": build_pod_config(base["extra_pod_config"], placement, volumes=volumes),
+        "extra_containers": isolate_containers(base["extra_containers"], choice.resources),
+        "init_containers": isolate_containers(base["init_containers"], choice.resources),
+        "extra_pod_config": build_pod_config(
+            base["extra_pod_config"], placement, volumes=volumes, resources=choice.resources
+        ),
         "extra_container_config": build_container_config(
             base["extra_container_config"], placement, mounts=mounts, resources=choice.resources
         ),

@@ -174,7 +174,13 @@ def _choose_shared_memory(pod: Pod, card: Card | None, *, size: int, own: int | 
 
 def _choose_card(pod: Pod, card: Card | None, *, count: int) -> None:
     notebook = pod["spec"]["containers"][0]
-    variables = {} if card and card.vendor == "nvidia" else {"NVIDIA_VISIBLE_DEVICES": "void"}
+    variables = {
+        "NVIDIA_VISIBLE_DEVICES": "void",
+        "AMD_VISIBLE_DEVICES": "void",
+        "HABANA_VISIBLE_DEVICES": "none",
+    }
+    if card:
+        variables.pop(f"{card.vendor.upper()}_VISIBLE_DEVICES", None)
     if card is not None:
         notebook["resources"]["limits"][card.resource] = str(count)
         pod["spec"] |= deepcopy(dict(card.spec))

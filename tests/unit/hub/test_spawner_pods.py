@@ -7,8 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kubernetes_asyncio.client import (
+    V1ConfigMapEnvSource,
+    V1Container,
+    V1EnvFromSource,
+    V1EnvVar,
+    V1ResourceRequirements,
+)
 from tornado import web
 
+from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
@@ -104,10 +112,50 @@ async def test_resources_and_variables_the_admin_writes_over_keep_the_choice(mak
     spawner = make_spawner(kubespawner={"extra_container_config": config})
     (container,) = (await pod_of(spawner, GPU_OPTIONS))["spec"]["containers"]
     assert container["resources"]["limits"] == {"cpu": 4.0, "memory": 16 * 2**30, "nvidia.com/gpu": "2"}
-    assert container["env"] == []
+    others = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name != "NVIDIA_VISIBLE_DEVICES"}
+    assert {variable["name"]: variable["value"] for variable in container["env"]} == others
     pod = await pod_of(spawner, {})
     assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
-    assert environment(pod) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert environment(pod) == GPU_HIDING_ENVIRONMENT
+
+
+SEES_ALL = [{"name": name, "value": "all"} for name in GPU_HIDING_ENVIRONMENT]
+GREEDY = {
+    "name": "greedy",
+    "image": "cuda:12",
+    "env": [{"name": "A", "value": "1"}, *SEES_ALL],
+    "envFrom": [{"configMapRef": {"name": "sees-all"}}],
+    "resources": {
+        "limits": {"nvidia.com/gpu": "1", "cpu": "1"},
+        "requests": {"nvidia.com/gpu": "1", "example.com/fpga": 1},
+    },
+}
+GREEDY_MODEL = V1Container(
+    name="greedy",
+    image="cuda:12",
+    env=[V1EnvVar(name="A", value="1"), *(V1EnvVar(**each) for each in SEES_ALL)],
+    env_from=[V1EnvFromSource(config_map_ref=V1ConfigMapEnvSource(name="sees-all"))],
+    resources=V1ResourceRequirements(**GREEDY["resources"]),
+)
+
+
+@pytest.mark.parametrize("options", [pytest.param({}, id="no GPU"), pytest.param(GPU_OPTIONS, id="GPUs")])
+@pytest.mark.parametrize(
+    "admins",
+    [
+        pytest.param({"extra_containers": [GREEDY]}, id="side container"),
+        pytest.param({"init_containers": [GREEDY]}, id="init container"),
+        pytest.param({"init_containers": {"10-greedy": GREEDY}}, id="by key"),
+        pytest.param({"extra_containers": [GREEDY_MODEL]}, id="model"),
+        pytest.param({"extra_pod_config": {"initContainers": [GREEDY]}}, id="extra_pod_config"),
+    ],
+)
+async def test_only_the_notebook_container_gets_gpus(make_spawner: MakeSpawner, admins: Any, options: Any):
+    spec = (await pod_of(make_spawner(kubespawner=admins), options))["spec"]
+    (greedy,) = [*spec["containers"][1:], *(spec.get("initContainers") or [])]
+    assert greedy["resources"] == {"limits": {"cpu": "1"}, "requests": {"example.com/fpga": 1}}
+    assert {variable["name"]: variable["value"] for variable in greedy["env"]} == {"A": "1", **GPU_HIDING_ENVIRONMENT}
+    assert greedy["envFrom"] == GREEDY["envFrom"]
 
 
 # -- while nodes are unknown -------------------------------------------------------------------------------------------

@@ -123,6 +123,11 @@ def test_a_toolkit_of_a_vendor_that_is_left_out_is_refused(image: dict[str, Any]
             "must not be set: it would override which GPUs the device plugin gave the server",
         ),
         (
+            gpu(environment={"HABANA_VISIBLE_DEVICES": "all"}),
+            "gpus.g.environment.HABANA_VISIBLE_DEVICES",
+            "must not be set: it would override which GPUs the device plugin gave the server",
+        ),
+        (
             gpu(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]),
             "gpus.g.tolerations.0.value",
             "must be left out with operator Exists",

@@ -13,7 +13,7 @@ from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.fields import PodAdditions
-from gpuspawner.core.request.pod_requirements import PodRequirements, place
+from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT, PodRequirements, place
 from gpuspawner.core.request.selection import Selection
 
 GIB = 1 << 30
@@ -60,7 +60,7 @@ def test_a_server_with_gpus_asks_for_exactly_those():
             MatchExpression(key="shared", operator="DoesNotExist"),
         ),
         tolerations=A100.tolerations,
-        environment={"NCCL_DEBUG": "INFO"},
+        environment={"NCCL_DEBUG": "INFO", "AMD_VISIBLE_DEVICES": "void", "HABANA_VISIBLE_DEVICES": "none"},
         removed_environment=("NVIDIA_VISIBLE_DEVICES",),
         runtime_class="nvidia",
         shm_bytes=8 * GIB,
@@ -76,7 +76,7 @@ def test_a_server_with_gpus_asks_for_exactly_those():
 
 def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
     placement = place(CPU_SERVER, CATALOG)
-    assert placement.environment == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert placement.environment == GPU_HIDING_ENVIRONMENT
     assert (placement.extended_resources, placement.tolerations, placement.node_selector) == ({}, (), {})
     assert (placement.required, placement.avoided) == ((), AVOIDED)
     assert set(placement.annotations) == {"gpuspawner.jupyter.org/image", "gpuspawner.jupyter.org/summary"}
@@ -84,7 +84,25 @@ def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
 
 def test_a_server_with_another_vendors_gpu_sees_none_of_nvidias():
     placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), CATALOG)
-    assert (placement.environment, placement.removed_environment) == ({"NVIDIA_VISIBLE_DEVICES": "void"}, ())
+    hidden = {"NVIDIA_VISIBLE_DEVICES": "void", "HABANA_VISIBLE_DEVICES": "none"}
+    assert (placement.environment, placement.removed_environment) == (hidden, ("AMD_VISIBLE_DEVICES",))
+
+
+@pytest.mark.parametrize(
+    ("vendor", "resource", "own"),
+    [
+        pytest.param("intel", "gpu.intel.com/xe", (), id="Intel has no such variable"),
+        pytest.param("intel", "habana.ai/gaudi", ("HABANA_VISIBLE_DEVICES",), id="Gaudi"),
+        pytest.param("amd", "example.com/gpu", ("AMD_VISIBLE_DEVICES",), id="AMD, by another resource"),
+        pytest.param("nvidia", "nvidia.com/mig-1g.5gb", ("NVIDIA_VISIBLE_DEVICES",), id="NVIDIA"),
+    ],
+)
+def test_a_server_sees_the_gpus_of_its_own_vendor_only(vendor: str, resource: str, own: tuple[str, ...]):
+    every = dict.fromkeys(GPU_HIDING_ENVIRONMENT, "all")
+    gpu = replace(CATALOG.gpus["mi210"], vendor=vendor, resource=resource, environment={**every, "A": "1"})
+    placement = place(replace(GPU_SERVER, gpu="mi210", gpu_count=1), replace(CATALOG, gpus={"mi210": gpu}))
+    hidden = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name not in own}
+    assert (placement.environment, placement.removed_environment) == ({"A": "1", **hidden}, own)
 
 
 def test_an_image_that_a_person_named_is_the_pods_and_nothing_is_required_for_it():

@@ -31,6 +31,8 @@ EMPTY: dict[str, Any] = {
     "extra_labels": {},
     "extra_pod_config": {},
     "extra_container_config": {},
+    "extra_containers": [],
+    "init_containers": [],
     "volumes": [],
     "volume_mounts": [],
     "priority_class_name": "",
