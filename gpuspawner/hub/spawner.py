@@ -60,7 +60,7 @@ from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
-from gpuspawner.hub.request.context import LINK_PREFIX, read_choice_header
+from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.start import cancellation
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims, draft_pod, run_preflight
@@ -116,7 +116,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
         # Not a coroutine: take_draft must run in the request's own task, and JupyterHub may run a coroutine in another.
-        return self._render_form(context.take_draft(), read_choice_header(self.handler))
+        return self._render_form(context.take_draft(), context.read_choice_header())
 
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
         spawner = await copy_with_group_overrides(self)
@@ -145,6 +145,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @observe("handler")
     def _note_viewer(self, change: Any) -> None:
         context.note_viewer(change.new)
+        context.note_choice_header(change.new)
         languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
             context.take_prefill(change.new)

@@ -59,13 +59,21 @@ _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
 """Maximum length of the header ``Gpuspawner-Choice``: the longest text of every field, plus the fields' names."""
 
 
-def read_choice_header(handler: Any) -> dict[str, str] | None:
-    """Return the values by field that an open form sent in a header, or None if there is no valid header.
+_choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)
 
-    :param handler: tornado's handler of the request for the form, or None outside a request.
+
+def note_choice_header(handler: Any) -> None:
+    """Remember the header in which an open form sends its values; call this in the request's own task.
+
+    :param handler: tornado's handler of the request, or None outside a request.
     """
     request = getattr(handler, "request", None)
-    text = None if request is None else request.headers.get(CHOICE_HEADER)
+    _choice_header.set(None if request is None else request.headers.get(CHOICE_HEADER))
+
+
+def read_choice_header() -> dict[str, str] | None:
+    """Return the values by field that an open form sent in this request, or None if there is no valid header."""
+    text = _choice_header.get()
     if text is None or len(text) > _MAX_HEADER_CHARACTERS:
         return None
     try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
 from tornado import web
 
+from gpuspawner.hub.request.context import CHOICE_HEADER
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import begin, pod_of
@@ -24,6 +28,36 @@ async def read_form(spawner: GPUSpawner, form: dict[str, list[str]]) -> dict[str
 
 async def shown(spawner: GPUSpawner) -> BeautifulSoup:
     return BeautifulSoup(await spawner.get_options_form(), "html.parser")
+
+
+# -- an open form asks for a newer one -------------------------------------------------------------------------------
+
+
+async def test_two_open_forms_of_a_person_that_ask_at_once_keep_their_own_values(make_spawner: MakeSpawner):
+    spawner, both_asked = make_spawner(), asyncio.Barrier(2)
+
+    async def ask(cpu: str) -> str:
+        request = SimpleNamespace(headers={CHOICE_HEADER: json.dumps({"cpu": cpu})}, method="GET", query_arguments={})
+        spawner.handler = SimpleNamespace(request=request, current_user=None)
+        await both_asked.wait()
+        page = await shown(spawner)
+        return page.select_one("[name=cpu]")["value"]
+
+    assert await asyncio.gather(ask("3"), ask("5")) == ["3", "5"]
+
+
+async def test_a_form_that_another_request_opens_has_no_values_of_the_last_one(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+
+    async def ask() -> None:
+        request = SimpleNamespace(headers={CHOICE_HEADER: '{"cpu": "3"}'}, method="GET", query_arguments={})
+        spawner.handler = SimpleNamespace(request=request, current_user=None)
+
+    async def look() -> str:
+        return (await shown(spawner)).select_one("[name=cpu]")["value"]
+
+    await asyncio.create_task(ask())
+    assert await asyncio.create_task(look()) == "2"
 
 
 # -- how long a server runs ------------------------------------------------------------------------------------------

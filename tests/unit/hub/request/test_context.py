@@ -10,7 +10,13 @@ import pytest
 
 from gpuspawner.core.request.checks import find_max_length
 from gpuspawner.core.request.field_definitions import FORM_FIELDS
-from gpuspawner.hub.request.context import CHOICE_HEADER, read_choice_header
+from gpuspawner.hub.request import context
+from gpuspawner.hub.request.context import CHOICE_HEADER
+
+
+def read_choice_header(handler: Any) -> dict[str, str] | None:
+    context.note_choice_header(handler)
+    return context.read_choice_header()
 
 
 def handler(text: str | None) -> Any:
