@@ -63,7 +63,7 @@ from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.start import cancellation
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
-from gpuspawner.hub.start.preflight import NewClaims, draft_pod, run_preflight
+from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, keep_draft, run_preflight
 from gpuspawner.hub.start.state import StartState
 from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
@@ -261,6 +261,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         super().clear_state()
         if not self._is_ours():
             return
+        drop_draft(self)
         self.trait_overrides.restore()
         self._settle_failure()
         self._start_future = None
@@ -346,13 +347,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # In a start, KubeSpawner calls _make_create_pod_request and sometimes _ensure_namespace or _make_create_pvc_request
-    # before. The first call runs the preflight. KubeSpawner repeats a _make_… method until it returns True.
+    # In a start, KubeSpawner calls _make_create_pod_request and sometimes _make_create_pvc_request before. The first call
+    # runs the preflight. KubeSpawner repeats each until it returns True. A user's namespace exists by then: the dry run
+    # and many hooks need it.
 
-    @override
-    async def _ensure_namespace(self) -> Any:
-        await self._run_preflight()
-        return await super()._ensure_namespace()
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -384,15 +382,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight once in a start: with the given pod, or a draft if KubeSpawner has not built it yet."""
+        """Run the preflight once in a start: with the given pod, or with a draft, which KubeSpawner then creates."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
         try:
-            await preflight(await draft_pod(self) if pod is None else pod)
+            draft = await draft_pod(self) if pod is None else pod
+            await preflight(draft)
         except Exception:
             self.start_state.is_refused = True
             raise
+        if pod is None:
+            keep_draft(self, draft)
 
     async def _explain_errors(self, start: Awaitable[Any]) -> Any:
         try:

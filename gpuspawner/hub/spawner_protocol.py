@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, ClassVar, Protocol
 
 from gpuspawner.hub.trait_overrides import TraitOverrides
@@ -92,6 +92,7 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
 
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
     :ivar group_overrides: the admin's changes of traits by group, a dict or a callable that returns one.
+    :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
     """
 
     api: Any
@@ -99,9 +100,8 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     group_overrides: Any
     trait_overrides: TraitOverrides
     get_env: Callable[[], dict[str, Any]]
+    get_args: Callable[[], list[str]]
+    get_pod_manifest: Callable[[], Awaitable[Any]]
 
     async def apply_group_overrides(self) -> None:
         """Change traits by the groups of the user, as JupyterHub does before a start."""
-
-    async def get_pod_manifest(self) -> Any:
-        """Return the pod as a model of the Kubernetes client."""

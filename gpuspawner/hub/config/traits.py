@@ -284,8 +284,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
         True,
         help="""
         Have the API server look at each pod before anything is created for it, so that a quota, an admission webhook or
-        a mistake in the settings refuses a start at once and leaves no volume claim behind. Where a volume claim or a
-        namespace has to be made first, ``modify_pod_hook`` is called once more, for a draft of the pod. ::
+        a mistake in the settings refuses a start at once and leaves no volume claim behind. ``modify_pod_hook`` is
+        therefore called before the volume claim is made, once a start. ::
 
             hub:
               config:

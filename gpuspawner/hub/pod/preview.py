@@ -50,7 +50,21 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
     duplicate.trait_overrides.restore()
+    # During a start, the attribute returns the draft of the pod with the start's choice.
+    vars(duplicate).pop("get_pod_manifest", None)
     return duplicate
+
+
+def _drop_functions(duplicate: PodBuildingSpawner) -> None:
+    """Keep a copy of a spawner from calling the admin's functions, which may have other effects, for a manifest.
+
+    Functions in traits (``uid`` and others) become None. Environment and arguments, which do not affect scheduling,
+    become empty.
+    """
+    kind, values = type(duplicate), private_api.get_trait_values(duplicate)
+    functions = [name for name, value in values.items() if callable(value)]
+    values |= {name: None for name in functions if getattr(kind, name).metadata.get("config")}
+    duplicate.get_env, duplicate.get_args = dict, list
 
 
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
@@ -181,14 +195,15 @@ class PodPreviews:
 
     async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
         if self._manifest is None:
-            duplicate = copy_spawner(self.spawner)
-            duplicate.get_env = dict  # no variables: scheduling ignores them, and get_env may run the admin's code
+            _drop_functions(duplicate := copy_spawner(self.spawner))
             self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
         spec: dict[str, Any] = self._manifest["spec"]
         placement = place(selection, self.offer.catalog)
         # Merge only fields that affect scheduling: leave out /dev/shm and the admin's runtime class.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
+        if spec.get("initContainers"):
+            spec["initContainers"] = overrides.isolate_containers(spec["initContainers"], self._gpu_resources)
         if placement.additions.volumes:
             spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
         if placement.additions.priority is not None:
@@ -203,9 +218,13 @@ class PodPreviews:
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
         """Return a pod's containers, with the chosen CPU, memory and GPUs in the first, the notebook container."""
         notebook, *others = spec["containers"]
-        gpus = overrides.list_gpu_resources(self.offer.catalog)
+        gpus = self._gpu_resources
         resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)
-        return [{**notebook, "resources": resources}, *others]
+        return [{**notebook, "resources": resources}, *overrides.isolate_containers(others, gpus)]
+
+    @property
+    def _gpu_resources(self) -> frozenset[str]:
+        return overrides.list_gpu_resources(self.offer.catalog)
 
     def _make_key(self, selection: Selection) -> _PreviewKey:
         image = find_image(selection, self.offer.catalog)

@@ -44,12 +44,36 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
-    """Return the pod as KubeSpawner will create it; this runs the admin's ``modify_pod_hook`` an additional time.
+    """Return the pod as KubeSpawner would create it; this calls the admin's functions, such as ``modify_pod_hook``.
 
     :param spawner: the spawner of the server, with the user's choice in its traits.
     """
     pod = await spawner.get_pod_manifest()
     return await maybe_future(spawner.modify_pod_hook(spawner, pod)) if spawner.modify_pod_hook else pod
+
+
+def keep_draft(spawner: StartingSpawner, pod: Any) -> None:
+    """Have KubeSpawner create a drafted pod instead of building another, so that the admin's functions run only once.
+
+    :param spawner: the spawner of the server during the start.
+    :param pod: result of :func:`draft_pod`.
+    """
+
+    async def take_draft() -> Any:
+        drop_draft(spawner)
+        return pod
+
+    # An attribute of the object, so that a subclass's own get_pod_manifest does not change the pod a second time.
+    spawner.get_pod_manifest = take_draft
+    spawner.trait_overrides.assign({"modify_pod_hook": None})
+
+
+def drop_draft(spawner: StartingSpawner) -> None:
+    """Have a spawner build a new pod the next time.
+
+    :param spawner: a spawner, with or without a draft.
+    """
+    vars(spawner).pop("get_pod_manifest", None)
 
 
 async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:

@@ -162,16 +162,17 @@ def created(spawner: Any, server: WatchServer) -> list[str]:
     ("volume", "expected"),
     [
         pytest.param({}, (["pods?", "pods"], 1), id="no claim"),
-        pytest.param(HOME, (["pods?", "persistentvolumeclaims", "pods"], 2), id="a claim"),
+        pytest.param(HOME, (["pods?", "persistentvolumeclaims", "pods"], 1), id="a claim"),
     ],
 )
-async def test_it_comes_before_what_is_made_first(
+async def test_it_comes_before_what_is_made_first_and_the_hook_runs_once(
     make_spawner: MakeSpawner, server: WatchServer, volume: dict[str, Any], expected: tuple[list[str], int]
 ):
     called: list[Any] = []
 
     def hook(_: Any, pod: Any) -> Any:
         called.append(pod)
+        pod.metadata.labels["calls"] = str(len(called))
         return pod
 
     spawner = make_spawner(kubespawner={**volume, "modify_pod_hook": hook})
@@ -179,6 +180,95 @@ async def test_it_comes_before_what_is_made_first(
     await eventually(lambda: start.done() or "pods" in created(spawner, server))
     start.cancel()
     assert (created(spawner, server), len(called)) == expected
+    sent = [await each.json() for each in server.requests if (each.method, each.path) == ("POST", pods_path(spawner))]
+    assert [pod["metadata"]["labels"]["calls"] for pod in sent] == ["1", "1"]
+
+
+CALLABLES = ("uid", "gid", "fs_gid", "supplemental_gids", "container_security_context", "pod_security_context")
+
+
+def counting(calls: list[str]) -> dict[str, Any]:
+    """Return values of KubeSpawner's traits that are functions, each of which notes its calls."""
+
+    def note(name: str, value: Any) -> Any:
+        return lambda *_: calls.append(name) or value
+
+    values = {"uid": 1000, "gid": 100, "fs_gid": 100, "supplemental_gids": [7]}
+    functions = {name: note(name, values.get(name, {})) for name in CALLABLES}
+    return {**functions, "environment": {"SITE": note("environment", "ours")}}
+
+
+@pytest.mark.parametrize("volume", [pytest.param({}, id="no claim"), pytest.param(HOME, id="a claim")])
+async def test_the_admins_functions_run_once_a_start(
+    make_spawner: MakeSpawner, server: WatchServer, volume: dict[str, Any]
+):
+    calls: list[str] = []
+    spawner = make_spawner(kubespawner={**volume, **counting(calls)})
+    start = spawner.start()
+    await eventually(lambda: start.done() or "pods" in created(spawner, server))
+    start.cancel()
+    assert sorted(calls) == sorted((*CALLABLES, "environment"))
+
+
+async def test_the_admins_functions_never_run_for_a_form(make_spawner: MakeSpawner):
+    calls: list[str] = []
+
+    def hook(_: Any, pod: Any) -> Any:
+        calls.append("hook")
+        return pod
+
+    hooks = dict.fromkeys(("modify_pod_hook", "after_pod_created_hook", "pre_spawn_hook"), hook)
+    spawner = make_spawner(kubespawner={**HOME, **counting(calls), **hooks})
+
+    class Sites(type(spawner)):  # type: ignore[misc]
+        def get_args(self) -> list[str]:
+            calls.append("get_args")
+            return [self.user_options["token"]]
+
+    spawner.__class__ = Sites
+    await spawner.get_options_form()
+    assert calls == []
+
+
+async def test_a_form_that_opens_during_a_start_leaves_the_starts_pod_alone(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    calls: list[str] = []
+    spawner = make_spawner(kubespawner={**HOME, **counting(calls)})
+    await begun(spawner)
+    await spawner.get_options_form()
+    assert (await spawner.get_pod_manifest()).spec.containers[0].env is not None
+    assert sorted(calls) == sorted((*CALLABLES, "environment"))
+
+
+async def test_a_subclass_that_changes_the_manifest_changes_it_once(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(kubespawner=HOME)
+
+    class Sites(type(spawner)):  # type: ignore[misc]
+        async def get_pod_manifest(self) -> Any:
+            pod = await super().get_pod_manifest()
+            pod.metadata.labels["times"] = pod.metadata.labels.get("times", "") + "x"
+            return pod
+
+    spawner.__class__ = Sites
+    start = spawner.start()
+    await eventually(lambda: start.done() or "pods" in created(spawner, server))
+    start.cancel()
+    *_, pod = [
+        await each.json() for each in server.requests if (each.method, each.path) == ("POST", pods_path(spawner))
+    ]
+    assert pod["metadata"]["labels"]["times"] == "x"
+
+
+async def test_a_draft_that_no_pod_was_made_of_is_forgotten(make_spawner: MakeSpawner):
+    def hook(_: Any, pod: Any) -> Any:
+        return pod
+
+    spawner = make_spawner(kubespawner={**HOME, "modify_pod_hook": hook})
+    await begun(spawner)
+    assert (spawner.modify_pod_hook, "get_pod_manifest" in vars(spawner)) == (None, True)
+    spawner.clear_state()
+    assert (spawner.modify_pod_hook, "get_pod_manifest" in vars(spawner)) == (hook, False)
 
 
 @pytest.mark.parametrize("volume", [pytest.param({}, id="no claim"), pytest.param(HOME, id="a claim")])
@@ -192,12 +282,30 @@ async def test_a_start_that_could_never_run_makes_nothing(
     assert (created(spawner, server), await spawner.poll()) == ([], 0)
 
 
-async def test_a_start_that_could_never_run_makes_no_namespace(make_spawner: MakeSpawner, server: WatchServer):
+async def test_a_start_that_could_never_run_makes_nothing_in_the_persons_namespace(
+    make_spawner: MakeSpawner, server: WatchServer
+):
     server.put(NODES, BARE)
-    spawner = make_spawner(kubespawner={"enable_user_namespaces": True, "node_selector": {"pool": "nowhere"}})
+    user_namespaces = {"enable_user_namespaces": True, **HOME}
+    spawner = make_spawner(kubespawner={**user_namespaces, "node_selector": {"pool": "nowhere"}})
     with pytest.raises(RefusedStart, match="Can't start"):
         await spawner.start()
-    assert [each.path for each in server.requests if each.method == "POST" and each.path != REVIEWS] == []
+    posts = [each.path for each in server.requests if each.method == "POST" and each.path != REVIEWS]
+    assert posts == ["/api/v1/namespaces"]
+
+
+async def test_a_hook_may_use_the_persons_namespace(make_spawner: MakeSpawner, server: WatchServer):
+    seen: list[list[str]] = []
+
+    def hook(_: Any, pod: Any) -> Any:
+        seen.append([each.path for each in server.requests if each.method == "POST" and each.path != REVIEWS])
+        return pod
+
+    spawner = make_spawner(kubespawner={"enable_user_namespaces": True, **HOME, "modify_pod_hook": hook})
+    start = spawner.start()
+    await eventually(lambda: start.done() or "pods" in created(spawner, server))
+    start.cancel()
+    assert seen == [["/api/v1/namespaces"]]
 
 
 async def test_a_claim_that_a_subclass_asks_for_late_is_not_made_for_a_start_that_could_never_run(
@@ -230,22 +338,12 @@ async def test_a_pod_that_is_sent_twice_is_looked_at_once(make_spawner: MakeSpaw
     assert created(spawner, server) == ["pods?", "pods", "pods"]
 
 
-async def test_a_hook_gets_a_manifest_that_no_hook_has_changed(make_spawner: MakeSpawner):
-    def hook(_: Any, pod: Any) -> Any:
-        assert "seen" not in pod.metadata.labels
-        pod.metadata.labels["seen"] = "yes"
-        return pod
-
-    spawner = make_spawner(kubespawner={**HOME, "modify_pod_hook": hook})
-    await begun(spawner)
-    hook(spawner, await spawner.get_pod_manifest())
-
-
 async def test_a_volume_that_was_found_under_another_name_is_the_one_that_is_mounted(make_spawner: MakeSpawner):
     home = {"name": "home", "persistentVolumeClaim": {"claimName": "{pvc_name}"}}
     spawner = make_spawner(kubespawner={**HOME, "volumes": [home]})
-    await begun(spawner)
+    await spawner.load_user_options()
     spawner.pvc_name = "the-old-name"
+    await spawner._make_create_pvc_request(spawner.get_pvc_manifest(), 1)
     pod = serialize_pod(spawner, await spawner.get_pod_manifest())
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == "the-old-name"
 
