@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import marshal
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
@@ -123,23 +124,45 @@ class ParsedSettings:
     table: AcceleratorTable
 
 
-class OfferFactory:
-    """Makes offers; owns the only cluster store of this process, which caches nodes and pods.
+UNUSED_CLIENT_S = 600.0
+"""Seconds without a use, while other API clients are used, after which the hub stops watching a client's cluster."""
 
-    An API client belongs to one event loop, so each client gets a new store. Only tests use several clients. The
-    store's tasks end with the loop.
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Cluster:
+    """What the hub reads through one API client.
+
+    :param used_at: monotonic seconds of the last use.
+    :param nodes: nodes from which ``catalogs`` were built.
     """
 
-    def __init__(self) -> None:
-        self._api: ClusterAPI | None = None
-        self._store: ClusterStore | None = None
-        self._volume_topology: VolumeTopology | None = None
-        self._quotas: ResourceQuotas | None = None
-        self._queues: QueuePositions | None = None
+    api: ClusterAPI
+    store: ClusterStore
+    volume_topology: VolumeTopology
+    quotas: ResourceQuotas
+    queues: QueuePositions
+    used_at: float
+    nodes: tuple[Node, ...] | None = None
+    catalogs: dict[tuple[ParsedSettings, str], Catalog] = field(default_factory=dict)
+
+
+class OfferFactory:
+    """Makes offers; owns the cluster stores of this process, which cache nodes and pods.
+
+    Each API client has one store. Most hubs have one client; a site's spawner may use several clusters, with a client
+    for each. The hub stops a store that has not been used for :data:`UNUSED_CLIENT_S` while others were. An API client
+    belongs to one event loop, and the store's tasks end with the loop.
+
+    :param clock: returns monotonic seconds.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._clusters: list[_Cluster] = []
+        """The cluster of each API client, the last used one last."""
+        self._stopping: set[asyncio.Future[None]] = set()
         self._cache = FormCache()
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
-        self._nodes: tuple[Node, ...] | None = None
-        self._catalogs: dict[tuple[ParsedSettings, str], Catalog] = {}
 
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
         """Return validated settings; equal settings are parsed once.
@@ -165,24 +188,36 @@ class OfferFactory:
         :param api: the hub's ``CoreV1Api``.
         :param options: options for :class:`ClusterStore`, used only when this call creates the store.
         """
-        if self._store is None or self._api is not api:
-            self._api, self._store = api, ClusterStore(api, **options)
-            self._volume_topology, self._quotas, self._queues = (
-                VolumeTopology(api),
-                ResourceQuotas(api),
-                QueuePositions(api.api_client),
+        now = self._clock()
+        cluster = next((each for each in self._clusters if each.api is api), None)
+        if cluster is None:
+            cluster = _Cluster(
+                api=api,
+                store=ClusterStore(api, **options),
+                volume_topology=VolumeTopology(api),
+                quotas=ResourceQuotas(api),
+                queues=QueuePositions(api.api_client),
+                used_at=now,
             )
-        return self._store
+        cluster.used_at = now
+        self._clusters = [*(each for each in self._clusters if each is not cluster), cluster]
+        self._stop_unused(now)
+        return cluster.store
+
+    def _stop_unused(self, now: float) -> None:
+        for cluster in [each for each in self._clusters if now - each.used_at > UNUSED_CLIENT_S]:
+            self._clusters.remove(cluster)
+            self._stopping.add(stopping := asyncio.ensure_future(cluster.store.stop()))
+            stopping.add_done_callback(self._stopping.discard)
 
     @property
     def known_store(self) -> ClusterStore | None:
-        """The store, or None before the first call of :meth:`get_store`."""
-        return self._store
+        """The last used store, or None before the first call of :meth:`get_store`."""
+        return self._clusters[-1].store if self._clusters else None
 
     async def stop(self) -> None:
-        """Stop watching the cluster, if a store was created."""
-        if self._store is not None:
-            await self._store.stop()
+        """Stop all stores."""
+        await asyncio.gather(*(each.store.stop() for each in self._clusters), *self._stopping)
 
     async def make_offer(
         self, settings: ParsedSettings, store: ClusterStore, *, image: str, answer_by: float | None = None
@@ -194,21 +229,22 @@ class OfferFactory:
         :param image: image reference that is offered if the settings contain no image.
         :param answer_by: as in :class:`Offer`.
         """
+        cluster = next(each for each in self._clusters if each.store is store)
         inventory = await store.read_inventory()
-        if inventory.nodes is not self._nodes or len(self._catalogs) > _MAX_SETTINGS:
-            self._nodes, self._catalogs = inventory.nodes, {}
+        if inventory.nodes is not cluster.nodes or len(cluster.catalogs) > _MAX_SETTINGS:
+            cluster.nodes, cluster.catalogs = inventory.nodes, {}
         key = (settings, image)
-        if key not in self._catalogs:
-            self._catalogs[key] = assemble_catalog(
+        if key not in cluster.catalogs:
+            cluster.catalogs[key] = assemble_catalog(
                 settings.configured, inventory, table=settings.table, fallback_image=image
             )
         return Offer(
-            catalog=self._catalogs[key],
+            catalog=cluster.catalogs[key],
             inventory=inventory,
             uncounted=settings.configured.uncounted,
-            volume_topology=self._volume_topology,
-            quotas=self._quotas,
-            queues=self._queues,
+            volume_topology=cluster.volume_topology,
+            quotas=cluster.quotas,
+            queues=cluster.queues,
             answer_by=answer_by,
             cache=self._cache,
         )

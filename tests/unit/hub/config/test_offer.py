@@ -6,16 +6,26 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.progress.model import QueuePlace
-from gpuspawner.hub.config.offer import OfferFactory
+from gpuspawner.hub.config.offer import UNUSED_CLIENT_S, OfferFactory
 from gpuspawner.kube.store import ClusterStore
+from gpuspawner.kube.watch.watch_loop import HUB_STOPPING
+from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS
-from tests.unit.kube.watch_server import NODES, WatchServer
+from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
+
+
+@asynccontextmanager
+async def open_clients(*servers: WatchServer) -> AsyncIterator[list[CoreV1Api]]:
+    async with AsyncExitStack() as stack:
+        clients = [ApiClient(Configuration(host=server.url)) for server in servers]
+        yield [CoreV1Api(await stack.enter_async_context(each)) for each in clients]
 
 
 @pytest.fixture
@@ -92,6 +102,48 @@ async def test_one_client_has_one_store(offers: OfferFactory, store: ClusterStor
     async with ApiClient(Configuration(host=server.url)) as client:
         other = CoreV1Api(client)
         assert offers.get_store(other) is offers.get_store(other) is not store
+        assert offers.get_store(store._api) is store
+        await offers.stop()
+
+
+async def test_two_clusters_keep_their_catalogs_and_have_nothing_of_each_other(server: WatchServer):
+    offers, parsed = OfferFactory(), OfferFactory().parse({})
+    async with serve_watches() as empty, open_clients(server, empty) as (first, second):
+        catalogs = [
+            (await offers.make_offer(parsed, offers.get_store(api), image="base")).catalog
+            for api in (first, second, first, second)
+        ]
+        assert [bool(each.gpus) for each in catalogs] == [True, False, True, False]
+        assert (catalogs[0] is catalogs[2], catalogs[1] is catalogs[3]) == (True, True)
+        await offers.stop()
+
+
+async def test_a_client_that_is_unused_is_no_longer_watched_for(server: WatchServer):
+    clock = Clock()
+    offers = OfferFactory(clock=clock)
+    async with open_clients(server, server) as (first, second):
+        stores = [offers.get_store(first), offers.get_store(second)]
+        for store in stores:
+            await store.read_inventory()
+        clock.now += UNUSED_CLIENT_S
+        assert offers.get_store(second) is stores[1]
+        clock.now += 1
+        assert offers.get_store(second) is offers.known_store is stores[1]
+        await offers.stop()
+        assert [(await store.read_inventory()).reason for store in stores] == [HUB_STOPPING, HUB_STOPPING]
+        assert offers.get_store(first) is not stores[0]
+        await offers.stop()
+
+
+async def test_the_only_client_is_watched_for_however_long_nobody_asks(server: WatchServer):
+    clock = Clock()
+    offers = OfferFactory(clock=clock)
+    async with open_clients(server) as (api,):
+        store = offers.get_store(api)
+        clock.now += 100 * UNUSED_CLIENT_S
+        assert offers.get_store(api) is store
+        assert (await store.read_inventory()).nodes
+        await offers.stop()
 
 
 QUEUE = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/hub/localqueues/gpu-queue/pendingworkloads"
