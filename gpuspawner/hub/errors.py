@@ -27,6 +27,7 @@ from tornado import web
 
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError
 from gpuspawner.core.policy.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
+from gpuspawner.core.progress.events import scrub_refusal
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.hub.spawner_protocol import HubUser
@@ -145,26 +146,28 @@ def make_unread_cluster_failure(reason: str) -> ClusterFailure:
     return ClusterFailure(join_sentences(unknown, translate_now(reason)))
 
 
-def explain_cluster_error(error: BaseException) -> SpawnException | None:
+def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace: str = "") -> SpawnException | None:
     """Return the exception for an error of the Kubernetes client, or None for any other error.
 
     A :class:`TimeoutError` with ``Could not …`` is such an error: KubeSpawner raises it after several requests timed
     out. A :class:`TimeoutError` with ``did not start`` is none, because it concerns the pod.
 
     :param error: the exception that ended the start.
+    :param pod_name: name of the server's pod; the message contains no name of another pod.
+    :param namespace: namespace of the server's pod.
     """
     if isinstance(error, ApiException):
-        return _explain_api_refusal(error)
+        return _explain_api_refusal(error, pod_name=pod_name, namespace=namespace)
     if isinstance(error, aiohttp.ClientError) or (isinstance(error, TimeoutError) and "Could not" in str(error)):
         return ClusterFailure(translate_now(API_UNREACHABLE))
     return None
 
 
-def _explain_api_refusal(error: ApiException) -> SpawnException:
+def _explain_api_refusal(error: ApiException, *, pod_name: str, namespace: str) -> SpawnException:
     message = _STATUS_MESSAGES.get(error.status)
     if message is not None:
         return ClusterFailure(translate_now(message))
-    answer = _parse_status_message(error.body) or str(error.reason or "")
+    answer = _parse_status_message(error.body)
     if outage := _WEBHOOK_OUTAGE.search(answer):
         reason = gettext(
             "The admission webhook {name} of the cluster cannot be reached or fails, so the server was not started."
@@ -175,7 +178,7 @@ def _explain_api_refusal(error: ApiException) -> SpawnException:
     sentence = gettext(
         "Kubernetes refused to create the server ({status}): {answer}",
         status=error.status,
-        answer=answer[:_MAX_QUOTED],
+        answer=(scrub_refusal(answer, pod_name=pod_name, namespace=namespace) or str(error.reason or ""))[:_MAX_QUOTED],
     )
     if error.status == HTTPStatus.FORBIDDEN and "exceeded quota" in answer:
         return RefusedStart(sentence, reason=NAMESPACE_QUOTA, status_code=HTTPStatus.CONFLICT)

@@ -399,7 +399,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         try:
             return await supervise_start(self, start, feed=self.start_state.feed)
         except Exception as error:
-            explained = explain_cluster_error(error)
+            explained = explain_cluster_error(error, pod_name=self.pod_name, namespace=self.namespace)
             if explained is None:
                 raise
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)

@@ -197,11 +197,50 @@ def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
+_REFUSAL_PHRASES = re.compile(
+    r'^(?:pods|Pod) "[\w.-]+" is (?:forbidden|invalid):'
+    r"|exceeded quota: [\w.-]+(?:, (?:requested|used|limited): [\w./=-]+(?:,[\w./=-]+)*)*"
+    r"|(?:maximum|minimum) [\w./-]+ usage per \w+ is [\w.]+(?:, but (?:limit|request) is [\w.]+,?"
+    r"|\.  No (?:limit|request) is specified)"
+    r"|[\w./-]+ max limit to request ratio per \w+ is [\w.]+, but provided ratio is [\w.]+,?"
+    r"|failed quota: [\w.-]+: must specify [^;]+"
+    r'|(?:RuntimeClass|serviceaccount|PriorityClass|secret|configmap) "[\w.-]+" not found'
+    r"|no PriorityClass with name [\w.-]+ was found"
+    r"|spec\.[\w.\[\]]+: (?:Invalid value|Required value|Forbidden|Duplicate value|Unsupported value|Not found).*"
+    r'|admission webhook "[^"]+" denied the request: .*'
+    r"|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request: .*"
+    r'|violates PodSecurity "[^"]+": .*',
+    re.DOTALL,
+)
+"""The parts of an answer that users may see: they are about the user's own pod, or the admin's policy wrote them."""
+
+
+def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
+    """Return what a user may see of the API server's reason for refusing the user's pod, or "" for nothing.
+
+    :param answer: the message of the API server's answer.
+    :param pod_name: name of the refused pod.
+    :param namespace: namespace of the refused pod.
+    """
+    if not any(not each[0].endswith(":") for each in _REFUSAL_PHRASES.finditer(answer)):
+        return ""
+    known = _keep_known_phrases(_REFUSAL_PHRASES, answer)
+    return _redact_others(known, name=pod_name, namespace=namespace)
+
+
 def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
     is_rejection = event.source is EventSource.KUBELET and event.reason.startswith("OutOf")
     if event.reason not in _KEPT_REASONS.get(event.source, frozenset()) and not is_rejection:
         return REDACTED
-    message = _OTHER_PODS.sub(REDACTED, _remove_names(event))
+    return _redact_others(_OTHER_PODS.sub(REDACTED, _remove_names(event)), name=name, namespace=namespace)
+
+
+def _redact_others(message: str, *, name: str, namespace: str) -> str:
+    """Return a message without the names of other servers' pods and claims.
+
+    :param name: name of the user's pod.
+    :param namespace: namespace of the user's pod.
+    """
     # All servers' pods of a hub have a common prefix (jupyter-ada, jupyter-bob): redact other pods' names.
     prefix = name.partition("-")[0]
     if prefix:
@@ -228,14 +267,17 @@ def _remove_names(event: SourcedEvent) -> str:
     return _IN_BRACES.sub(REDACTED, message)
 
 
+_PUNCTUATION = " ,;.[]"
+
+
 def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
     """Return the matches of a pattern in a message, with ``…`` for the text between them."""
     found, at = [], 0
     for each in known.finditer(message):
-        found += [REDACTED] if message[at : each.start()].strip(" ,;.") else []
+        found += [REDACTED] if message[at : each.start()].strip(_PUNCTUATION) else []
         found.append(each[0])
         at = each.end()
-    return " ".join([*found, REDACTED] if message[at:].strip(" ,;.") else found)
+    return " ".join([*found, REDACTED] if message[at:].strip(_PUNCTUATION) else found)
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:

@@ -122,8 +122,12 @@ def test_an_api_server_that_does_not_answer_is_told_in_one_sentence(error: Excep
             "The admission webhook mpod.kb.io of the cluster cannot be reached or fails, so the server was not started."
             " Please try again later.",
         ),
-        (api_error(422, "spec is wrong"), 503, "Kubernetes refused to create the server (422): spec is wrong"),
-        (api_error(403, "may not"), 503, "Kubernetes refused to create the server (403): may not"),
+        (api_error(422, "spec is wrong"), 503, "Kubernetes refused to create the server (422): Reason"),
+        (
+            api_error(403, 'pods is forbidden: User "system:serviceaccount:jhub:hub" cannot create resource "pods"'),
+            503,
+            "Kubernetes refused to create the server (403): Reason",
+        ),
         (
             api_error(403, "exceeded quota: gpus"),
             409,
@@ -157,7 +161,16 @@ def test_what_the_clusters_rules_refuse_is_no_failure_of_the_hub(answer: str, st
 
 
 def test_a_long_answer_is_cut():
-    assert len(told(api_error(422, "x" * 5000))[1]) < 400
+    answer = 'admission webhook "rules.example" denied the request: ' + "x" * 5000
+    assert len(told(api_error(422, answer))[1]) < 400
+
+
+def test_an_answer_names_no_other_server():
+    denial = 'admission webhook "one.example" denied the request:'
+    answer = f"{denial} jupyter-ada and jupyter-bob share claim-bob in hub/jupyter-eve"
+    explained = explain_cluster_error(api_error(403, answer), pod_name="jupyter-ada", namespace="hub")
+    sentence = f"Kubernetes refused to create the server (403): {denial} jupyter-ada and … share … in hub/…"
+    assert format_exception(explained)[0] == sentence
 
 
 @pytest.mark.parametrize("body", ["", "<html>", "[]", '{"message": 3}', b"\xff"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.progress.events import scrub_event
+from gpuspawner.core.progress.events import scrub_event, scrub_refusal
 from tests.unit.core.progress.test_events import JSON
 from tests.unit.core.starts import event
 
@@ -136,3 +136,50 @@ def test_when_and_by_whom_it_was_written_is_kept_and_nothing_else():
 @given(st.dictionaries(st.sampled_from(["source", "reason", "message", "involvedObject", "count"]), JSON))
 def test_any_json_is_scrubbed(raw: dict[str, Any]):
     assert scrub_event(raw)["message"] == "…"
+
+
+FORBIDDEN = 'pods "jupyter-ada" is forbidden:'
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param(
+            f"{FORBIDDEN} exceeded quota: gpus, requested: requests.nvidia.com/gpu=1,pods=1, used:"
+            " requests.nvidia.com/gpu=4,pods=9, limited: requests.nvidia.com/gpu=4,pods=9",
+            None,
+            id="quota",
+        ),
+        pytest.param(
+            f"{FORBIDDEN} [maximum cpu usage per Container is 2, but limit is 4, maximum memory usage per Pod is 1Gi,"
+            " but limit is 4294967296]",
+            f"{FORBIDDEN} maximum cpu usage per Container is 2, but limit is 4, maximum memory usage per Pod is 1Gi,"
+            " but limit is 4294967296",
+            id="LimitRange",
+        ),
+        pytest.param(
+            f'{FORBIDDEN} pod rejected: RuntimeClass "nvidia" not found',
+            f'{FORBIDDEN} … RuntimeClass "nvidia" not found',
+            id="RuntimeClass",
+        ),
+        pytest.param(
+            'Pod "jupyter-ada" is invalid: spec.containers[0].resources.requests: Invalid value: "8": must be less',
+            None,
+            id="invalid",
+        ),
+        pytest.param(f"{FORBIDDEN} no PriorityClass with name high was found", None, id="PriorityClass"),
+        pytest.param(f"{FORBIDDEN} node gpu-7 is full of jupyter-bob", "", id="unknown"),
+        pytest.param(
+            'pods is forbidden: User "system:serviceaccount:jhub:hub" cannot create resource "pods"', "", id="rights"
+        ),
+        pytest.param('object is being deleted: pods "jupyter-bob" already exists', "", id="another pod"),
+        pytest.param(
+            'admission webhook "one" denied the request: jupyter-ada, jupyter-bob and claim-bob in hub/jupyter-eve',
+            'admission webhook "one" denied the request: jupyter-ada, … and … in hub/…',
+            id="webhook that names others",
+        ),
+        pytest.param("", "", id="nothing"),
+    ],
+)
+def test_of_a_refusal_only_what_is_about_the_persons_own_pod_is_told(answer: str, told: str | None):
+    assert scrub_refusal(answer, pod_name="jupyter-ada", namespace="hub") == (answer if told is None else told)
