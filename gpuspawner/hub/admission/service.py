@@ -6,7 +6,7 @@ A server is subject to the policy rules of its user, even if an admin starts it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from jupyterhub import orm
 from sqlalchemy.exc import SQLAlchemyError
@@ -36,6 +36,9 @@ class UserGroups:
         self._has_logged_failure = False
         self._policy: Policy | None = None
         self._logged_names: set[str] = set()
+        self._spellings: dict[str, str] = {}
+        """Name of a group as first read, by its normalized name."""
+        self._logged_groups: set[str] = set()
 
     def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
         """Return the user of a spawner's server; the groups are set only if the policy depends on groups.
@@ -54,6 +57,7 @@ class UserGroups:
             self._log_unreadable(spawner, error)
             return Person(name=spawner.user.name, groups=None)
         self._has_logged_failure = False
+        self._check_spellings(groups, spawner)
         return Person(name=spawner.user.name, groups=groups)
 
     def read_groups(self, names: Collection[str], spawner: AdmittedSpawner) -> Mapping[str, frozenset[str]] | None:
@@ -70,6 +74,7 @@ class UserGroups:
         try:
             query = spawner.db.query(orm.User.name, orm.Group.name).join(orm.User.groups)
             for name, group in query.filter(orm.User.name.in_(names)):
+                self._check_spellings((group,), spawner)
                 found.setdefault(name, set()).add(normalize_group(group))
         except SQLAlchemyError as error:
             self._log_unreadable(spawner, error)
@@ -86,6 +91,15 @@ class UserGroups:
                 self._logged_names.add(name)
                 text = "policy.users.%s holds for nobody: this hub writes the name %s"
                 spawner.log.warning(text, sanitize_name(name), sanitize_name(normalized))
+
+    def _check_spellings(self, groups: Iterable[str], spawner: AdmittedSpawner) -> None:
+        """Log a warning for each group whose name differs from another group's only in letter case or Unicode form."""
+        for group in sorted(groups):
+            first = self._spellings.setdefault(normalize_group(group), group)
+            if group != first and group not in self._logged_groups:
+                self._logged_groups.add(group)
+                text = "The groups %s and %s are one group to the policy, which ignores letter case"
+                spawner.log.warning(text, sanitize_name(first), sanitize_name(group))
 
     def _log_unreadable(self, spawner: AdmittedSpawner, error: Exception) -> None:
         if not self._has_logged_failure:

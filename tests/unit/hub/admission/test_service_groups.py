@@ -82,3 +82,22 @@ class _Failing:
 
     def __iter__(self) -> Any:
         return iter(self._db.query(orm.Group).join(orm.Group.users).all())
+
+
+@pytest.mark.parametrize("reads_many", [False, True], ids=["own groups", "groups of several people"])
+def test_groups_that_are_one_to_the_policy_are_told_once(db: Any, caplog: pytest.LogCaptureFixture, reads_many: bool):
+    eve = db.query(orm.User).filter_by(name="eve").one()
+    eve.groups = [orm.Group(name="ml"), orm.Group(name="strasse")]
+    db.commit()
+    persons = UserGroups()
+    for _ in range(2):
+        if reads_many:
+            persons.read_groups({"ada", "eve"}, spawner(db))
+        else:
+            persons.read_person(spawner(db), ASKING)
+            persons.read_person(spawner(db, "eve"), ASKING)
+    told = "The groups {} and {} are one group to the policy, which ignores letter case".format
+    messages = {frozenset(record.args) for record in caplog.records}
+    assert messages == {frozenset({"ML", "ml"}), frozenset({"Straße", "strasse"})}
+    assert sorted(record.message for record in caplog.records)[0] in (told("ML", "ml"), told("ml", "ML"))
+    assert len(caplog.records) == 2
