@@ -78,6 +78,8 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     referenced_objects.check_storage,
     gpu_sharing.check_gpu_leaks,
     gpu_sharing.check_unprobed_nodes,
+    gpu_sharing.check_privileged_containers,
+    gpu_sharing.check_environment_sources,
 )
 
 

@@ -157,6 +157,38 @@ def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
         )
 
 
+def check_privileged_containers(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a finding for servers with privileged containers, which can open every GPU of their node."""
+    privileged = facts.requirements.privileged if facts.requirements is not None else ()
+    if privileged:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
+            code="privileged",
+            what=f"Servers run privileged containers: {shorten_list(privileged)}.",
+            why="A privileged container can open every device of its node: the GPUs of all servers there, whatever the "
+            "server was given, and the node's disks.",
+            fix="# Helm values, for the notebook: hub.config.KubeSpawner.privileged: false\n"
+            "# or give the one capability that is needed: singleuser.extraPodConfig, containers' securityContext",
+            objects=privileged,
+        )
+
+
+def check_environment_sources(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a note for ConfigMaps and Secrets whose variables may override which GPUs a server was given."""
+    sources = facts.requirements.environment_sources if facts.requirements is not None else ()
+    if sources and facts.catalog.gpus:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.NOTE,
+            code="environment-source",
+            what=f"Servers take all variables of {shorten_list(sources)} (envFrom).",
+            why=f"{VISIBLE_DEVICES_VARIABLE} there would override which GPUs the device plugin gave a server.",
+            fix="\n".join(
+                f"kubectl get {each.lower()} -n {facts.namespace} -o yaml | grep _VISIBLE_DEVICES" for each in sources
+            ),
+            objects=sources,
+        )
+
+
 def check_unprobed_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a note for nodes on which the probe pod failed."""
     troubles = {each.node: each.trouble for each in facts.probe_results if each.trouble}

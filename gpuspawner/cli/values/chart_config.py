@@ -18,7 +18,7 @@ from traitlets.config import Config
 
 from gpuspawner.cli.values.helm_values import SPAWNER_SECTIONS
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 from gpuspawner.core.text.wording import quote
 
 _SECTIONS = tuple(reversed(SPAWNER_SECTIONS))
@@ -370,6 +370,9 @@ class ChartRequirements:
     :param priority_class: name of the PriorityClass of all servers, or empty.
     :param reads_events: the hub watches events of starting servers.
     :param has_user_namespaces: each user's servers run in a namespace of their own.
+    :param privileged: names of the servers' containers that run privileged, without those that the chart adds.
+    :param environment_sources: ConfigMaps and Secrets from which the notebook container takes all variables, such as
+        ``ConfigMap site``.
     """
 
     pull_secrets: tuple[str, ...] = ()
@@ -379,6 +382,8 @@ class ChartRequirements:
     priority_class: str = ""
     reads_events: bool = True
     has_user_namespaces: bool = False
+    privileged: tuple[str, ...] = ()
+    environment_sources: tuple[str, ...] = ()
 
 
 def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartRequirements:
@@ -399,7 +404,41 @@ def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartR
         priority_class=as_text(get_configured_trait(config, "priority_class_name")),
         reads_events=get_configured_trait(config, "events_enabled") is not False,
         has_user_namespaces=get_configured_trait(config, "enable_user_namespaces") is True,
+        privileged=tuple(_list_privileged(config)),
+        environment_sources=tuple(_list_environment_sources(config)),
     )
+
+
+_NOTEBOOK = "notebook"
+"""Name that KubeSpawner gives to the server's own container."""
+
+
+def _list_privileged(config: Config) -> Iterator[str]:
+    notebook = as_dict(get_configured_trait(config, "extra_container_config"))
+    contexts = (
+        as_dict(get_configured_trait(config, "container_security_context")),
+        as_dict(notebook.get("securityContext") or notebook.get("security_context")),
+    )
+    if get_configured_trait(config, "privileged") is True or any(each.get("privileged") is True for each in contexts):
+        yield _NOTEBOOK
+    pod = as_dict(get_configured_trait(config, "extra_pod_config"))
+    for found in (
+        *(get_configured_trait(config, trait) for trait in ("extra_containers", "init_containers")),
+        *(pod.get(key) for key in ("initContainers", "init_containers")),
+    ):
+        for container in as_dicts(list(found.values()) if isinstance(found, Mapping) else found):
+            context = as_dict(container.get("securityContext") or container.get("security_context"))
+            if context.get("privileged") is True:
+                yield as_text(container.get("name"))
+
+
+def _list_environment_sources(config: Config) -> Iterator[str]:
+    notebook = as_dict(get_configured_trait(config, "extra_container_config"))
+    for source in as_dicts(notebook.get("envFrom") or notebook.get("env_from")):
+        for kind, keys in (("ConfigMap", ("configMapRef", "config_map_ref")), ("Secret", ("secretRef", "secret_ref"))):
+            for key in keys:
+                if name := as_text(as_dict(source.get(key)).get("name")):
+                    yield f"{kind} {name}"
 
 
 def _find_database_class(values: Mapping[str, Any]) -> str | None:

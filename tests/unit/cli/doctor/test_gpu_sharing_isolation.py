@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.doctor.gpu_sharing import check_gpu_leaks, check_unprobed_nodes
+from gpuspawner.cli.doctor.gpu_sharing import (
+    check_environment_sources,
+    check_gpu_leaks,
+    check_privileged_containers,
+    check_unprobed_nodes,
+)
 from gpuspawner.cli.doctor.isolation_probe import ProbeResult
+from gpuspawner.cli.values.chart_config import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts
 
 
@@ -33,3 +39,25 @@ def test_pods_that_saw_nothing_are_no_finding():
 def test_a_probe_that_could_not_look_is_noted():
     found = facts(probe_results=(ProbeResult(node="n", way="unset", trouble="ErrImagePull"),))
     assert codes(check_unprobed_nodes, found) == [("note", "probe-failed", ("n",))]
+
+
+def test_privileged_containers_are_warned_of():
+    wishes = ChartRequirements(privileged=("notebook", "mount"))
+    (found,) = check_privileged_containers(facts(requirements=wishes))
+    assert (found.severity.value, found.code, found.objects) == ("warning", "privileged", ("notebook", "mount"))
+    assert "every device of its node" in found.why
+    assert codes(check_privileged_containers, facts(requirements=ChartRequirements())) == []
+    assert codes(check_privileged_containers, facts()) == []
+
+
+def test_variables_that_may_override_the_device_plugins_are_noted():
+    found = facts(requirements=ChartRequirements(environment_sources=("ConfigMap site", "Secret keys")))
+    assert codes(check_environment_sources, found) == [
+        ("note", "environment-source", ("ConfigMap site", "Secret keys"))
+    ]
+    (note,) = check_environment_sources(found)
+    assert note.fix.splitlines() == [
+        "kubectl get configmap site -n jhub -o yaml | grep _VISIBLE_DEVICES",
+        "kubectl get secret keys -n jhub -o yaml | grep _VISIBLE_DEVICES",
+    ]
+    assert codes(check_environment_sources, facts()) == []

@@ -71,3 +71,33 @@ def test_odd_values_name_no_secret(odd: Any):
 )
 def test_the_hubs_database_wants_a_volume_as_the_chart_has_it(db: dict[str, Any], expected: str | None):
     assert read(hub={"db": db}).database_class == expected
+
+
+PRIVILEGED = {"name": "mount", "image": "m:1", "securityContext": {"privileged": True}}
+CALM = {"name": "calm", "image": "c:1", "securityContext": {"privileged": False}}
+
+
+@pytest.mark.parametrize(
+    ("spawner", "expected"),
+    [
+        pytest.param({"privileged": True}, ("notebook",), id="trait"),
+        pytest.param({"container_security_context": {"privileged": True}}, ("notebook",), id="security context"),
+        pytest.param(
+            {"extra_container_config": {"securityContext": {"privileged": True}}}, ("notebook",), id="container config"
+        ),
+        pytest.param({"extra_containers": [CALM, PRIVILEGED]}, ("mount",), id="side container"),
+        pytest.param({"init_containers": {"10": PRIVILEGED}}, ("mount",), id="init container by key"),
+        pytest.param({"extra_pod_config": {"initContainers": [PRIVILEGED]}}, ("mount",), id="pod config"),
+        pytest.param({"privileged": False, "extra_containers": [CALM]}, (), id="none"),
+    ],
+)
+def test_privileged_containers_are_found_wherever_they_are_written(spawner: dict[str, Any], expected: tuple[str, ...]):
+    assert read(hub={"config": {"KubeSpawner": spawner}}).privileged == expected
+
+
+def test_sources_of_the_notebooks_variables_are_found():
+    sources = [{"configMapRef": {"name": "site"}}, {"prefix": "A_", "secretRef": {"name": "keys"}}, {"secretRef": None}]
+    found = read(singleuser={"extraContainers": [{"name": "s", "envFrom": sources}]})
+    assert found.environment_sources == ()
+    found = read(hub={"config": {"KubeSpawner": {"extra_container_config": {"envFrom": sources}}}})
+    assert found.environment_sources == ("ConfigMap site", "Secret keys")
