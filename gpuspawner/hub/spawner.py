@@ -22,7 +22,7 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError
-from gpuspawner.core.request.options import parse_form, parse_query
+from gpuspawner.core.request.options import parse_form, parse_query, split_form, split_options
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.admission.service import AdmissionService
@@ -121,7 +121,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
         spawner = await copy_with_group_overrides(self)
         offer = await spawner.make_offer()
-        options = self.user_options if isinstance(self.user_options, Mapping) else None
+        own = split_options(self.user_options, spawner.extra_options).own
+        options = own if isinstance(own, Mapping) else None
         typed = draft.typed if draft else header
         allowance = await self.admission.find_allowance(spawner, offer)
         filled = fill_fields(offer.catalog, options=options, typed=typed, allowance=allowance)
@@ -171,9 +172,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Not a coroutine: keep_draft must run in the request's own task, and JupyterHub may run a coroutine in another.
-        draft = context.keep_draft(form_data)
+        own, extra = split_form(form_data, self.extra_options)
+        draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
-        return self._admit_form(form_data, parse_form, draft=draft)
+        return self._admit_form(own, lambda sent: {**extra, **parse_form(sent)}, draft=draft)
 
     @override
     def options_from_query(self, query_data: Mapping[str, object]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from gpuspawner.hub.trait_overrides import TraitOverrides
@@ -80,10 +80,12 @@ class AdmittedSpawner(WatchingSpawner, Protocol):
     """The spawner of the server and user for which admission checks a choice.
 
     :ivar active: whether the server is running or starting.
+    :ivar extra_options: names of the site's own user options.
     :ivar db: a SQLAlchemy session of JupyterHub's database; None without a hub.
     """
 
     active: bool
+    extra_options: Sequence[str]
     db: Any
 
 

@@ -18,6 +18,8 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.request.field_definitions import IMAGE
+from gpuspawner.core.request.selection import OPTION_FIELDS
 from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.request.languages import load_languages
@@ -95,6 +97,7 @@ def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequenc
     unknown = [
         *_find_unknown_traits(_resolve_lazy_values(config.get(CONFIG_SECTION, {}))),
         *_find_unknown_language(merged.get("language", "")),
+        *_find_own_options(merged.get("extra_options", [])),
     ]
     problems = list(attribute_problems(SettingsError(*unknown), given).problems)
     try:
@@ -182,6 +185,17 @@ def _find_unknown_language(tag: object) -> Iterable[Problem]:
         yield Problem(
             field="language", code="unknown_choice", message=f"there is no {tag!r}. The languages are {known}."
         )
+
+
+def _find_own_options(names: object) -> Iterable[Problem]:
+    """Yield a problem if ``extra_options`` is not a list of names, or has the name of one of gpuspawner's options."""
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        yield Problem(field="extra_options", code="wrong_type", message="must be a list of names")
+        return
+    for index, name in enumerate(names):
+        if name in OPTION_FIELDS and name != IMAGE.name:
+            message = f"must not be {name!r}, which is an option of gpuspawner"
+            yield Problem(field=f"extra_options.{index}", code="conflict", message=message)
 
 
 def _resolve_lazy_values(section: Mapping[str, Any]) -> dict[str, Any]:

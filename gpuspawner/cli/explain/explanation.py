@@ -17,6 +17,7 @@ from gpuspawner.core.errors import PolicyError, Problem, SelectionError, Setting
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.selection import Selection, build_options
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
 from gpuspawner.core.scheduling.scan import check_each_node
@@ -166,7 +167,8 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
     :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
     allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)
-    check = partial(admit, options, unread_types=offer.uncounted if offer.unread_reason else None)
+    own = split_options(options, spawner.extra_options).own
+    check = partial(admit, own, unread_types=offer.uncounted if offer.unread_reason else None)
     refused: tuple[Problem, ...] | None = () if asks_policy else None
     try:
         try:

@@ -1,5 +1,7 @@
 """Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
+A site's own options (the setting ``extra_options``) are split off first; gpuspawner never reads their values.
+
 Forms and links contain only text, unlike JSON. A number without a unit means GiB for memory and hours for the run time,
 as the labels in the form say. Counts are converted to numbers.
 """
@@ -7,11 +9,12 @@ as the labels in the form say. Counts are converted to numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
-from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
 from gpuspawner.core.request.checks import Problems, find_max_length
-from gpuspawner.core.request.field_definitions import FIELDS, FORM_FIELDS
+from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE, FIELDS, FORM_FIELDS, IMAGE
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize_name
 
@@ -20,6 +23,7 @@ _START_PRESET = "start_preset"
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 """Fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
+_IMAGE, _CUSTOM_IMAGE = IMAGE.name, CUSTOM_IMAGE.name
 
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
@@ -128,3 +132,54 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
     if texts.get("gpu") == "":
         options["gpu"] = None
     return options
+
+
+class SplitOptions(NamedTuple):
+    """User options, split into those that gpuspawner reads and the site's own.
+
+    :param own: the options that gpuspawner reads; not a mapping if the user options were none.
+    :param extra: the site's own options, unchanged. The values may be secrets.
+    """
+
+    own: object
+    extra: dict[str, object]
+
+
+def split_options(options: object, extra: Collection[str]) -> SplitOptions:
+    """Split the site's own options off from user options.
+
+    ``image`` may be one of the names, because BinderHub sends the reference of an image as ``image``. gpuspawner then
+    reads the reference as ``custom_image``, and the slug of an image as usual.
+
+    :param options: any JSON value, untrusted.
+    :param extra: names of the site's own options.
+    """
+    if not extra or not isinstance(options, Mapping):
+        return SplitOptions(options, {})
+    names = frozenset(extra) - {_IMAGE}
+    own = {name: value for name, value in options.items() if name not in names}
+    found = {name: value for name, value in options.items() if name in names}
+    reference = _normalize_reference(own.get(_IMAGE)) if _IMAGE in extra else None
+    # Options that were stored have both: the reference as it was sent, and the normalized one.
+    if reference and own.get(_CUSTOM_IMAGE) in (None, "", reference):
+        found[_IMAGE] = own.pop(_IMAGE)
+        own[_CUSTOM_IMAGE] = reference
+    return SplitOptions(own, found)
+
+
+def split_form(form: Mapping[str, object], extra: Collection[str]) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the fields of a form that gpuspawner reads, and the site's own fields as user options.
+
+    :param form: field name → list of texts, as Tornado parses a form; untrusted.
+    :param extra: names of the site's own options; ``image`` is gpuspawner's field in a form.
+    """
+    names = frozenset(extra) - {_IMAGE}
+    found = {name: value for name, value in form.items() if name in names}
+    one = {name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in found.items()}
+    return {name: value for name, value in form.items() if name not in names}, one
+
+
+def _normalize_reference(value: object) -> str | None:
+    """Return the complete reference of an image in a registry, or None for any other value, such as a slug."""
+    reference = parse_reference(value) if isinstance(value, str) and "/" in value else None
+    return reference.full if reference is not None else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from jupyterhub import orm
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,6 +19,7 @@ from gpuspawner.core.policy.admission import Admission, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
+from gpuspawner.core.request.options import split_options
 from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer
@@ -143,11 +145,13 @@ class AdmissionService:
         The hub caches namespace quotas for a few seconds. If a cached quota refuses the choice, the hub reads it again.
 
         :param spawner: the user's spawner.
-        :param options: the user options, any JSON value.
+        :param options: the user options, any JSON value. The admission's options contain the site's own options among
+            them (``extra_options``) unchanged.
         :param offer: the catalog and the cluster's state.
         :param is_start: whether the spawner is starting its server; the GPUs then count as used from now on.
         :raises SelectionError: the choice is invalid or not allowed.
         """
+        own, extra = split_options(options, spawner.extra_options)
         max_age_s = QUOTA_CACHE_S
         while True:
             quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
@@ -155,7 +159,7 @@ class AdmissionService:
             excluding = spawner.name if is_start else _find_excluded_server(spawner)
             allowance = self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
             try:
-                admission = admit(options, allowance, unread_types=offer.uncounted if offer.unread_reason else None)
+                admission = admit(own, allowance, unread_types=offer.uncounted if offer.unread_reason else None)
             except PolicyError as error:
                 if not max_age_s or all(problem.code != denials.NAMESPACE_QUOTA for problem in error.problems):
                     raise
@@ -171,7 +175,7 @@ class AdmissionService:
                     pools=admission.pools,
                 )
                 self.reservations.reserve(spawner, server)
-            return admission
+            return replace(admission, options={**extra, **admission.options}) if extra else admission
 
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True

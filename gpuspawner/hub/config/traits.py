@@ -284,13 +284,34 @@ class GPUSpawnerTraits(LoggingConfigurable):
         True,
         help="""
         Have the API server look at each pod before anything is created for it, so that a quota, an admission webhook or
-        a mistake in the settings refuses a start at once and leaves no volume claim behind. ``modify_pod_hook`` is
+        a mistake in the settings refuses a start at once and leaves no volume claim behind. `modify_pod_hook` is
         therefore called before the volume claim is made, once a start. ::
 
             hub:
               config:
                 GPUSpawner:
                   dry_run: false
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    extra_options = List(
+        Unicode(),
+        help="""
+        User options of your own that are let through to your hooks, by name: to `pre_spawn_hook`, to
+        `modify_pod_hook` and to methods of a subclass, in `spawner.user_options`. Any other option that is not
+        gpuspawner's refuses the start. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  extra_options: [repo_url, token]
+
+        They come from the REST API, or from fields of these names that you put into the form, and are stored with the
+        choice. gpuspawner does not look at their values and writes them into no log, annotation or message; your hooks
+        must check them, because users can send anything. `image` in the list lets the REST API send the reference of
+        an image as `image`, as BinderHub does, where `custom_images` allows it: docs/form.md.
 
         .. versionadded:: 0.1
         """,

@@ -11,6 +11,7 @@ from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.fields import try_validate
 from gpuspawner.core.form.wording import describe_difference
+from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.selection import Selection, build_options, validate
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_or
@@ -57,7 +58,8 @@ async def _find_named_alternatives(
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
-        selection, reach = validate(spawner.user_options, allowance.complete_catalog), allowance.catalog
+        own = split_options(spawner.user_options, spawner.extra_options).own
+        selection, reach = validate(own, allowance.complete_catalog), allowance.catalog
         if reason in _SETUP_REASONS:
             return []
         if reason in _IMAGE_REASONS:

@@ -56,6 +56,24 @@ def test_an_unknown_key_that_is_like_no_other_is_told_with_all_settings():
         check_config(Config({"GPUSpawner": {"zzzzzz": {}}}))
 
 
+@pytest.mark.parametrize(
+    ("names", "field"),
+    [
+        ("token", "extra_options"),
+        ([3], "extra_options"),
+        (["token", "gpu"], "extra_options.1"),
+        (["v"], "extra_options.0"),
+        (["profile"], "extra_options.0"),
+    ],
+    ids=repr,
+)
+def test_a_sites_own_options_must_not_be_gpuspawners(names: Any, field: str):
+    check_config(Config({"GPUSpawner": {"extra_options": ["token", "image"]}}))
+    with pytest.raises(SettingsError) as caught:
+        check_config(Config({"GPUSpawner": {"extra_options": names}}))
+    assert [problem.field for problem in caught.value.problems] == [field]
+
+
 def test_a_language_that_is_not_there_is_told_with_those_that_are():
     check_config(Config({"GPUSpawner": {"language": "zh-CN"}}))
     with pytest.raises(SettingsError, match=r"language: there is no 'xx'\. The languages are en, de, zh-CN"):

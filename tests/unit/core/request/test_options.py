@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.options import parse_form, parse_query
+from gpuspawner.core.request.options import parse_form, parse_query, split_form, split_options
 
 ANYTHING = st.dictionaries(
     st.sampled_from(["image", "custom_image", "cpu", "memory", "gpu", "gpu_count"])
@@ -148,3 +148,41 @@ def test_whatever_is_sent_becomes_options_or_a_selection_error(sent: dict[str, o
         except SelectionError:
             continue
         assert all(isinstance(value, str | int) or value is None for value in options.values())
+
+
+IMAGE = "quay.io/a/b:1"
+
+
+@pytest.mark.parametrize(
+    ("options", "extra", "own", "found"),
+    [
+        pytest.param({"gpu": "a", "token": "t"}, (), {"gpu": "a", "token": "t"}, {}, id="none by default"),
+        pytest.param({"gpu": "a", "token": "t"}, ("token", "no"), {"gpu": "a"}, {"token": "t"}, id="one"),
+        pytest.param(None, ("token",), None, {}, id="no options"),
+        pytest.param([1], ("token",), [1], {}, id="no mapping"),
+        pytest.param({"image": IMAGE}, ("token",), {"image": IMAGE}, {}, id="image is gpuspawner's"),
+        pytest.param({"image": IMAGE}, ("image",), {"custom_image": IMAGE}, {"image": IMAGE}, id="reference"),
+        pytest.param({"image": "a/b"}, ("image",), {"custom_image": "docker.io/a/b"}, {"image": "a/b"}, id="short"),
+        pytest.param(
+            {"image": "a/b", "custom_image": "docker.io/a/b"},
+            ("image",),
+            {"custom_image": "docker.io/a/b"},
+            {"image": "a/b"},
+            id="stored",
+        ),
+        pytest.param(
+            {"image": IMAGE, "custom_image": "c/d"}, ("image",), {"image": IMAGE, "custom_image": "c/d"}, {}, id="two"
+        ),
+        pytest.param({"image": "pytorch"}, ("image",), {"image": "pytorch"}, {}, id="slug"),
+        pytest.param({"image": 3}, ("image",), {"image": 3}, {}, id="no text"),
+        pytest.param({"image": "No/Such"}, ("image",), {"image": "No/Such"}, {}, id="no reference"),
+    ],
+)
+def test_a_sites_own_options_are_split_off(options: Any, extra: Any, own: Any, found: dict[str, Any]):
+    assert split_options(options, extra) == (own, found)
+
+
+def test_a_sites_own_fields_of_a_form_are_split_off_and_the_image_stays():
+    form = {"image": ["pytorch"], "course": ["ml"], "days": ["mon", "tue"], "file_file": [{"body": b""}]}
+    own = {"image": ["pytorch"], "file_file": [{"body": b""}]}
+    assert split_form(form, ["image", "course", "days"]) == (own, {"course": "ml", "days": ["mon", "tue"]})
