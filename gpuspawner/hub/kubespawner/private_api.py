@@ -1,24 +1,132 @@
-"""The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads or calls.
+"""The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads, calls or overrides.
 
-A new version of these projects may change private names, so check this module at each upgrade. Public names do not
-suffice. In addition, :class:`gpuspawner.hub.spawner.GPUSpawner` sets KubeSpawner's ``_start_future`` and
-``_pvc_exists``, and overrides ``_expand_user_properties``, ``_start_reflector``, ``_start_watching_events``,
-``_ensure_namespace``, ``_make_create_pvc_request`` and ``_make_create_pod_request``.
+Public names do not suffice, and a new version of these projects may change private ones. :data:`PRIVATE_NAMES` lists
+all of them. Importing this module compares the list with the installed versions, so that a hub with a version that
+lacks a name does not start, and its log says what is missing. Without that, starts would fail or limits vanish later.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
-from types import SimpleNamespace
-from typing import Any, Protocol, cast
+import inspect
+from collections.abc import Iterable, Iterator, MutableMapping
+from importlib import metadata
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any, NamedTuple, Protocol, cast
 
 import kubespawner.clients
+from jupyterhub.spawner import Spawner
 from kubernetes_asyncio.client import CoreV1Api
 from kubespawner import KubeSpawner
-from traitlets import HasTraits
+from traitlets import HasTraits, TraitType
+from traitlets.config import Configurable
+from traitlets.log import get_logger
 
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
+
+
+class PrivateName(NamedTuple):
+    """A private name that gpuspawner needs.
+
+    :param owner: the class or module that has the name.
+    :param lost: what does not work without it, as part of a sentence.
+    :param parameters: names of a function's parameters, without ``self``; None if the name is no function.
+    :param is_overridden: whether gpuspawner overrides the method with these parameters and no others.
+    """
+
+    owner: Any
+    name: str
+    lost: str
+    parameters: tuple[str, ...] | None = None
+    is_overridden: bool = False
+
+
+_STARTS = "starts in progress are not seen, so that limits do not count them"
+_NO_DRY_RUN = "nothing checks the pod before it is created"
+_EVENTS = "the hub cannot read events, and nothing tells why a server waits"
+_FORM = "a profile_list shows no form"
+_PODS = "the hub cannot count running servers, so that limits do not hold"
+_OWNERS = "the hub cannot tell whose a pod is, so that limits do not hold"
+
+PRIVATE_NAMES = (
+    PrivateName(Spawner, "_log_name", "the log cannot name servers"),
+    PrivateName(Spawner, "_spawn_future", "starts are not measured"),
+    PrivateName(Spawner, "_spawn_pending", _STARTS),
+    PrivateName(Spawner, "_start_pending", _STARTS),
+    PrivateName(KubeSpawner, "_start_future", _STARTS),
+    PrivateName(KubeSpawner, "_pvc_exists", "a server whose volume claim was removed has no home at its next start"),
+    PrivateName(KubeSpawner, "_last_event", "progress shows events of earlier pods"),
+    PrivateName(KubeSpawner, "_get_reflector_key", _PODS, ("kind",)),
+    PrivateName(KubeSpawner, "_namespace_default", _OWNERS, ()),
+    PrivateName(KubeSpawner, "_start_watching_pods", _PODS, ("replace",)),
+    PrivateName(KubeSpawner, "_start_watching_events", _EVENTS, ("replace",), is_overridden=True),
+    PrivateName(KubeSpawner, "_start_reflector", _EVENTS, ("kind", "reflector_class", "replace", "kwargs")),
+    PrivateName(KubeSpawner, "_stop_all_reflectors", "`gpuspawner explain` does not end", ()),
+    PrivateName(KubeSpawner, "_expand_user_properties", _OWNERS, ("template", "slug_scheme"), is_overridden=True),
+    PrivateName(KubeSpawner, "_make_create_pvc_request", _NO_DRY_RUN, ("pvc", "request_timeout"), is_overridden=True),
+    PrivateName(KubeSpawner, "_make_create_pod_request", _NO_DRY_RUN, ("pod", "request_timeout"), is_overridden=True),
+    PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
+    PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
+    PrivateName(kubespawner.clients, "_client_cache", "`gpuspawner explain` cannot read the cluster"),
+    PrivateName(HasTraits, "_trait_values", "forms cannot build a pod, so that they show no verdict"),
+    PrivateName(Configurable, "_find_my_config", "the admin's own forms are not seen", ("cfg",)),
+    PrivateName(TraitType, "_validate", "`gpuspawner check` cannot check values of KubeSpawner", ("obj", "value")),
+)
+"""All private names of other projects that gpuspawner's code contains."""
+
+_DISTRIBUTIONS = {"kubespawner": "jupyterhub-kubespawner"}
+"""Name of a project's top module → name of its package, where the two differ."""
+
+
+class IncompatibleVersionError(ImportError):
+    """An installed version of another project lacks private names that gpuspawner needs."""
+
+
+def check_private_names(names: Iterable[PrivateName] = PRIVATE_NAMES) -> None:
+    """Compare private names with the installed versions, and log what is missing.
+
+    :param names: the names that gpuspawner needs.
+    :raises IncompatibleVersionError: a name is missing, or a function has other parameters.
+    """
+    problems = [problem for each in names for problem in _find_difference(each)]
+    if problems:
+        message = "\n".join(("gpuspawner cannot run with the versions that are installed here.", *problems))
+        # JupyterHub says of an import error only that the class could not be imported.
+        get_logger().critical(message)
+        raise IncompatibleVersionError(message)
+
+
+def _find_difference(wanted: PrivateName) -> Iterator[str]:
+    """Yield a sentence if an installed version lacks a name, or has it with other parameters."""
+    owner, name = wanted.owner, wanted.name
+    module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
+    package = _DISTRIBUTIONS.get(top := module.partition(".")[0], top)
+    subject = f"{package} {metadata.version(package)}: {owner.__name__}.{name}"
+    if wanted.parameters is None:
+        if not hasattr(owner, name) and name not in _list_assigned_names(owner):
+            yield f"{subject} is gone; without it, {wanted.lost}."
+        return
+    found = inspect.getattr_static(owner, name, None)
+    function = getattr(found, "__func__", getattr(found, "func", found))  # of a class method, or of traitlets' default
+    if not callable(function):
+        yield f"{subject}() is gone; without it, {wanted.lost}."
+    elif not _takes(function, wanted):
+        parameters = ", ".join(list(inspect.signature(function).parameters)[1:])
+        yield f"{subject} takes ({parameters}), not ({', '.join(wanted.parameters)}); so {wanted.lost}."
+
+
+def _list_assigned_names(owner: Any) -> frozenset[str]:
+    """Return the names that the methods of a class mention, among them the attributes that they assign."""
+    functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
+    return frozenset(name for function in functions for name in function.__code__.co_names)
+
+
+def _takes(function: Any, wanted: PrivateName) -> bool:
+    _, *parameters = inspect.signature(function).parameters.values()
+    wanted_names = wanted.parameters or ()
+    known, added = parameters[: len(wanted_names)], parameters[len(wanted_names) :]
+    is_harmless = not wanted.is_overridden and all(each.default is not each.empty for each in added)
+    return tuple(each.name for each in known) == wanted_names and (not added or is_harmless)
 
 
 class _Spawner(Protocol):
@@ -159,3 +267,6 @@ def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
     """
     cache: MutableMapping[tuple[object, ...], CoreV1Api] = kubespawner.clients._client_cache
     return cache
+
+
+check_private_names()
