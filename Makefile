@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ docs: ## Write the generated pages of docs/reference anew and build the site int
 test-unit: ## Run the unit tests on both JupyterHubs (no cluster)
 	@$(PREPARE) unit
 	@$(RUN) tests/run.py unit unit-hub5
+
+test-newest: ## Run the unit tests on the newest pre-releases of JupyterHub, KubeSpawner and what both need
+	@$(PREPARE) newest
+	@$(RUN) tests/run.py unit-newest
 
 test-docs: ## Check links, examples and generated pages of the documentation, and build its site
 	@$(PREPARE) check
@@ -113,6 +117,6 @@ constraints: ## Resolve the pins of both environments anew, to the newest versio
 	done
 
 clean: ## Remove what the targets made in this folder (the cache of Kubernetes binaries stays)
-	rm -rf .venv .venv-hub5 node_modules .run site dist build test-results .benchmarks \
+	rm -rf .venv .venv-hub5 .venv-newest node_modules .run site dist build test-results .benchmarks \
 	  .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

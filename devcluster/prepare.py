@@ -1,6 +1,6 @@
 """Set up everything a make target needs: Debian packages, Python and Node environments, Kubernetes binaries.
 
-    python3 devcluster/prepare.py --for demo|test|check|unit|packaging|cluster|browser|bench [--context NAME]
+    python3 devcluster/prepare.py --for demo|test|check|unit|newest|packaging|cluster|browser|bench [--context NAME]
 
 Runs before any virtual environment exists, so it and all it imports use the standard library only. This file keeps to
 syntax that older Python versions can read: it has to be able to say that Python is too old.

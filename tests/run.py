@@ -76,6 +76,9 @@ SUITES: Suites = {
     "unit-hub5": [
         _pytest("unit-hub5", *PARALLEL, "--hypothesis-profile=second-pair", *VERSIONED, environment=".venv-hub5")
     ],
+    "unit-newest": [
+        _pytest("unit-newest", *PARALLEL, "--hypothesis-profile=second-pair", *VERSIONED, environment=".venv-newest")
+    ],
     "docs": [_pytest("docs", "tests/docs")],
     "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],

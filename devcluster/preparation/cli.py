@@ -53,7 +53,7 @@ def _prepare(root: Path, needs: purposes.Needs, *, purpose: str) -> int:
         minutes = sum(build.TOOLS[name].seconds for name in binaries) / 60
         print(f"Kubernetes has to be built once: about {minutes:.0f} min on two cores", file=sys.stderr)
     chains = [
-        python_steps(root, hub5=needs.hub5),
+        python_steps(root, hub5=needs.hub5, newest=needs.newest),
         [node_step(root)] if needs.proxy else [],
         [debian_step(packages)],
         [kubernetes_step(binaries)],

@@ -14,11 +14,13 @@ from devcluster.preparation.runner import Step
 STAMP = ".gpuspawner-stamp.json"
 
 
-def python_steps(root: Path, *, hub5: bool) -> list[Step]:
-    """Make ``.venv`` and, where asked for, ``.venv-hub5``; the second one uses the first one's uv."""
+def python_steps(root: Path, *, hub5: bool, newest: bool = False) -> list[Step]:
+    """Make ``.venv`` and, where asked for, ``.venv-hub5`` and ``.venv-newest``; these use the first one's uv."""
     steps = [_python_step(root, ".venv", constraints="hub6.txt", extra="dev")]
     if hub5:
         steps.append(_python_step(root, ".venv-hub5", constraints="hub5.txt", extra="test"))
+    if newest:
+        steps.append(_newest_step(root))
     return steps
 
 
@@ -68,6 +70,24 @@ def _python_step(root: Path, name: str, *, constraints: str, extra: str) -> Step
         is_done=lambda: _read_stamp(folder) == stamp and (folder / "bin" / "python").exists(),
         commands=commands,
         finish=partial(_write_stamp, folder, stamp),
+    )
+
+
+def _newest_step(root: Path) -> Step:
+    """Make ``.venv-newest`` with the newest pre-releases; anew each time, as there may be newer ones."""
+    folder, uv = root / ".venv-newest", str(root / ".venv" / "bin" / "uv")
+    python = ["--python", str(folder / "bin" / "python")]
+    beyond, left_out = root / "constraints" / "newest.in", str(root / "constraints" / "left-out.txt")
+    newest = ["--upgrade", "--prerelease", "allow", "--overrides", str(beyond), "--excludes", left_out]
+    return Step(
+        name="python .venv-newest",
+        what="gpuspawner and the newest pre-releases of what it needs",
+        is_done=lambda: False,
+        commands=lambda: [
+            [sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)],
+            [uv, "pip", "install", *python, *newest, "--editable", ".[test]"],
+        ],
+        finish=lambda: None,
     )
 
 

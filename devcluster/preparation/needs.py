@@ -10,6 +10,7 @@ class Needs:
     """What a purpose needs besides the Python environment, which everything needs.
 
     :param hub5: a second environment with the oldest supported JupyterHub and KubeSpawner.
+    :param newest: another environment with the newest pre-releases of both.
     :param proxy: configurable-http-proxy, from npm.
     :param cluster: a Kubernetes on this machine: root, Debian packages and Go binaries.
     :param autoscaler: Karpenter beside it.
@@ -18,6 +19,7 @@ class Needs:
     """
 
     hub5: bool = False
+    newest: bool = False
     proxy: bool = False
     cluster: bool = False
     autoscaler: bool = False
@@ -30,6 +32,7 @@ PURPOSES = {
     "test": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, helm=True, browser=True),
     "check": Needs(),
     "unit": Needs(hub5=True),
+    "newest": Needs(newest=True),
     "packaging": Needs(),
     "helm": Needs(helm=True),
     "cluster": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True),

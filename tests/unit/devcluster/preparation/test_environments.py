@@ -65,6 +65,18 @@ def test_the_pins_of_one_environment_do_not_concern_the_other(checkout: Path):
     assert [step.is_done() for step in python_steps(checkout, hub5=True)] == [True, False]
 
 
+def test_the_newest_pre_releases_are_looked_for_each_time(checkout: Path):
+    *_, step = python_steps(checkout, hub5=False, newest=True)
+    make(step, checkout / ".venv-newest")
+    (install,) = (command for command in step.commands() if "install" in command)
+    assert (step.name, step.is_done(), install[install.index("--prerelease") + 1]) == (
+        "python .venv-newest",
+        False,
+        "allow",
+    )
+    assert install[install.index("--overrides") + 1] == str(checkout / "constraints/newest.in")
+
+
 def test_an_environment_whose_interpreter_is_gone_is_made_again(checkout: Path):
     make(python_steps(checkout, hub5=False)[0], checkout / ".venv")
     (checkout / ".venv/bin/python").unlink()
