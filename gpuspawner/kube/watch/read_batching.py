@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from typing import Protocol
 
 MAX_UNREAD_BYTES = 192 * 1024
@@ -48,7 +49,7 @@ class ReadBatcher:
         self._max_pause_s = max_pause_s
         self._fresh_s = fresh_s
         self._pause_s = max_pause_s
-        self._since = 0.0
+        self._since = -math.inf
         self._requested: asyncio.Event | None = None
         self._processed = asyncio.Event()
 

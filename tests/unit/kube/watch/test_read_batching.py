@@ -68,6 +68,21 @@ async def test_a_question_ends_a_pause_with_everything_at_hand(connected: Line):
     await question
 
 
+async def test_right_after_the_machines_start_a_question_ends_the_first_pause(
+    connected: Line, monkeypatch: pytest.MonkeyPatch
+):
+    loop = asyncio.get_running_loop()
+    passed, began_at = loop.time, loop.time()
+    monkeypatch.setattr(loop, "time", lambda: passed() - began_at)
+    gathering = ReadBatcher(LONG_S, fresh_s=5.0)
+    pause = asyncio.create_task(gathering.pause(connected.connection, bytes_read=1, is_all_processed=False))
+    await eventually(lambda: gathering._requested is not None)
+    question = asyncio.create_task(gathering.catch_up())
+    await asyncio.wait_for(pause, 3)
+    gathering.mark_processed()
+    await question
+
+
 async def test_a_pause_ends_by_itself(connected: Line):
     assert 0.05 <= await seconds(ReadBatcher(0.05).pause(connected.connection, bytes_read=1)) < LONG_S
     assert connected.connection.transport.is_reading()
