@@ -15,9 +15,11 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, Protocol, cast
 
 import kubespawner.clients
+import kubespawner.spawner
 from jupyterhub.spawner import Spawner
 from kubernetes_asyncio.client import CoreV1Api
 from kubespawner import KubeSpawner
+from kubespawner.reflector import ResourceReflector
 from traitlets import HasTraits, TraitType
 from traitlets.config import Configurable
 from traitlets.log import get_logger
@@ -46,6 +48,7 @@ _NO_DRY_RUN = "nothing checks the pod before it is created"
 _EVENTS = "the hub cannot read events, and nothing tells why a server waits"
 _FORM = "a profile_list shows no form"
 _PODS = "the hub cannot count running servers, so that limits do not hold"
+_NO_EXPLAIN = "`gpuspawner explain` cannot read the cluster"
 _OWNERS = "the hub cannot tell whose a pod is, so that limits do not hold"
 
 PRIVATE_NAMES = (
@@ -67,7 +70,13 @@ PRIVATE_NAMES = (
     PrivateName(KubeSpawner, "_make_create_pod_request", _NO_DRY_RUN, ("pod", "request_timeout"), is_overridden=True),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
     PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
-    PrivateName(kubespawner.clients, "_client_cache", "`gpuspawner explain` cannot read the cluster"),
+    # The next five have no underscore, but KubeSpawner's documentation does not name them.
+    PrivateName(KubeSpawner, "reflectors", _PODS),
+    PrivateName(ResourceReflector, "first_load_future", _PODS),
+    PrivateName(ResourceReflector, "watch_task", "starts wait for pods that nothing watches any more"),
+    PrivateName(ResourceReflector, "resources", _EVENTS),
+    PrivateName(kubespawner.spawner, "load_config", _NO_EXPLAIN),
+    PrivateName(kubespawner.clients, "_client_cache", _NO_EXPLAIN),
     PrivateName(HasTraits, "_trait_values", "forms cannot build a pod, so that they show no verdict"),
     PrivateName(Configurable, "_find_my_config", "the admin's own forms are not seen", ("cfg",)),
     PrivateName(TraitType, "_validate", "`gpuspawner check` cannot check values of KubeSpawner", ("obj", "value")),
