@@ -349,10 +349,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # In a start, KubeSpawner calls _make_create_pod_request and sometimes _make_create_pvc_request before. The first call
-    # runs the preflight. KubeSpawner repeats each until it returns True. A user's namespace exists by then: the dry run
-    # and many hooks need it.
-
+    # In a start, KubeSpawner calls _make_create_pod_request and sometimes _make_create_pvc_request before. It repeats
+    # each until it returns True. The first call runs the preflight: after KubeSpawner has created the user's namespace,
+    # which the dry run and many hooks need.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:

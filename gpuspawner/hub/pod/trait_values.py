@@ -58,16 +58,17 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     :param choice: the user's choice.
     :param base: the admin's value of each trait.
     """
+    resources = choice.resources
     placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
     volumes, mounts = _build_volumes(placement, base)
     return {
         **_convert_amounts(placement, base),
         "image": placement.image,
         "extra_resource_limits": {
-            **drop_gpu_resources(base["extra_resource_limits"], choice.resources),
+            **drop_gpu_resources(base["extra_resource_limits"], resources),
             **{name: str(number) for name, number in placement.extended_resources.items()},
         },
-        "extra_resource_guarantees": drop_gpu_resources(base["extra_resource_guarantees"], choice.resources),
+        "extra_resource_guarantees": drop_gpu_resources(base["extra_resource_guarantees"], resources),
         "node_selector": {**(base["node_selector"] or {}), **placement.node_selector},
         "node_affinity_required": merge_required_terms(
             base["node_affinity_required"], placement.required, alternatives=placement.alternatives
@@ -93,13 +94,10 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
         else placement.additions.priority_class,
         "volumes": append_entries(base["volumes"], volumes),
         "volume_mounts": append_entries(base["volume_mounts"], mounts),
-        "extra_containers": isolate_containers(base["extra_containers"], choice.resources),
-        "init_containers": isolate_containers(base["init_containers"], choice.resources),
-        "extra_pod_config": build_pod_config(
-            base["extra_pod_config"], placement, volumes=volumes, resources=choice.resources
-        ),
+        **{name: isolate_containers(base[name], resources) for name in ("extra_containers", "init_containers")},
+        "extra_pod_config": build_pod_config(base["extra_pod_config"], placement, volumes=volumes, resources=resources),
         "extra_container_config": build_container_config(
-            base["extra_container_config"], placement, mounts=mounts, resources=choice.resources
+            base["extra_container_config"], placement, mounts=mounts, resources=resources
         ),
     }
 

@@ -34,7 +34,7 @@ async def test_a_choice_that_has_to_wait_comes_with_a_nearer_one(make_spawner: M
     spawner = make_spawner()
     await spawner.make_offer()
     server.put(PODS, pod("other", on="gpu-1", gpus=2))
-    store = spawner.offer_factory._store
+    store = spawner.offer_factory.known_store
     assert store is not None
     await eventually(lambda: store._occupancy.get_requested("gpu-1"))
     found = await live(spawner, {"gpu": "a100", "gpu_count": 4, "cpu": 1, "memory": "1G"})

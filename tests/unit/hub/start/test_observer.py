@@ -101,7 +101,7 @@ async def test_a_pod_that_waits_has_a_verdict_and_the_name_of_its_type(seen: See
     server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
     offer = await seen.spawner.make_offer()
     seen.following.gpu = offer.catalog.gpus["a100"]
-    store = seen.spawner.offer_factory._store
+    store = seen.spawner.offer_factory.known_store
     assert store is not None
     await eventually(lambda: store._occupancy.get_requested("gpu-1"))
     seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
@@ -156,7 +156,7 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     assert (facts.verdict, facts.is_node_ready) == (None, True)
     server.delete(NODES, GPU_NODE)
 
-    store = seen.spawner.offer_factory._store
+    store = seen.spawner.offer_factory.known_store
     assert store is not None
     await eventually(lambda: store._occupancy.get_node("gpu-1") is None)
     early = await seen.lookout.observe(even_if_unchanged=True)
