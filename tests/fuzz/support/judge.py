@@ -195,10 +195,17 @@ def _set(container: Pod, **variables: object) -> None:
 
 
 def _choose_nodes(pod: Pod, site: Site, *, image: Offered, card: Card | None) -> None:
-    expressions = [*image.expressions, *(site.avoided if card is None else card.expressions)]
-    if expressions:
-        required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
-        pod["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    required, preferred = [*image.expressions, *(card.expressions if card else [])], [] if card else [*site.avoided]
+    affinity: dict[str, Any] = {}
+    if required:
+        terms = {"nodeSelectorTerms": [{"matchExpressions": required}]}
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = terms
+    if preferred:
+        # The finished pod requires them where it fits without GPU nodes.
+        preference = {"weight": 100, "preference": {"matchExpressions": preferred}}
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [preference]
+    if affinity:
+        pod["spec"]["affinity"] = {"nodeAffinity": affinity}
 
 
 def _ordered(value: Any) -> Any:
