@@ -41,8 +41,7 @@ from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.kubespawner.events import PodEvent, select_pod_events
-from gpuspawner.hub.kubespawner.hub_pods import ensure_pods_watched
+from gpuspawner.hub.kubespawner.hub_pods import PodEvent, ensure_pods_watched, find_pod, select_pod_events
 from gpuspawner.hub.kubespawner.reflectors import (
     EventsAccess,
     give_up_dead_reflectors,
@@ -61,7 +60,7 @@ from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX
-from gpuspawner.hub.start import cancellation
+from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, keep_draft, run_preflight
 from gpuspawner.hub.start.state import StartState
@@ -281,13 +280,41 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         start, failure = private_api.get_spawn_future(self), find_start_failure()
         if start is None or start.done() or failure is None:
             return
-        self.failure_count.settle(start, failure, user=self.user)
         self.failed_starts[self.user.name, self.name] = start
+        if self.start_state.is_resumed:
+            return
+        self.failure_count.settle(start, failure, user=self.user)
         if not self.start_state.is_admitted:
             # JupyterHub has stored them before anything was checked, and commits again after this.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:
                 self.orm_spawner.user_options = self._stored_options
+
+    # -- the hub's database --------------------------------------------------------------------------------------------
+
+    @override
+    def get_state(self) -> dict[str, Any]:
+        """Return what the hub's database keeps of the server, so that a start outlasts the hub's process."""
+        state: dict[str, Any] = super().get_state()
+        return {**state, **resumption.build_record(self)} if self._is_ours() else state
+
+    @override
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restore what the hub's database keeps of the server; resume a start that the hub's end has cut off."""
+        super().load_state(state)
+        if self._is_ours():
+            resumption.load_record(self, state)
+
+    @property
+    @override
+    def server(self) -> Any:
+        """JupyterHub's record of the server's address; None while JupyterHub must not check the server."""
+        return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
+
+    @server.setter
+    @override
+    def server(self, server: Any) -> None:
+        KubeSpawner.server.fset(self, server)
 
     @property
     @override
@@ -337,7 +364,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         # Begin here, not in the task below: JupyterHub's timer begins now, but a busy hub runs the task later.
         self.start_state.feed.begin()
         self._follow_start()
-        starting = asyncio.ensure_future(super().start())
+        self.start_state.end = None
+        return self._follow(super().start())
+
+    def resume(self) -> asyncio.Future[Any]:
+        """Go on with a start that an earlier process of the hub began; the future ends like that of :meth:`start`."""
+        return self._follow(resumption.wait_for_pod(self))
+
+    def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
+        starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
         # A task that is cancelled before it has begun never cancels KubeSpawner's start, so cancel that here.
         future.add_done_callback(lambda _: starting.cancel())
@@ -364,7 +399,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> Any:
         await self._run_preflight(pod)
         await self.new_claims.note_use(self, token=self.start_state.token)
-        self.start_state.feed.note_pod_sent(cancellation.find_pod(self))
+        self.start_state.feed.note_pod_sent(find_pod(self))
         send = super()._make_create_pod_request
         try:
             with self.admission.reservations.track_creation(self):
@@ -380,6 +415,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.new_claims.keep(self)
         if is_made:
             starts.note_pod(self, {})
+            if self._is_ours():
+                resumption.store_state(self)
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
@@ -418,10 +455,18 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         is_ours = self._is_ours()
         if is_ours and self.start_state.is_refused:
             return 0
-        if is_ours and cancellation.can_have_left_pod(self, is_pod_sent=self.start_state.feed.is_sent):
+        if is_ours and endings.can_have_left_pod(self, is_pod_sent=self.start_state.feed.is_sent):
             return None
+        if is_ours:
+            await resumption.wait_for_pods(self)
+            # KubeSpawner may delete the pod below.
+            self.start_state.last_pod = find_pod(self) or self.start_state.last_pod
         status: int | None = await super().poll()
-        return await run_time.enforce_run_time(self) if is_ours and status is None else status
+        if is_ours and status is None:
+            status = await run_time.enforce_run_time(self)
+        if is_ours and status is not None:
+            await endings.note_end(self, language=self.start_state.feed.language)
+        return status
 
     @override
     async def stop(self, now: bool = False) -> None:
@@ -434,7 +479,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         self.start_state.is_removing = True
         try:
-            await super().stop(now or cancellation.has_never_run(self))
+            await super().stop(now or endings.has_never_run(self))
         finally:
             self.start_state.is_removing = False
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
 from gpuspawner.hub.trait_overrides import TraitOverrides
@@ -26,6 +27,25 @@ class HubUser(Protocol):
     escaped_name: str
     groups: Iterable[Any]
     settings: MutableMapping[str, Any]
+
+    async def stop(self, server_name: str) -> None:
+        """Have JupyterHub stop one of the user's servers and clean up after it.
+
+        :param server_name: empty for the default server.
+        """
+
+
+class ServerRow(Protocol):
+    """A server's row in the hub's database, a :class:`jupyterhub.orm.Spawner`.
+
+    :ivar server: the row of its address, None while the server neither runs nor starts.
+    :ivar started: when the last start began, UTC without a zone.
+    :ivar state: of the spawner, as JSON.
+    """
+
+    server: Any
+    started: datetime | None
+    state: Mapping[str, object] | None
 
 
 class UserServer(Protocol):
@@ -67,9 +87,11 @@ class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
     """A spawner with KubeSpawner's reflectors, and the settings that determine which namespaces they cover.
 
     :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; None is the key for all namespaces.
+    :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
     """
 
     reflectors: ClassVar[MutableMapping[tuple[str, str | None], Any]]
+    event_reflector: Any
     config: Any
     slug_scheme: str
     enable_user_namespaces: bool

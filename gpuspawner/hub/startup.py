@@ -24,6 +24,7 @@ from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.endings import add_announcements
 from gpuspawner.settings import Settings
 from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
 from gpuspawner.settings.parsing import merge_values
@@ -128,6 +129,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
         # Raise SystemExit: traitlets would turn an Exception into a message about the trait that is being set.
         raise SystemExit(1) from None
+    hub.template_vars = add_announcements(hub.template_vars)
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)
     has_settings = bool(merged.get("settings_files")) or not _parse_settings(merged).is_empty

@@ -1,4 +1,7 @@
-"""Explains why a pod ended, or is being deleted, before its server was ready. No controller recreates such a pod."""
+"""Explains why a pod ended, or is being deleted, before its server was ready or while the server ran.
+
+No controller recreates such a pod.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,51 @@ def explain_removal(
     :param pod: the last observed v1 Pod in JSON.
     :param is_node_lost: whether the pod's node is gone or not ready; used if no event says why the pod is gone.
     """
+    code, event = _find_removal(pod, events, is_node_lost=is_node_lost)
+    return _make_failed_message(_explain_disruption(code), event=event)
+
+
+def explain_end_of_running(
+    pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_gone: bool, is_time_up: bool = False
+) -> StartFailure | None:
+    """Return why a server that ran has ended, None if its own program ended.
+
+    :param pod: the last observed v1 Pod in JSON, empty if none was observed.
+    :param is_gone: whether the pod does not exist any more.
+    :param is_time_up: whether the server's run time is over.
+    """
+    code, _ = _find_removal(pod, events)
+    ended = [each for each in read_containers(pod) if each.exit_code is not None and not each.is_running]
+    if not code and (is_time_up or as_text(as_dict(pod.get("status")).get("reason")) == "DeadlineExceeded"):
+        code = "run_time_over"
+    if not code and any(each.end_reason == "OOMKilled" for each in ended):
+        code = "out_of_memory"
+    is_removed = is_gone or bool(as_text(as_dict(pod.get("metadata")).get("deletionTimestamp")))
+    if not code and (ended or not is_removed):
+        return None
+    return StartFailure(code=code or "evicted", sentence=_format_end_of_running(code))
+
+
+def _format_end_of_running(code: str) -> str:
+    match code:
+        case "preempted":
+            return gettext("Your server had to give way to something of higher priority.")
+        case "node_lost":
+            return gettext("The node that your server ran on was taken out of service.")
+        case "evicted":
+            return gettext("Your server was sent away from its node.")
+        case "out_of_memory":
+            return gettext("Your server was ended because it needed more memory than it was given.")
+        case "run_time_over":
+            return gettext("The time that your server may run for is over.")
+        case _:
+            return gettext("Your server was ended from outside.")
+
+
+def _find_removal(
+    pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_node_lost: bool = False
+) -> tuple[str, SourcedEvent | None]:
+    """Return the code of why a pod was removed, empty if unknown, and the event behind it."""
     event, code = next(
         (
             (event, code)
@@ -88,7 +136,7 @@ def explain_removal(
         code = _DISRUPTIONS.get(as_text(disruption.get("reason")), code or "evicted")
     elif as_text(as_dict(pod.get("status")).get("reason")) in _REASONS:
         code = _REASONS[as_text(as_dict(pod.get("status")).get("reason"))]
-    return _make_failed_message(_explain_disruption(code), event=event)
+    return code, event
 
 
 def _describe_failed_pod(

@@ -25,9 +25,11 @@ START_FAILURE_CODES = frozenset(
         "out_of_memory",
         "crashed",
         "container_config",
+        "run_time_over",
     }
 )
-"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod."""
+"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. Only
+servers that ran end with ``run_time_over``."""
 
 
 class Stage(StrEnum):

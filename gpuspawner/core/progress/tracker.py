@@ -46,9 +46,14 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
 
 
 class Tracker:
-    """The state of one start. Call :meth:`observe` whenever something changes, and every few seconds."""
+    """The state of one start. Call :meth:`observe` whenever something changes, and every few seconds.
 
-    def __init__(self) -> None:
+    :param is_resumed: whether the start began in an earlier process of the hub, which sent its pod. A pod that is
+        missing or terminating is then that pod, not one of an earlier start.
+    """
+
+    def __init__(self, *, is_resumed: bool = False) -> None:
+        self._is_resumed = is_resumed
         self._percent = 0
         self._last_pod: Mapping[str, object] | None = None
         """The last observed pod."""
@@ -119,14 +124,16 @@ class Tracker:
         metadata = as_dict(pod.get("metadata"))
         is_ending = bool(metadata.get("deletionTimestamp"))
         has_ended = read_phase(pod) in ("Failed", "Succeeded") and now_s < _GONE_CONFIRMED_S
-        return None if self._last_pod is None and (is_ending or has_ended) else pod
+        is_first = self._last_pod is None and not self._is_resumed
+        return None if is_first and (is_ending or has_ended) else pod
 
     def _list_messages(self, facts: Facts, now_s: float) -> tuple[ProgressMessage, ...]:
         """Return the messages of the steps that the pod has passed, then the message of the current step."""
         pod = facts.pod
         known = self._last_pod if pod is None else pod
-        if known is None:
+        if known is None and not self._is_resumed:
             return (describe_setup(),)
+        known = known or {}
         events = _parse_pod_events(known, facts)
         if pod is None:
             return (self._describe_gone_pod(known, events, facts=facts, now_s=now_s),)
@@ -168,7 +175,8 @@ class Tracker:
 
     def _enter_stage(self, stage: Stage, now_s: float) -> None:
         if stage is not self._stage:
-            self._stage, self._stage_since_s = stage, now_s
+            has_waited = self._is_resumed and self._stage is None and stage in _STAGES_WAITING_FOR_ROOM
+            self._stage, self._stage_since_s = stage, 0.0 if has_waited else now_s
         low, high, typical_s = _PERCENT_RANGES[stage]
         done = 1 - exp(-max(0.0, now_s - self._stage_since_s) / typical_s)
         self._percent = max(self._percent, int(low + (high - low) * done))

@@ -7,17 +7,20 @@ The input is a spawner or a reflector. The output is pods and events as the API 
 pods. This package contains no code for choices, policy or starts.
 
 - ``reflectors``: replace dead reflectors, and let servers start if the hub may not read events.
-- ``hub_pods``: the pods of this hub's servers, and their owners. ``events``: the events of one pod.
+- ``hub_pods``: the pods of this hub's servers, their owners and their events.
 - ``private_api``: the private names of JupyterHub, KubeSpawner and traitlets that gpuspawner uses.
 """
 
-from gpuspawner.hub.kubespawner.events import PodEvent, PodEventIndex, select_pod_events
 from gpuspawner.hub.kubespawner.hub_pods import (
+    PodEvent,
+    PodEventIndex,
     ensure_pods_watched,
+    find_pod,
     has_read_pods,
     list_pods_with,
     list_watched_pods,
     read_pod_owners,
+    select_pod_events,
 )
 from gpuspawner.hub.kubespawner.reflectors import EventsAccess, give_up_dead_reflectors, is_given_up
 
@@ -26,6 +29,7 @@ __all__ = [
     "PodEvent",
     "PodEventIndex",
     "ensure_pods_watched",
+    "find_pod",
     "give_up_dead_reflectors",
     "has_read_pods",
     "is_given_up",

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from importlib import metadata
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, Protocol, cast
 
 import kubespawner.clients
 import kubespawner.spawner
+from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import Spawner
+from jupyterhub.user import User
 from kubernetes_asyncio.client import CoreV1Api
 from kubespawner import KubeSpawner
 from kubespawner.reflector import ResourceReflector
@@ -44,6 +47,7 @@ class PrivateName(NamedTuple):
 
 
 _STARTS = "starts in progress are not seen, so that limits do not count them"
+_RESTARTS = "servers that are starting do not outlast a restart of the hub"
 _NO_DRY_RUN = "nothing checks the pod before it is created"
 _EVENTS = "the hub cannot read events, and nothing tells why a server waits"
 _FORM = "a profile_list shows no form"
@@ -56,7 +60,13 @@ PRIVATE_NAMES = (
     PrivateName(Spawner, "_spawn_future", "starts are not measured"),
     PrivateName(Spawner, "_spawn_pending", _STARTS),
     PrivateName(Spawner, "_start_pending", _STARTS),
+    PrivateName(Spawner, "_check_pending", _RESTARTS),
+    PrivateName(Spawner, "_proxy_pending", _RESTARTS),
+    PrivateName(Spawner, "_waiting_for_response", _RESTARTS),
+    PrivateName(User, "_wait_up", _RESTARTS, ("spawner",)),
+    PrivateName(JupyterHub, "_start_future", _RESTARTS),
     PrivateName(KubeSpawner, "_start_future", _STARTS),
+    PrivateName(KubeSpawner, "_get_pod_url", _RESTARTS, ("pod",)),
     PrivateName(KubeSpawner, "_pvc_exists", "a server whose volume claim was removed has no home at its next start"),
     PrivateName(KubeSpawner, "_last_event", "progress shows events of earlier pods"),
     PrivateName(KubeSpawner, "_get_reflector_key", _PODS, ("kind",)),
@@ -142,15 +152,21 @@ class _Spawner(Protocol):
     """The private attributes and methods of a spawner that the functions below use."""
 
     # JupyterHub
+    user: Any
     _log_name: str
+    _check_pending: bool
+    _proxy_pending: bool
     _spawn_future: asyncio.Future[Any] | None
     _spawn_pending: bool
     _start_pending: bool
+    _waiting_for_response: bool
     # KubeSpawner
     _start_future: asyncio.Future[Any] | None
 
+    def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
     def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
     def _namespace_default(self) -> str: ...
+    async def _start_watching_events(self) -> object: ...
     async def _start_watching_pods(self) -> object: ...
 
     # traitlets
@@ -176,6 +192,56 @@ def set_spawn_future(spawner: object, future: asyncio.Future[Any]) -> None:
     :param future: of an earlier spawner of the server.
     """
     cast("_Spawner", spawner)._spawn_future = future
+
+
+def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
+    """Have JupyterHub see a pending spawn until a future is done, and keep its exception for the page afterwards.
+
+    JupyterHub does the same in ``BaseHandler.spawn_single_user``, which needs a request.
+
+    :param future: ends when the server answers or the start fails.
+    """
+    private = cast("_Spawner", spawner)
+    private._spawn_pending, private._spawn_future = True, future
+
+    def clear(done: asyncio.Future[Any]) -> None:
+        if done.cancelled() or done.exception() is None:
+            private._spawn_future = None
+        private._spawn_pending = False
+
+    future.add_done_callback(clear)
+
+
+def is_checked(spawner: object) -> bool:
+    """Return whether JupyterHub, which has just started, checks whether the server still runs."""
+    return cast("_Spawner", spawner)._check_pending
+
+
+async def wait_for_hub() -> None:
+    """Wait until JupyterHub has started, so that it answers requests and the proxy has its routes."""
+    if JupyterHub.initialized():
+        await asyncio.wait([JupyterHub.instance()._start_future])
+
+
+async def wait_until_answering(spawner: object) -> None:
+    """Have JupyterHub wait until the server answers; JupyterHub stops it if it does not within ``http_timeout``.
+
+    :raises Exception: the server does not answer, and is stopped.
+    """
+    private = cast("_Spawner", spawner)
+    private._waiting_for_response = True
+    await private.user._wait_up(spawner)
+
+
+@contextmanager
+def note_proxy_pending(spawner: object) -> Iterator[None]:
+    """Have JupyterHub see that the server's route is being added to the proxy."""
+    private = cast("_Spawner", spawner)
+    private._proxy_pending = True
+    try:
+        yield
+    finally:
+        private._proxy_pending = False
 
 
 def get_start_future(spawner: object) -> asyncio.Future[Any] | None:
@@ -209,6 +275,22 @@ async def start_pods_reflector(spawner: object) -> None:
     :raises SystemExit: KubeSpawner watches all namespaces, and its first list failed.
     """
     await cast("_Spawner", spawner)._start_watching_pods()
+
+
+async def start_events_reflector(spawner: object) -> None:
+    """Start the reflector of events, or wait for the first list of the one there is; see :func:`start_pods_reflector`.
+
+    :raises SystemExit: KubeSpawner watches all namespaces and its first list failed.
+    """
+    await cast("_Spawner", spawner)._start_watching_events()
+
+
+def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
+    """Return the URL of the server in a pod, as KubeSpawner's start returns it.
+
+    :param pod: runs, as the API server sends it.
+    """
+    return cast("_Spawner", spawner)._get_pod_url(pod)
 
 
 async def stop_reflectors(kind: type[WatchingSpawner]) -> None:

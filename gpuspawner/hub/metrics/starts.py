@@ -18,6 +18,7 @@ from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.progress.model import Stage
 from gpuspawner.hub.errors import ClusterFailure, RefusedStart
 from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.metrics import registry
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner
 
@@ -84,13 +85,14 @@ class SpawnMeter:
     """Measures one start.
 
     :param gpu: metric label of the GPU type.
+    :param elapsed_s: seconds since the start began.
     :param clock: returns monotonic seconds.
     """
 
-    def __init__(self, gpu: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, gpu: str, *, elapsed_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._gpu = gpu
         self._clock = clock
-        self._began = clock()
+        self._began = clock() - elapsed_s
         self._verdict = ""
         self._is_created = False
         self._waited_s: float | None = None
@@ -159,17 +161,18 @@ class MeasuredSpawner(PodWatchingSpawner, Protocol):
         """The state of the spawner's start."""
 
 
-def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catalog) -> None:
+def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catalog, elapsed_s: float = 0.0) -> None:
     """Begin to measure a spawner's start, unless it is being measured already.
 
     :param spawner: the spawner of the server.
     :param options: user options, not yet checked.
     :param catalog: the catalog whose GPU types get their own label.
+    :param elapsed_s: seconds since the start began, if an earlier process of the hub began it.
     """
     future = private_api.get_spawn_future(spawner)
     if spawner.start_state.meter is not None or future is None or future.done():
         return
-    spawner.start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalog))
+    spawner.start_state.meter = meter = SpawnMeter(find_gpu_label(options, catalog), elapsed_s=elapsed_s)
 
     def end(done: asyncio.Future[Any]) -> None:
         meter.end(asyncio.CancelledError() if done.cancelled() else done.exception())
@@ -196,8 +199,8 @@ def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> 
     meter = spawner.start_state.meter
     if meter is not None and pod is not None:
         meter.note_pod(pod)
-    elif meter is not None and spawner.pod_reflector is not None:
-        meter.note_pod(spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}"))
+    elif meter is not None:
+        meter.note_pod(find_pod(spawner))
 
 
 def find_gpu_label(options: object, catalog: Catalog) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from gpuspawner.core.json_access import as_dict, as_int, as_text
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, PodRequirements
 from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.pod.overrides import find_run_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 
@@ -130,8 +131,7 @@ async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = No
     :param now: current time, for tests.
     :return: an exit code if the server was stopped, else None.
     """
-    reflector = spawner.pod_reflector
-    pod = reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}") if reflector is not None else None
+    pod = find_pod(spawner)
     end = find_end_time(pod) if pod is not None else None
     if pod is None or end is None:
         return None

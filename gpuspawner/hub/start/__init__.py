@@ -9,14 +9,18 @@ work, or a ``SlowStartError``. This package contains no code that parses or admi
 - ``state``: the state of one start. ``preflight``: the verdict and the API server's dry run before the start.
 - ``gpu_nodes``: keeps servers without a GPU off GPU nodes.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
-- ``stream``: progress for open pages. ``alternatives``: other choices in the error that ends a start.
-- ``cancellation``: the cancel button, and the pods that failed starts have left.
+- ``stream``: progress and the cancel button for open pages.
+- ``alternatives``: other choices in the error that ends a start.
+- ``endings``: the pods that failed starts have left, and the reasons why servers ended. ``resumption``: starts that
+  outlast the hub's process.
 """
 
 from gpuspawner.hub.start.alternatives import add_alternatives
+from gpuspawner.hub.start.endings import add_announcements, can_have_left_pod, has_never_run, note_end
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
+from gpuspawner.hub.start.resumption import build_record, load_record, store_state, wait_for_pod, wait_for_pods
 from gpuspawner.hub.start.state import StartingSpawner, StartState
 from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
@@ -29,8 +33,17 @@ __all__ = [
     "StartingSpawner",
     "WorkThrottle",
     "add_alternatives",
+    "add_announcements",
+    "build_record",
+    "can_have_left_pod",
     "draft_pod",
+    "has_never_run",
+    "load_record",
+    "note_end",
     "run_preflight",
+    "store_state",
     "stream_progress",
     "supervise_start",
+    "wait_for_pod",
+    "wait_for_pods",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gpuspawner.core.cluster.model import Pod
@@ -18,8 +18,8 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Facts
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict
 from gpuspawner.hub.config.offer import Offer
-from gpuspawner.hub.kubespawner.events import PodEvent, PodEventIndex
-from gpuspawner.hub.start.cancellation import find_pod
+from gpuspawner.hub.kubespawner.hub_pods import PodEvent, PodEventIndex, find_pod
+from gpuspawner.hub.start.endings import list_events_since
 from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import ProgressFeed, read_uid
 
@@ -109,7 +109,11 @@ class StartObserver:
         """
         pod = self._pod()
         reflector = self._spawner.event_reflector
-        events = [] if reflector is None else self._events.list_events(reflector, self._spawner.pod_name)
+        events: Sequence[PodEvent] = []
+        if reflector is not None:
+            events = self._events.list_events(reflector, self._spawner.pod_name)
+        if pod is None and self._feed.is_resumed:
+            events = list_events_since(events, self._feed.began_at)
         seen, now = _read_versions(pod, events), self._feed.elapsed_s
         if not even_if_unchanged and seen == self._seen and now - self._looked_at < RECHECK_S:
             return None
@@ -166,7 +170,7 @@ class StartObserver:
         return self._verdict
 
 
-def _read_versions(pod: Mapping[str, object] | None, events: list[PodEvent]) -> object:
+def _read_versions(pod: Mapping[str, object] | None, events: Sequence[PodEvent]) -> object:
     """Return a value that changes when the pod or one of its events changes."""
     return [_read_version(each) for each in (pod or {}, *events)]
 

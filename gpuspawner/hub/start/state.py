@@ -12,6 +12,7 @@ from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.metrics.starts import SpawnMeter
 from gpuspawner.hub.spawner_protocol import AdmittedSpawner, PodBuildingSpawner
+from gpuspawner.hub.start.endings import ServerEnd
 from gpuspawner.hub.start.stream import ProgressFeed
 
 
@@ -28,7 +29,11 @@ class StartState:
     :param is_admitted: whether admission has admitted the choice.
     :param token: random text that identifies this start.
     :param is_removing: whether the hub is deleting the pod.
+    :param is_resumed: whether an earlier process of the hub began the start, so that JupyterHub does not count its end.
+    :param is_hidden: whether JupyterHub's check of servers at its start must skip the server, whose start is resumed.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
+    :param last_pod: the pod at the last poll; empty before the first.
+    :param end: why the server ended; None while it runs, and if there is nothing to tell.
     """
 
     feed: ProgressFeed = field(default_factory=ProgressFeed)
@@ -40,21 +45,25 @@ class StartState:
     is_admitted: bool = False
     token: str = field(default_factory=lambda: token_hex(8))
     is_removing: bool = False
+    is_resumed: bool = False
+    is_hidden: bool = False
     warned_pod_uid: str = ""
+    last_pod: Mapping[str, Any] = field(default_factory=dict)
+    end: ServerEnd | None = None
 
     def make_next(self) -> StartState:
         """Return the state for the next start; it keeps only what outlasts a start."""
         # Keep a feed whose start has not begun: a page opened just before the start already waits on it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing and warned_pod_uid, which describe the pod: the pod may outlast this start.
-        return StartState(feed=feed, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid)
+        # Keep is_removing and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the end:
+        # JupyterHub stores it after this.
+        return StartState(feed=feed, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid, end=self.end)
 
 
 class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
     """A spawner during a start.
 
-    :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
     :ivar user_options: the user's choice, as JupyterHub stores it.
     :ivar start_timeout: seconds until JupyterHub ends the start.
     :ivar http_timeout: seconds that JupyterHub waits for the server's first answer once its pod runs.
@@ -64,7 +73,6 @@ class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
 
     admission: AdmissionService
     start_state: StartState
-    event_reflector: Any
     user_options: Mapping[str, object]
     start_timeout: float
     http_timeout: float

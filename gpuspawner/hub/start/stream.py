@@ -3,6 +3,10 @@
 The supervisor of a start publishes each report once, to a feed. Each open page reads the feed through its own
 generator, which yields progress events in JupyterHub's format. The page also shows the messages that a site has
 configured in KubeSpawner: ``slow_spawn_message`` and, in newer versions, those of event formatter and progress hook.
+
+The page of JupyterHub 6 has a stop button, which stops the user's default server even if the page is about another
+server; JupyterHub 5 has none. The cancel button is part of the messages, which may be HTML, and hides JupyterHub's. The
+page repeats each message in its log, where the cancel button is hidden.
 """
 
 from __future__ import annotations
@@ -12,18 +16,22 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from textwrap import dedent
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import jupyterhub
+from jupyterhub.utils import url_escape_path, url_path_join
+from markupsafe import Markup
+
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Report
-from gpuspawner.core.text.i18n import Language, get_language, ngettext, use_language
+from gpuspawner.core.text.i18n import Language, get_language, gettext, ngettext, use_language
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner_protocol import UserServer
-from gpuspawner.hub.start.cancellation import add_cancel_button
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +47,7 @@ class ProgressFeed:
     :param percent: position of the progress bar.
     :param is_over: whether the start has ended, so that no more reports follow.
     :param language: language of the user who starts the server, used on all pages.
+    :param began_at: when the start began, if an earlier process of the hub began it; else None.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -50,7 +59,9 @@ class ProgressFeed:
     percent: int = 0
     is_over: bool = False
     language: Language = field(default_factory=get_language)
+    began_at: datetime | None = None
     _began: float | None = None
+    _resumed: float | None = None
     _news: asyncio.Future[None] | None = None
 
     def note_pod_sent(self, former: Mapping[str, object] | None) -> None:
@@ -65,6 +76,27 @@ class ProgressFeed:
         """Begin to measure the start's time; call this when JupyterHub's ``start_timeout`` begins."""
         self._began = self.clock()
         self.language = get_language()
+
+    def resume(self, began_at: datetime | None, *, elapsed_s: float) -> None:
+        """Go on with a start that an earlier process of the hub began, and that has sent its pod.
+
+        :param began_at: when the start began, None if unknown.
+        :param elapsed_s: seconds since the start began.
+        """
+        self._resumed = self.clock()
+        self._began = self._resumed - elapsed_s
+        self.began_at = began_at
+        self.is_sent = True
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether an earlier process of the hub began the start."""
+        return self._resumed is not None
+
+    @property
+    def observed_s(self) -> float:
+        """Seconds for which this process of the hub has known the start."""
+        return self.elapsed_s if self._resumed is None else self.clock() - self._resumed
 
     @property
     def has_not_begun(self) -> bool:
@@ -257,6 +289,40 @@ def _is_configured(spawner: ProgressSpawner, trait: str) -> bool:
 def _find_site_formatter(spawner: ProgressSpawner) -> Any:
     made = getattr(spawner, "event_formatter", None)
     return spawner.event_formatter_class(parent=spawner) if made is None else made
+
+
+_HAS_STOP_BUTTON = jupyterhub.version_info >= (6,)
+"""Whether JupyterHub's progress page has a button that stops the default server."""
+
+_HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
+# JupyterHub's page contains the XSRF token for the API. After the API has answered, the progress page of a named server
+# may be a 404, because its pod is deleted or being deleted; the button therefore leads to the user's home page.
+_BUTTON = Markup(
+    '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" data-failed="{}"'
+    " onclick=\"this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}})"
+    ".then(r=>{{if(!r.ok)throw r;location=jhdata.base_url+'home'}}).catch(()=>{{this.disabled=false;"
+    "this.nextElementSibling.textContent=' '+this.dataset.failed}})\">{}</button>"
+    '<span role="alert"></span></span>'
+)
+
+
+def add_cancel_button(spawner: UserServer, sentence: str) -> str:
+    """Return a sentence as HTML with a cancel button, or "" if JupyterHub's own button stops the server.
+
+    :param spawner: the spawner of the server.
+    :param sentence: plain text of a progress message.
+    """
+    if _HAS_STOP_BUTTON and not spawner.name:
+        return ""
+    failed = gettext("That did not work. Try again, or reload the page.")
+    button = _BUTTON.format(_build_api_path(spawner), failed, gettext("Cancel"))
+    return str(Markup("{}{}{}").format(sentence, button, _HIDDEN))
+
+
+def _build_api_path(spawner: UserServer) -> str:
+    """Return the path with which JupyterHub's REST API stops a server."""
+    server = ("servers", url_escape_path(spawner.name)) if spawner.name else ("server",)
+    return str(url_path_join(spawner.hub.base_url, "api/users", spawner.user.escaped_name, *server))
 
 
 LISTEN_POLL_S = 0.1

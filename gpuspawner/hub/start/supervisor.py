@@ -20,6 +20,7 @@ from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.hub.errors import RefusedStart, SlowStartError
 from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.kubespawner.hub_pods import renew_watches
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.observer import StartObserver
@@ -32,6 +33,8 @@ _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
 """Share of the seconds left before ``start_timeout`` that a search for other choices may wait for its turn."""
+_RESUMED_S = 8.0
+"""Seconds for which the supervisor observes a start after a restart of the hub, even if its timeout is over."""
 _ALTERNATIVES_S = 10.0
 """Seconds that a search for other choices may wait for its turn if a start fails before its timeout."""
 
@@ -96,7 +99,7 @@ class _Supervisor:
         self._spawner = spawner
         self._feed = feed
         self._observer = StartObserver(spawner, feed)
-        self._progress = Tracker()
+        self._progress = Tracker(is_resumed=feed.is_resumed)
         self._logged: set[type[Exception]] = set()
         self._timeout_s = float(spawner.start_timeout)
         self._early_s = min(_EARLY_END_S, _EARLY_END_SHARE * self._timeout_s)
@@ -156,6 +159,7 @@ class _Supervisor:
 
         :param even_if_unchanged: whether to evaluate the facts even if nothing has changed.
         """
+        renew_watches(self._spawner)
         try:
             facts = await self._observer.observe(even_if_unchanged=even_if_unchanged)
             # While the hub deletes the pod, report nothing: a later step failed, and KubeSpawner raises its error.
@@ -216,7 +220,9 @@ class _Supervisor:
 
     def _left_s(self) -> float:
         """Return the seconds until the supervisor must end the start; negative after that."""
-        return self._timeout_s - self._early_s - self._feed.elapsed_s
+        left_s = self._timeout_s - self._early_s - self._feed.elapsed_s
+        # A start whose time was up while the hub was down is observed all the same, so that it ends with its reason.
+        return max(left_s, _RESUMED_S - self._feed.observed_s) if self._feed.is_resumed else left_s
 
 
 def _format_wait(timeout_s: float) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.endings import explain_removal, find_ending
+from gpuspawner.core.progress.endings import explain_end_of_running, explain_removal, find_ending
 from gpuspawner.core.progress.events import parse_events
 from gpuspawner.core.progress.model import Stage
 from tests.unit.core.starts import Json, container, ended, event, pod
@@ -200,3 +200,52 @@ def test_a_pod_that_ended_by_itself_is_over():
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown", ""])
 def test_a_pod_that_lives_has_no_end(phase: str):
     assert find_ending(pod(phase=phase), ()) is None
+
+
+PREEMPTED = event("default-scheduler", "Preempted", "Preempted by pod 1 on node n")
+RUNS = pod(node="n", phase="Running", containers=[container({"running": {}})])
+TARGET = {"DisruptionTarget": {"reason": "PreemptionByScheduler"}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "events", "more", "code"),
+    [
+        pytest.param(RUNS, [PREEMPTED], {"is_gone": True}, "preempted", id="gone with an event"),
+        pytest.param({}, [PREEMPTED], {"is_gone": True}, "preempted", id="never seen, with an event"),
+        pytest.param(pod(conditions=TARGET), [], {"is_gone": False}, "preempted", id="with a condition"),
+        pytest.param(pod(phase="Failed", reason="Evicted"), [], {"is_gone": False}, "evicted", id="evicted by kubelet"),
+        pytest.param(pod(phase="Failed", reason="NodeLost"), [], {"is_gone": True}, "node_lost", id="a lost node"),
+        pytest.param(RUNS, [], {"is_gone": True}, "evicted", id="gone without a trace"),
+        pytest.param(RUNS, [], {"is_gone": True, "is_time_up": True}, "run_time_over", id="its time was over"),
+        pytest.param(
+            pod(phase="Failed", reason="DeadlineExceeded"), [], {"is_gone": False}, "run_time_over", id="deadline"
+        ),
+        pytest.param(
+            pod(phase="Failed", containers=[container(ended("OOMKilled", 137))]),
+            [],
+            {"is_gone": True},
+            "out_of_memory",
+            id="killed for its memory",
+        ),
+        pytest.param(
+            pod(phase="Succeeded", containers=[container(ended("Completed", 0))]),
+            [],
+            {"is_gone": True},
+            None,
+            id="its program ended",
+        ),
+        pytest.param(
+            pod(phase="Running", containers=[container({"running": {}}, last=ended("Error", 1))]),
+            [],
+            {"is_gone": False},
+            None,
+            id="still there",
+        ),
+    ],
+)
+def test_a_server_that_ran_ends_with_a_reason_unless_its_own_program_ended(
+    raw: Json, events: list[Json], more: dict[str, bool], code: str | None
+):
+    found = explain_end_of_running(raw, parse_events(events), **more)
+    assert (None if found is None else found.code) == code
+    assert found is None or "starting" not in found.sentence

@@ -20,8 +20,8 @@ CREATING = pod(node="n", containers=[container(waits("ContainerCreating"))])
 class Start:
     """A start that is looked at again and again."""
 
-    def __init__(self, **always: Any) -> None:
-        self.progress = Tracker()
+    def __init__(self, *, is_resumed: bool = False, **always: Any) -> None:
+        self.progress = Tracker(is_resumed=is_resumed)
         self.reports: list[Report] = []
         self._always = {"gpu_name": "A100", **always}
 
@@ -297,3 +297,35 @@ def test_where_events_cannot_be_read_what_depends_on_them_says_so():
     (is_loaded,) = start.at(2, pod(node="n"))
     *_, runs = start.at(9, pod(node="n", phase="Running", conditions={"Ready": {}}))
     assert [UNTOLD in each for each in (waits_for_a_node, is_loaded, runs)] == [True, True, False]
+
+
+# -- after a restart of the hub ----------------------------------------------------------------------------------------
+
+
+def test_a_resumed_start_goes_on_where_it_was():
+    before, after = Start(timeout_s=900), Start(is_resumed=True, timeout_s=900)
+    before.at(0, None)
+    for each in (before, after):
+        each.at(400, pod(), FAILED_SCHEDULING)
+    assert after.reports[-1].sentence == before.reports[-1].sentence
+    assert after.reports[-1].percent > before.reports[-1].percent
+    assert "9 min more at most" in after.reports[-1].sentence
+
+
+def test_a_pod_that_ended_before_the_hub_came_back_is_that_of_the_start():
+    going = pod(
+        conditions={"DisruptionTarget": {"reason": "PreemptionByScheduler"}}, metadata={"deletionTimestamp": "x"}
+    )
+    start = Start(is_resumed=True)
+    start.at(60, going)
+    assert start.code == "preempted"
+
+
+@pytest.mark.parametrize(
+    ("events", "code"), [([event("default-scheduler", "Preempted", "by pod 1")], "preempted"), ([], "evicted")]
+)
+def test_a_pod_that_was_gone_before_the_hub_came_back_is_missed_for_a_moment(events: list[Json], code: str):
+    start = Start(is_resumed=True)
+    assert start.at(60, None, *events) == []
+    start.at(66, None, *events)
+    assert start.code == code

@@ -349,3 +349,32 @@ async def test_stages_are_measured_as_they_are_told(
     spawner, _ = await started(make_spawner, server, without_image)
     assert entered == [report.stage for report in spawner.start_state.feed.reports]
     assert entered[-1] == "failed"
+
+
+async def test_a_pod_that_runs_is_seen_although_the_watch_of_pods_had_given_up(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: spawner.pod_reflector.pods)
+    for watch in (spawner.pod_reflector, spawner.event_reflector):
+        watch.watch_task.cancel()
+        await asyncio.gather(watch.watch_task, return_exceptions=True)
+    running(pod)
+    server.put(pods_path(spawner), pod)
+    async with asyncio.timeout(10):
+        assert await start == "http://198.18.0.9:8888"
+
+
+async def test_a_resumed_start_that_fails_is_neither_counted_nor_pardoned(make_spawner: MakeSpawner):
+    spawner = make_spawner()
+    hurry(spawner)
+    spawner.start_state.feed.resume(None, elapsed_s=10_000)
+    with pytest.raises(RefusedStart, match="ended from outside") as refused:
+        await spawner.resume()
+    assert refused.value.code == "evicted"
+    spawner.clear_state()
+    assert "failure_count" not in spawner.user.settings

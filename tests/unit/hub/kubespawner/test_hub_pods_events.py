@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kubespawner import KubeSpawner
 from kubespawner.spawner import EventReflector
 
-from gpuspawner.hub.kubespawner.events import PodEventIndex, select_pod_events
+from gpuspawner.hub.kubespawner.hub_pods import PodEventIndex, select_pod_events
 from tests.unit.clocks import Clock, uptimes
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import Reflector

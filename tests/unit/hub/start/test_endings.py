@@ -1,16 +1,19 @@
-"""A server that starts can be stopped from its own page, and its pod goes at once."""
+"""A server that starts can be stopped, and its pod goes at once; why a server ended is announced to its user."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import jupyterhub
 import pytest
 
+from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.cancellation import add_cancel_button, can_have_left_pod, find_pod, has_never_run
+from gpuspawner.hub.start.endings import add_announcements, can_have_left_pod, has_never_run, list_events_since
+from gpuspawner.hub.start.stream import add_cancel_button
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import Reflector
 
@@ -104,3 +107,51 @@ async def test_nothing_is_known_before_anything_is_watched(make_spawner: MakeSpa
     spawner = make_spawner()
     assert (find_pod(spawner), has_never_run(spawner)) == (None, False)
     assert can_have_left_pod(spawner, is_pod_sent=True) is False
+
+
+# -- announcements -----------------------------------------------------------------------------------------------------
+
+
+def viewer(*, server: object = None, **ends: str) -> SimpleNamespace:
+    """Return a user whose servers have ended with these messages."""
+    rows = {
+        name: SimpleNamespace(server=server, state={"gpuspawner": {"end": {"code": "x", "message": message}}})
+        for name, message in ends.items()
+    }
+    return SimpleNamespace(orm_spawners={name.replace("default", ""): row for name, row in rows.items()})
+
+
+@pytest.mark.parametrize(
+    ("seen_by", "admins", "expected"),
+    [
+        pytest.param(viewer(default="It <ended>."), None, "It &lt;ended&gt;.", id="ours, escaped"),
+        pytest.param(viewer(default="A.", lab="B."), "<b>C</b>", "A.<br>lab: B.<br><b>C</b>", id="before the admin's"),
+        pytest.param(viewer(default="A."), lambda _: "C", "A.<br>C", id="before what the admin's function returns"),
+        pytest.param(viewer(default="A.", server=object()), "C", "C", id="nothing of a server that runs"),
+        pytest.param(viewer(), "C", "C", id="nothing without an end"),
+        pytest.param(None, "C", "C", id="nobody is logged in"),
+        pytest.param(
+            SimpleNamespace(orm_spawners={"": SimpleNamespace(server=None, state=None)}), None, None, id="new"
+        ),
+    ],
+)
+def test_an_end_is_announced_to_its_user_before_what_the_admin_announces(seen_by: Any, admins: Any, expected: object):
+    assert add_announcements({"announcement": admins})["announcement"](seen_by) == expected
+
+
+def test_only_announcements_are_added_to_and_only_once():
+    once = add_announcements({"announcement_home": "A", "color": "red"})
+    twice = add_announcements(once)
+    assert sorted(twice) == ["announcement", "announcement_home", "color"]
+    assert twice["announcement_home"](viewer(default="B.")) == "B.<br>A"
+
+
+def test_events_of_an_earlier_server_are_not_those_of_the_last():
+    events = [
+        {"lastTimestamp": "2026-11-22T09:59:59Z", "eventTime": None},
+        {"lastTimestamp": None, "eventTime": "2026-11-22T10:00:00.123456Z"},
+        {"lastTimestamp": "2026-11-22T10:00:05Z", "eventTime": None},
+    ]
+    start = datetime(2026, 11, 22, 10, 0, 0, 900_000, tzinfo=UTC)
+    assert list_events_since(events, start) == events[1:]
+    assert list_events_since(events, None) == events

@@ -1,0 +1,238 @@
+"""Finds what a start or a server leaves when it ends: a pod to delete, and the reason to tell its user.
+
+A failed start tells its reason on the page of the start. A server that ends while it runs has no such page, and
+neither has a start that fails right after a restart of the hub. Their reasons are kept in the hub's database and
+announced on the hub's pages until the user starts the server again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
+
+from markupsafe import Markup
+
+from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.progress.endings import explain_end_of_running
+from gpuspawner.core.progress.events import parse_events
+from gpuspawner.core.progress.pod_status import read_containers, read_phase
+from gpuspawner.core.text.i18n import ENGLISH, Language, use_language
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.kubespawner.hub_pods import PodEvent, ensure_events_watched, find_pod, select_pod_events
+from gpuspawner.hub.pod.run_time import find_end_time
+from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, ServerRow, WatchingSpawner
+from gpuspawner.hub.start.stream import read_uid
+
+RECORD_KEY = "gpuspawner"
+"""Key of our part of a spawner's state in the hub's database."""
+
+_END_KEY = "end"
+_EVENTS_S = 10.0
+"""Seconds to wait for the first list of events after a restart of the hub."""
+_ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
+"""JupyterHub's template variables for all pages, and those that replace it on the home page and on the form's."""
+
+
+def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_sent: bool) -> bool:
+    """Return whether a cancelled or failed start may have left a pod, in any state.
+
+    A cancelled start may have sent a pod that KubeSpawner's reflector does not hold yet.
+
+    :param spawner: the spawner of the server.
+    :param is_pod_sent: whether the start has sent its pod to the API server.
+    """
+    start = _find_failed_start(spawner)
+    return start is not None and ((start.cancelled() and is_pod_sent) or find_pod(spawner) is not None)
+
+
+def has_never_run(spawner: PodWatchingSpawner) -> bool:
+    """Return whether a cancelled or failed start has left a pod in which no container ran; it needs no grace period.
+
+    :param spawner: the spawner of the server.
+    """
+    if _find_failed_start(spawner) is None:
+        return False
+    pod = find_pod(spawner) or {}
+    # Check init containers too: while one runs and may write to the user's volume, the pod's phase is Pending.
+    return read_phase(pod) != "Running" and not any(each.is_running or each.end_reason for each in read_containers(pod))
+
+
+def _find_failed_start(spawner: PodWatchingSpawner) -> asyncio.Future[Any] | None:
+    start = private_api.get_start_future(spawner)
+    has_failed = start is not None and start.done() and (start.cancelled() or start.exception() is not None)
+    return start if has_failed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerEnd:
+    """Why a server ended, or did not start.
+
+    :param code: of the reason.
+    :param message: for the user, plain text in the user's language.
+    """
+
+    code: str
+    message: str
+
+
+class EndedStart(Protocol):
+    """The state of a server's last start.
+
+    :ivar last_pod: the server's pod as the last poll found it, empty before the first.
+    :ivar end: why the server ended, None while it runs or where there is nothing to tell.
+    """
+
+    last_pod: Mapping[str, Any]
+    end: ServerEnd | None
+
+
+class EndedSpawner(WatchingSpawner, Protocol):
+    """A server that is polled.
+
+    :ivar orm_spawner: its row in the hub's database, None outside a hub.
+    :ivar events_enabled: whether KubeSpawner watches events.
+    """
+
+    orm_spawner: ServerRow | None
+    events_enabled: bool
+
+    @property
+    def start_state(self) -> EndedStart:
+        """The state of the server's last start."""
+
+
+async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
+    """Keep and log why a server that ran has ended, unless its own program ended or it was told already.
+
+    :param spawner: the spawner of the server, whose last poll found that it has ended.
+    :param language: of the user.
+    """
+    state = spawner.start_state
+    if state.end is not None or not _has_run(spawner):
+        return
+    if spawner.events_enabled and spawner.event_reflector is None:
+        await ensure_events_watched(spawner, timeout_s=_EVENTS_S)
+    pod, is_gone = state.last_pod, find_pod(spawner) is None
+    end_time = find_end_time(pod)
+    explain = partial(
+        explain_end_of_running,
+        pod,
+        parse_events(_list_events(spawner, pod), pod_uid=read_uid(pod), scheduler=_read_scheduler(pod)),
+        is_gone=is_gone,
+        is_time_up=end_time is not None and end_time <= datetime.now(UTC),
+    )
+    with use_language(ENGLISH):
+        logged = explain()
+    with use_language(language):
+        told = explain()
+    if logged is not None and told is not None:
+        name = private_api.get_log_name(spawner)
+        spawner.log.warning("The server of %s has ended (%s): %s", name, logged.code, logged.sentence)
+        state.end = ServerEnd(code=told.code, message=told.sentence)
+
+
+def _has_run(spawner: EndedSpawner) -> bool:
+    """Return whether a server was ready, so that its end is not that of its start."""
+    start = private_api.get_start_future(spawner)
+    row = spawner.orm_spawner
+    return (start is None or (start.done() and not _find_failed_start(spawner))) and bool(row and row.server)
+
+
+def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
+    """Return the events of a server's pod; of a pod that this process never saw, those since the server's start."""
+    reflector = spawner.event_reflector
+    if reflector is None:
+        return ()
+    events = select_pod_events(reflector.resources.values(), spawner.pod_name, after=None)
+    return events if pod else list_events_since(events, read_start_time(spawner.orm_spawner))
+
+
+def list_events_since(events: Sequence[PodEvent], start: datetime | None) -> Sequence[PodEvent]:
+    """Return the events that last occurred after a start.
+
+    :param events: v1 Events in JSON.
+    :param start: when the hub began the start; None for all events.
+    """
+    if start is None:
+        return events
+    # Times of the API server have whole seconds.
+    first = start.replace(microsecond=0).isoformat().removesuffix("+00:00")
+    return [each for each in events if as_text(each.get("lastTimestamp") or each.get("eventTime")) >= first]
+
+
+def read_start_time(row: ServerRow | None) -> datetime | None:
+    """Return when JupyterHub began the last start of a server, None if its database does not say.
+
+    :param row: the server's in the hub's database.
+    """
+    return None if row is None or row.started is None else row.started.replace(tzinfo=UTC)
+
+
+def _read_scheduler(pod: Mapping[str, Any]) -> str:
+    return as_text(as_dict(pod.get("spec")).get("schedulerName"))
+
+
+def write_end(end: ServerEnd | None) -> dict[str, object]:
+    """Return the part of a server's record that tells its end.
+
+    :param end: None if there is nothing to tell.
+    """
+    return {} if end is None else {_END_KEY: {"code": end.code, "message": end.message}}
+
+
+def read_end(state: Mapping[str, object]) -> ServerEnd | None:
+    """Return why a server has ended, None if its record does not say.
+
+    :param state: of the spawner, from the hub's database.
+    """
+    end = as_dict(as_dict(state.get(RECORD_KEY)).get(_END_KEY))
+    message = as_text(end.get("message"))
+    return ServerEnd(code=as_text(end.get("code")), message=message) if message else None
+
+
+def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
+    """Return JupyterHub's template variables with announcements that tell users why their servers have ended.
+
+    :param template_vars: the admin's; a value may be a function of the viewer.
+    """
+    # The two for single pages replace that for all pages only where the admin has set them.
+    names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
+    values = {name: template_vars.get(name) for name in names}
+    return {
+        **template_vars,
+        **{name: each if isinstance(each, _Announcement) else _Announcement(each) for name, each in values.items()},
+    }
+
+
+class _Announcement:
+    """Tells a viewer why their servers have ended, before the admin's own announcement.
+
+    JupyterHub calls it for each page.
+
+    :param admins: the admin's HTML, or a function of the viewer that returns it; None without one.
+    """
+
+    def __init__(self, admins: Any) -> None:
+        self._admins = admins
+
+    def __call__(self, viewer: Any) -> Any:
+        text = self._admins(viewer) if callable(self._admins) else self._admins
+        lines = _list_ends(viewer)
+        if not lines:
+            return text
+        return str(Markup("<br>").join([*lines, *([Markup(text)] if isinstance(text, str) and text else [])]))  # noqa: S704 - the admin's own HTML
+
+
+def _list_ends(viewer: Any) -> list[str]:
+    """Return a line for each server of a viewer that has ended with a reason and was not started again."""
+    rows = getattr(viewer, "orm_spawners", None) or {}
+    found = []
+    for name, row in rows.items():
+        end = None if row.server else read_end(row.state or {})
+        if end is not None:
+            found.append(f"{name}: {end.message}" if name else end.message)
+    return found

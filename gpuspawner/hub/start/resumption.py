@@ -1,0 +1,249 @@
+"""Resumes starts that a restart of the hub has cut off, and keeps in the hub's database what they need.
+
+JupyterHub checks at its start whether the servers in its database run. It has no state for a server that is starting:
+it waits for an answer until ``http_timeout``, then it deletes the pod and says nothing. Such a server is therefore
+hidden from that check, and JupyterHub sees a pending spawn, as it does for a start that a request began.
+
+The pod, its reservation and its place in a queue are in the cluster. When the start began is in JupyterHub's database;
+its time limit and the user's language are in our part of the spawner's state, written once the pod was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import object_session
+
+from gpuspawner.core.form.fields import try_validate
+from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.kubespawner.hub_pods import ensure_events_watched, ensure_pods_watched, find_pod, has_read_pods
+from gpuspawner.hub.metrics import starts
+from gpuspawner.hub.request.languages import load_languages
+from gpuspawner.hub.spawner_protocol import ServerRow
+from gpuspawner.hub.start.endings import RECORD_KEY, ServerEnd, read_end, read_start_time, write_end
+from gpuspawner.hub.start.state import StartingSpawner
+
+_START_KEY = "start"
+_LANGUAGE_KEY = "language"
+_PAUSE_S = 1.0
+_EVENTS_S = 10.0
+"""Seconds to wait for the first list of events; a start gets on without."""
+_SERVER_ACTION = "https://schema.jupyter.org/jupyterhub/events/server-action"
+_PORTS = {"http": 80, "https": 443}
+
+
+class ResumableSpawner(StartingSpawner, Protocol):
+    """A spawner whose start may outlast the hub's process.
+
+    :ivar orm_spawner: its row in the hub's database, None outside a hub.
+    :ivar server: JupyterHub's record of the server's address.
+    :ivar events_enabled: whether KubeSpawner watches events.
+    """
+
+    authenticator: Any
+    orm_spawner: ServerRow | None
+    server: Any
+    events_enabled: bool
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what the hub's database keeps of the server."""
+
+    def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
+        """Return whether KubeSpawner's start would return.
+
+        :param pod: as the API server sends it, None for no pod.
+        """
+
+    def start_polling(self) -> None:
+        """Have JupyterHub poll the server."""
+
+    def add_poll_callback(self, callback: Any, *args: Any) -> None:
+        """Have JupyterHub call a function when a poll finds that the server has ended.
+
+        :param callback: may be a coroutine function.
+        :param args: for the function.
+        """
+
+    def resume(self) -> asyncio.Future[Any]:
+        """Go on with the start; the future ends like that of ``start()``."""
+
+
+def build_record(spawner: ResumableSpawner) -> dict[str, object]:
+    """Return our part of the spawner's state; empty if there is nothing to keep.
+
+    :param spawner: the spawner of the server.
+    """
+    start, state = private_api.get_start_future(spawner), spawner.start_state
+    record = write_end(state.end)
+    if state.feed.language is not ENGLISH:
+        record[_LANGUAGE_KEY] = state.feed.language.tag
+    if state.feed.is_sent and start is not None and not start.done():
+        record[_START_KEY] = {"timeout_s": float(spawner.start_timeout)}
+    return {RECORD_KEY: record} if record else {}
+
+
+def store_state(spawner: ResumableSpawner) -> None:
+    """Write the spawner's state to the hub's database, so that a start outlasts the hub's process.
+
+    :param spawner: the spawner of the server, which has sent its pod.
+    """
+    row = spawner.orm_spawner
+    session = None if row is None else object_session(row)
+    if row is None or session is None:
+        return
+    try:
+        row.state = spawner.get_state()
+        session.commit()
+    except SQLAlchemyError:
+        session.rollback()
+        spawner.log.exception("The start of %s would not outlast the hub", private_api.get_log_name(spawner))
+
+
+def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
+    """Restore what the database keeps of a server, and resume its start if the hub's end has cut it off.
+
+    :param spawner: the new spawner of the server.
+    :param state: the spawner's, from the database.
+    """
+    record = as_dict(state.get(RECORD_KEY))
+    spawner.start_state.end = read_end(state)
+    spawner.start_state.feed.language = _find_language(record)
+    if _is_starting(spawner):
+        saved = as_dict(record.get(_START_KEY))
+        spawner.start_state.is_resumed = spawner.start_state.is_hidden = True
+        private_api.mark_spawning(spawner, asyncio.ensure_future(_finish_start(spawner, saved)))
+
+
+def _find_language(record: Mapping[str, object]) -> Language:
+    return load_languages().get(as_text(record.get(_LANGUAGE_KEY)).lower(), ENGLISH)
+
+
+def _is_starting(spawner: ResumableSpawner) -> bool:
+    """Return whether JupyterHub began to start the server, and its start never returned an address.
+
+    JupyterHub itself stops the servers of blocked users.
+    """
+    server = None if spawner.orm_spawner is None else spawner.orm_spawner.server
+    is_blocked = spawner.user.name in getattr(spawner.authenticator, "blocked_users", ())
+    return server is not None and not server.ip and not is_blocked
+
+
+async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> None:
+    """Do what JupyterHub does from the call of ``start()`` on: ``User.spawn`` and ``BaseHandler.spawn_single_user``."""
+    name = private_api.get_log_name(spawner)
+    try:
+        await private_api.wait_for_hub()
+    finally:
+        spawner.start_state.is_hidden = False
+    spawner.log.info("The start of %s goes on after the hub's restart", name)
+    with use_language(spawner.start_state.feed.language):
+        try:
+            address = await _start(spawner, saved)
+        except Exception as error:
+            message = getattr(error, "jupyterhub_message", "")
+            spawner.log.warning("The start of %s, which the hub's restart had cut off, has failed: %s", name, error)
+            if message:
+                spawner.start_state.end = ServerEnd(code=starts.classify_outcome(error), message=message)
+            await _stop(spawner)
+            raise
+    _set_address(spawner, address)
+    spawner.start_polling()
+    store_state(spawner)
+    await private_api.wait_until_answering(spawner)
+    await _open(spawner)
+    spawner.log.info("%s runs; its start has outlasted the hub's restart", name)
+
+
+async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
+    timeout_s = saved.get("timeout_s")
+    if isinstance(timeout_s, int | float) and timeout_s > 0:
+        spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
+    await _read_pods(spawner)
+    if spawner.events_enabled:
+        await ensure_events_watched(spawner, timeout_s=_EVENTS_S)
+    if not saved and find_pod(spawner) is None:
+        sentence = gettext("The hub was restarted before it had created your server. Please start it again.")
+        raise RefusedStart(sentence, reason="interrupted", status_code=HTTPStatus.SERVICE_UNAVAILABLE)
+    offer = await spawner.make_offer()
+    selection = try_validate(spawner.user_options, offer.catalog)
+    began_at = read_start_time(spawner.orm_spawner)
+    elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())
+    starts.begin_measuring(spawner, spawner.user_options, catalog=offer.catalog, elapsed_s=elapsed_s)
+    spawner.start_state.feed.gpu = offer.catalog.gpus.get(selection.gpu or "") if selection is not None else None
+    spawner.start_state.feed.resume(began_at, elapsed_s=elapsed_s)
+    return str(await spawner.resume())
+
+
+async def wait_for_pods(spawner: ResumableSpawner) -> None:
+    """Wait until the pods of servers were read, if JupyterHub checks the server at its start; else return at once.
+
+    JupyterHub forgets a server whose first poll fails, and its pod runs on.
+
+    :param spawner: the spawner of the server.
+    """
+    if private_api.is_checked(spawner) and not has_read_pods(spawner):
+        await _read_pods(spawner)
+
+
+async def _read_pods(spawner: ResumableSpawner) -> None:
+    """Have KubeSpawner read the pods of servers, however long the API server does not answer."""
+    while True:
+        await ensure_pods_watched(spawner, timeout_s=_PAUSE_S)
+        if has_read_pods(spawner):
+            return
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def wait_for_pod(spawner: ResumableSpawner) -> str:
+    """Wait until the pod of a resumed start runs and return its URL, as KubeSpawner's start does.
+
+    :param spawner: the spawner of the server.
+    """
+    while not spawner.is_pod_running(find_pod(spawner)):  # noqa: ASYNC110  # KubeSpawner's watch has no event
+        await asyncio.sleep(_PAUSE_S)
+    return private_api.get_pod_url(spawner, find_pod(spawner) or {})
+
+
+def _set_address(spawner: ResumableSpawner, address: str) -> None:
+    parts, server = urlsplit(address), spawner.server
+    server.proto, server.ip = parts.scheme, parts.hostname
+    server.port = parts.port or _PORTS[parts.scheme]
+
+
+async def _open(spawner: ResumableSpawner) -> None:
+    """Route requests to the server, and have JupyterHub notice when it ends."""
+    settings, name = spawner.user.settings, spawner.name
+    with private_api.note_proxy_pending(spawner):
+        try:
+            await settings["proxy"].add_user(spawner.user, name)
+        except Exception:
+            spawner.log.exception(
+                "%s cannot be added to the proxy, so it is stopped", private_api.get_log_name(spawner)
+            )
+            await _stop(spawner)
+            raise
+    spawner.add_poll_callback(_forget_ended, spawner)
+    settings["eventlog"].emit(
+        schema_id=_SERVER_ACTION, data={"action": "start", "username": spawner.user.name, "servername": name}
+    )
+
+
+async def _forget_ended(spawner: ResumableSpawner) -> None:
+    await spawner.user.settings["proxy"].delete_user(spawner.user, spawner.name)
+    await _stop(spawner)
+
+
+async def _stop(spawner: ResumableSpawner) -> None:
+    try:
+        await spawner.user.stop(spawner.name)
+    except Exception:  # as JupyterHub does: the reason of the failure matters more
+        spawner.log.exception("Cannot clean up after the start of %s", private_api.get_log_name(spawner))

@@ -1,0 +1,208 @@
+"""Servers that are starting outlast the hub: JupyterHub itself is killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuspawner.hub.request.languages import load_languages
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.followed import UNSCHEDULABLE
+from tests.unit.hub.real_hub import RealHub, notebook, real_hub, unused_port
+from tests.unit.kube.watch_server import PODS, WatchServer, eventually
+from tests.unit.kube.watch_server import pod as other_pod
+
+# Each test starts two hubs, beside other tests.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+OPTIONS = {"image": "pytorch", "cpu": 1, "memory": "1G", "gpu": "a100", "gpu_count": 1}
+OWN_PODS = "/api/v1/namespaces/default/pods"
+EVENTS = "/api/v1/namespaces/default/events"
+GATED = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+START = "2026-11-22T10:00:00Z"
+
+
+def config(port: int) -> dict[str, Any]:
+    return {"GPUSpawner": SETTINGS, "KubeSpawner": {"port": port, "namespace": "default"}}
+
+
+async def pod_of(server: WatchServer, user: str) -> dict[str, Any]:
+    """Wait until the hub has sent a pod of a user, and return it as the API server would have it."""
+    async with asyncio.timeout(30):
+        while not (sent := [each async for each in sent_pods(server) if owner(each) == user]):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    metadata = {**sent[-1]["metadata"], "namespace": "default", "uid": f"uid-{user}", "creationTimestamp": START}
+    return {**sent[-1], "metadata": metadata, "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}
+
+
+async def sent_pods(server: WatchServer) -> AsyncIterator[dict[str, Any]]:
+    for each in server.requests:
+        if each.method == "POST" and each.path == OWN_PODS and "dryRun" not in each.query:
+            yield await each.json()
+
+
+def owner(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["annotations"]["hub.jupyter.org/username"])
+
+
+def running(pod: dict[str, Any]) -> dict[str, Any]:
+    notebook = {"name": "notebook", "ready": True, "restartCount": 0, "state": {"running": {}}}
+    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]
+    status = {"phase": "Running", "podIP": "127.0.0.1", "containerStatuses": [notebook], "conditions": conditions}
+    return {**pod, "spec": {**pod["spec"], "nodeName": "gpu-1"}, "status": status}
+
+
+def preempted(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return kube-scheduler's event about a pod."""
+    metadata = pod["metadata"]
+    involved = {"kind": "Pod", "name": metadata["name"], "namespace": "default", "uid": metadata["uid"]}
+    return {
+        "metadata": {"name": "preempted", "namespace": "default", "uid": "event"},
+        "involvedObject": involved,
+        "source": {"component": "default-scheduler"},
+        "type": "Normal",
+        "reason": "Preempted",
+        "message": "Preempted by pod 1 on node gpu-1",
+        "lastTimestamp": "2999-01-01T00:00:00Z",
+        "eventTime": None,
+    }
+
+
+def deleted(server: WatchServer) -> set[str]:
+    """Return the names of the pods that the hub has deleted."""
+    return {each.path.rpartition("/")[2] for each in server.requests if each.method == "DELETE"}
+
+
+async def begin(hub: RealHub, server: WatchServer, user: str, **more: object) -> dict[str, Any]:
+    """Begin a start, and let its pod wait for a node."""
+    await hub.begin(user, {**OPTIONS, **more})
+    pod = await pod_of(server, user)
+    server.put(OWN_PODS, pod)
+    return pod
+
+
+async def test_what_waits_goes_on_waiting_and_starts_when_there_is_room(server: WatchServer, tmp_path: Path):
+    port = unused_port()
+    server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
+    async with notebook(port), real_hub(tmp_path, api=server.url, config=config(port)) as hub:
+        pods = {user: await begin(hub, server, user) for user in ("waits", "gated", "cancelled", "started")}
+        gated = {**pods["gated"], "spec": {**pods["gated"]["spec"], "schedulingGates": [{"name": "kueue.x-k8s.io/a"}]}}
+        gated["status"] = {"phase": "Pending", "conditions": [GATED]}
+        server.put(OWN_PODS, gated)
+        await hub.follow("waits", "1 × A100")
+        await hub.kill(signal.SIGTERM)  # as Kubernetes ends it; the other tests do it the hard way
+        hub.age("waits", 300)
+        server.put(OWN_PODS, running(pods["started"]))
+        await hub.start()
+
+        told = {user: (await hub.follow(user, "more at most"))["message"] for user in ("waits", "gated")}
+        await hub.wait_until("started", "ready")
+        states = {user: await hub.read_state(user) for user in pods}
+        await hub.ask("DELETE", "users/cancelled/server")
+        await eventually(lambda: deleted(server))
+        server.delete(OWN_PODS, pods["cancelled"])
+        await hub.wait_until("cancelled", "stopped")
+        for user in ("waits", "gated"):
+            server.put(OWN_PODS, running(pods[user]))
+        for user in ("waits", "gated"):
+            await hub.wait_until(user, "ready")
+
+        assert states == {"waits": "spawn", "gated": "spawn", "cancelled": "spawn", "started": "ready"}
+        assert ["1 × A100" in told["waits"], "queue" in told["gated"]] == [True, True]
+        # The limit of the GPU type, 15 minutes, goes on from where it was.
+        left_min = {user: int(each.partition(" min more")[0].rpartition(" ")[2]) for user, each in told.items()}
+        assert left_min["waits"] <= 10 < left_min["gated"] <= 15
+        assert deleted(server) == {pods["cancelled"]["metadata"]["name"]}
+        target = f"http://127.0.0.1:{port}"
+        assert hub.read_routes() == {f"/user/{user}/": target for user in ("waits", "gated", "started")}
+
+
+async def test_what_ended_while_the_hub_was_down_is_told_with_its_reason(server: WatchServer, tmp_path: Path):
+    server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
+    (tmp_path / "held-interrupted").touch()
+    async with real_hub(tmp_path, api=server.url, config=config(unused_port())) as hub:
+        pods = {user: await begin(hub, server, user) for user in ("late", "preempted", "gone")}
+        await hub.begin("interrupted", OPTIONS)
+        await hub.follow("late", "1 × A100")
+        await hub.kill()
+        hub.age("late", 3600)
+        server.delete(OWN_PODS, pods["preempted"])
+        server.put(EVENTS, preempted(pods["preempted"]))
+        server.delete(OWN_PODS, pods["gone"])
+        (tmp_path / "held-interrupted").unlink()
+        await hub.start()
+
+        await eventually(lambda: deleted(server))
+        server.delete(OWN_PODS, pods["late"])
+        ends = {}
+        for user in ("late", "preempted", "gone", "interrupted"):
+            await hub.wait_until(user, "stopped")
+            event = await hub.follow(user, "Spawn failed: ")
+            ends[user] = event["message"].removeprefix("Spawn failed: ")
+        home, form = await hub.read_pages("preempted", "/hub/home", "/hub/spawn")
+
+        assert ends["late"].startswith("There was no room for your server with A100 within 15 minutes")
+        assert ends["preempted"].startswith("Your server had to give way to something of higher priority while")
+        assert ends["gone"].startswith("Your server was ended from outside while it was starting.")
+        assert ends["interrupted"] == "The hub was restarted before it had created your server. Please start it again."
+        assert deleted(server) == {pods["late"]["metadata"]["name"]}
+        assert [ends["preempted"].split(" Try")[0] in page for page in (home, form)] == [True, True]
+
+
+async def test_the_user_of_a_server_that_had_to_give_way_is_told_until_it_starts_again(
+    server: WatchServer, tmp_path: Path
+):
+    port = unused_port()
+    async with notebook(port), real_hub(tmp_path, api=server.url, config=config(port)) as hub:
+        pods = {user: await begin(hub, server, user) for user in ("ada", "bob", "steady")}
+        for user, pod in pods.items():
+            server.put(OWN_PODS, running(pod))
+            await hub.wait_until(user, "ready")
+        server.put(EVENTS, preempted(pods["ada"]))
+        server.delete(OWN_PODS, pods["ada"])
+        await hub.wait_until("ada", "stopped")
+        await hub.kill()
+        # The next one gives way while the hub is down, and the API server answers late.
+        server.put(EVENTS, {**preempted(pods["bob"]), "metadata": {"name": "b", "namespace": "default", "uid": "b"}})
+        server.delete(OWN_PODS, pods["bob"])
+        server.status[OWN_PODS], before = 500, len(server.asked(OWN_PODS, watch=False))
+        await hub.start()
+        await eventually(lambda: len(server.asked(OWN_PODS, watch=False)) >= before + 2)
+        del server.status[OWN_PODS]
+        await hub.wait_until("bob", "stopped")
+        await hub.wait_until("steady", "ready")
+
+        sentence = "Your server had to give way to something of higher priority."
+        pages = [await hub.read_pages(user, "/hub/home", "/hub/spawn") for user in ("ada", "bob", "steady")]
+        await begin(hub, server, "ada")
+        again = await hub.read_pages("ada", "/hub/home")
+
+        assert [[sentence in page for page in each] for each in pages] == [[True, True], [True, True], [False, False]]
+        assert [sentence in page for page in again] == [False]
+        assert f"The server of ada has ended (preempted): {sentence}" in hub.read_log()
+        assert deleted(server) == set()
+
+
+async def test_the_database_keeps_the_limit_of_a_start_and_the_language_of_its_user(make_spawner: MakeSpawner):
+    spawner, following = make_spawner(), make_spawner()
+    assert "gpuspawner" not in spawner.get_state()
+    spawner.start_state.feed.language = load_languages()["de"]
+    spawner.start_state.feed.note_pod_sent(None)
+    spawner._start_future, spawner.start_timeout = asyncio.get_running_loop().create_future(), 900
+    kept = spawner.get_state()
+    assert kept["gpuspawner"] == {"language": "de", "start": {"timeout_s": 900.0}}
+    following.load_state(kept)
+    assert following.start_state.feed.language.tag == "de"
+    spawner._start_future.set_result("http://x")
+    assert spawner.get_state()["gpuspawner"] == {"language": "de"}
+
+
+async def test_with_a_profile_list_alone_the_database_keeps_what_kubespawner_keeps(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}]})
+    spawner.start_state.feed.language = load_languages()["de"]
+    assert "gpuspawner" not in spawner.get_state()
