@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from kubernetes.client import V1Pod
+from kubernetes.client import ApiClient, V1Pod
 
+from devcluster import Cluster
 from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
+from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -33,6 +41,69 @@ def test_a_server_can_be_stopped_by_the_hub_that_came_after(hub: Hub, servers: S
         servers.stop("heir")
 
         assert pods.find("heir") is None
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["told to end", "killed"])
+def test_a_server_that_waits_for_a_gpu_goes_on_waiting_while_the_hub_restarts(
+    cluster: Cluster, hub: Hub, servers: Servers, pods: Pods, is_killed: bool
+) -> None:
+    first, second = ({"gpu": WHOLE_CARD.slug, "gpu_count": count} for count in (3, 2))
+    with servers.running({"holder": first}), servers.asked("patient", second):
+        pods.wait_unschedulable("patient")
+        before = pods.of("patient").metadata.uid
+
+        if is_killed:
+            os.kill(hub.hub_pid, signal.SIGKILL)
+        hub.restart()
+        told = servers.wait_told("patient", "more at most.")
+        state = servers.state("patient")
+        servers.stop("holder")
+        servers.wait_ready("patient")
+        after = pods.of("patient")
+
+        assert (state["pending"], state["ready"]) == ("spawn", False)
+        assert "2 × " in told
+        assert (after.metadata.uid, after.spec.node_name) == (before, cluster.real_node)
+        assert pods.run("patient", "true").status == 0
+
+
+LIMIT_S = 20
+
+
+@pytest.fixture
+def short_of_time(cluster: Cluster, api: ApiClient) -> Iterator[Servers]:
+    """Run a hub that waits for a GPU as long as its last restart takes."""
+    nowhere = {
+        "display_name": "GPU no node has",
+        "resource": "nvidia.com/gpu",
+        "match": {"nvidia.com/gpu.product": ["NO-SUCH-CARD"]},
+        "max_count": 2,
+        "start_timeout": LIMIT_S,
+        "scale_up": {"max_nodes": 1, "gpus_per_node": 2, "minutes": 5},
+    }
+    settings = HubSettings(namespace="restarts", gpuspawner=offer(cluster, gpus={"nowhere": nowhere}))
+    with Hub(cluster, settings) as hub:
+        yield Servers(hub, Pods(api, hub.settings.namespace))
+
+
+def test_a_start_whose_time_was_over_meanwhile_ends_with_its_reason(short_of_time: Servers) -> None:
+    servers, hub, pods = short_of_time, short_of_time.hub, short_of_time.pods
+    servers.begin("late", {"gpu": "nowhere"})
+    pods.wait_unschedulable("late")
+    created = pods.of("late").metadata.creation_timestamp
+    hub.stop_hub()
+    left = pods.find("late") is not None
+    wait_for(lambda: (datetime.now(UTC) - created).total_seconds() > LIMIT_S, "the time to start over")
+    hub.start_hub()
+
+    told = servers.wait_told("late", "Spawn failed")
+    pods.wait_gone("late")
+    visitor = Visitor(hub.url)
+    visitor.log_in("late")
+
+    assert left
+    assert f"{LIMIT_S} seconds" in told
+    assert f"{LIMIT_S} seconds" in visitor.get("/hub/home").text
 
 
 @pytest.fixture
