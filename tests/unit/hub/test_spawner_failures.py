@@ -78,13 +78,13 @@ def deep(levels: int = 968) -> dict[str, Any]:
     [
         pytest.param(refusal(403, LIMIT_RANGE), LIMIT_RANGE, id="LimitRange"),
         pytest.param(refusal(403, "exceeded quota: gpus"), "exceeded quota: gpus", id="quota"),
-        pytest.param(refusal(403, NO_RUNTIME), NO_RUNTIME, id="RuntimeClass"),
-        pytest.param(refusal(422), "(422): no", id="invalid"),
+        pytest.param(refusal(403, NO_RUNTIME), 'RuntimeClass "nvidia" not found', id="RuntimeClass"),
+        pytest.param(refusal(422), "(422): Unprocessable Entity", id="invalid"),
         pytest.param(refusal(401), "refused the hub's credentials", id="credentials"),
         pytest.param(refusal(429), "is overloaded", id="overloaded"),
         pytest.param(refusal(500, NO_WEBHOOK), "The admission webhook mpod.kb.io of the cluster", id="no webhook"),
         pytest.param(refusal(500, DENIED), DENIED, id="webhook fails"),
-        pytest.param(refusal(503), "(503): no", id="restarting"),
+        pytest.param(refusal(503), "(503): Service Unavailable", id="restarting"),
         pytest.param(HANG, "cannot be reached", id="no answer"),
     ],
 )
