@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,14 +14,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from kubernetes import client
-from kubernetes.client import ApiClient
 
 from devcluster import Cluster
-from devcluster.processes import Process
-from devcluster.run_dir import RunDir
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 from tests.cluster.support.churn import RESOURCE, Churn, Counts, Span
 from tests.cluster.support.fixtures import FLEET
+from tests.cluster.support.outages import Way, cut, down, frozen, killed, late, muted
 from tests.cluster.support.relay import changed
 from tests.cluster.support.state import state
 from tests.cluster.support.unruly_relay import UnrulyRelay
@@ -65,30 +62,16 @@ class Sample:
 
 
 @dataclass
-class Lab:
+class Lab(Way):
     """Everything that a fault may touch."""
 
-    cluster: Cluster
-    api: ApiClient
-    relay: UnrulyRelay
     churn: Churn
     skew_s: float = 0.0
     samples: list[Sample] = field(default_factory=list)
     recoveries: list[tuple[str, float]] = field(default_factory=list)
 
-    def process(self, name: str) -> Process:
-        found = Process.load(RunDir(self.cluster.run_dir).pids / name)
-        assert found is not None
-        return found
-
     def clock(self) -> float:
         return time.monotonic() + self.skew_s
-
-    async def answers(self) -> None:
-        """Wait until the API server serves again, asked directly."""
-        async with asyncio.timeout(60):
-            while not await asyncio.to_thread(_is_ready, self.api):  # noqa: ASYNC110  # another process knows no events
-                await asyncio.sleep(0.1)
 
     def rules(self, role: str, resource: str, verbs: list[str]) -> None:
         rule = {"apiGroups": [""], "resources": [resource], "verbs": verbs}
@@ -96,13 +79,6 @@ class Lab:
 
 
 Fault = Callable[[Lab], AbstractAsyncContextManager[None]]
-
-
-@asynccontextmanager
-async def killed(lab: Lab) -> AsyncIterator[None]:
-    lab.process("kube-apiserver").kill()
-    yield
-    await lab.answers()
 
 
 @asynccontextmanager
@@ -120,37 +96,10 @@ async def killed_and_forgotten(lab: Lab) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def frozen(lab: Lab) -> AsyncIterator[None]:
-    lab.process("kube-apiserver").kill(signal.SIGSTOP)
-    yield
-    lab.process("kube-apiserver").kill(signal.SIGCONT)
-
-
-@asynccontextmanager
 async def without_etcd(lab: Lab) -> AsyncIterator[None]:
     lab.process("etcd").kill()
     yield
     await lab.answers()
-
-
-@asynccontextmanager
-async def cut(lab: Lab) -> AsyncIterator[None]:
-    lab.relay.cut()
-    yield
-
-
-@asynccontextmanager
-async def down(lab: Lab) -> AsyncIterator[None]:
-    lab.relay.refuses = True
-    lab.relay.cut()
-    yield
-    lab.relay.refuses = False
-
-
-@asynccontextmanager
-async def muted(lab: Lab) -> AsyncIterator[None]:
-    lab.relay.mute()
-    yield
 
 
 @asynccontextmanager
@@ -160,13 +109,6 @@ async def every_third_cut(lab: Lab) -> AsyncIterator[None]:
     yield
     lab.relay.cut()
     lab.relay.cuts_every = 0
-
-
-@asynccontextmanager
-async def slow(lab: Lab) -> AsyncIterator[None]:
-    lab.relay.latency_s = 5.0
-    yield
-    lab.relay.latency_s = 0.0
 
 
 def skewed(by_s: float) -> Fault:
@@ -202,7 +144,7 @@ FAULTS: dict[str, tuple[Fault, float, int]] = {
     # A connection that died in silence is given up after 12 s, and the idle one tried next may be another one of them.
     "connections mute": (muted, 12, 3),
     "every third connection cut": (every_third_cut, 8, 3),
-    "5 s of latency": (slow, 18, 2),
+    "5 s of latency": (late(5.0), 18, 2),
     "clock an hour ahead": (skewed(3600), 0, 2),
     "clock an hour behind": (skewed(-3600), 0, 2),
     "may not watch pods": (denied("gpuspawner-pods", "pods", ["list"]), 6, 2),
@@ -248,13 +190,6 @@ def is_true(sample: Sample, spans: list[Span]) -> bool:
         return True
     begin = sample.at - sample.age_s - SLACK_S
     return any(span.counts == sample.counts and span.begin <= sample.at and span.end >= begin for span in spans)
-
-
-def _is_ready(api: ApiClient) -> bool:
-    try:
-        return bool(client.CoreV1Api(api).list_namespace(_request_timeout=2).items)
-    except Exception:  # noqa: BLE001  # that is the question
-        return False
 
 
 async def _run(lab: Lab, store: ClusterStore) -> None:

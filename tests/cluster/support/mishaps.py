@@ -127,6 +127,18 @@ def quota(api: ApiClient, namespace: str, hard: Mapping[str, str]) -> Iterator[N
 
 
 @contextmanager
+def limit_range(api: ApiClient, namespace: str, most: Mapping[str, str]) -> Iterator[None]:
+    """Limit what each container of a namespace may have, inside the block."""
+    core = client.CoreV1Api(api)
+    limit = {"type": "Container", "max": dict(most)}
+    core.create_namespaced_limit_range(namespace, {"metadata": {"name": "small"}, "spec": {"limits": [limit]}})
+    try:
+        yield
+    finally:
+        core.delete_namespaced_limit_range("small", namespace)
+
+
+@contextmanager
 def refusing_policy(api: ApiClient, namespace: str) -> Iterator[None]:
     """Have the API server admit no pod with a GPU to a namespace inside the block, by a rule of its admin's."""
     admission = client.AdmissionregistrationV1Api(api)

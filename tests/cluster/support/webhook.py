@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,17 +22,28 @@ from devcluster.certificates import Authority
 from devcluster.ports import free_ports
 from tests.cluster.support.waiting import wait_for
 
-Review = Callable[[dict[str, Any]], dict[str, Any]]
-"""From a pod to the answer on it, without its uid."""
+Review = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""From a pod to the answer on it, without its uid; None for an HTTP status of 500."""
 
 KUEUE_GATE = "kueue.x-k8s.io/admission"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+_TOO_LONG_S = 12.0
+"""Longer than an API server waits, which is ten seconds unless a webhook's settings say otherwise."""
 _ASKED_ABOUT = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
 
 
 def refuse(_pod: dict[str, Any]) -> dict[str, Any]:
     """Answer as a webhook does that enforces a rule."""
     return {"allowed": False, "status": {"code": 403, "message": "Servers need a cost centre."}}
+
+
+def break_down(_pod: dict[str, Any]) -> None:
+    """Answer as a webhook does that is broken."""
+
+
+def hang(_pod: dict[str, Any]) -> None:
+    """Answer later than the API server waits for it."""
+    time.sleep(_TOO_LONG_S)
 
 
 def gate(_pod: dict[str, Any]) -> dict[str, Any]:
@@ -100,13 +113,15 @@ def _handler(review: Review) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             request = asked["request"]
-            response = {"uid": request["uid"], **review(request["object"])}
+            verdict = review(request["object"])
+            response = {"uid": request["uid"], **(verdict or {})}
             body = json.dumps({"apiVersion": asked["apiVersion"], "kind": asked["kind"], "response": response}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(OSError):  # the API server waits no longer
+                self.send_response(500 if verdict is None else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing: what matters is what the API server makes of it."""

@@ -15,7 +15,11 @@ from typing import Any
 from tests.cluster.support.storm.world import IMAGES, Choice, World
 
 Key = tuple[str, ...]
-"""What is counted: the GPUs of a person, those of one type, a person's servers with a GPU, the GPUs of a pool."""
+"""What is counted: the GPUs of a person, those of one type, a person's servers with a GPU, the GPUs of a pool.
+
+Also CPU and memory (GiB) of a person's largest server.
+"""
+AMOUNTS = ("cpu", "memory")
 Setting = Mapping[str, Any]
 
 
@@ -97,6 +101,9 @@ class Rules:
         kind, name = key[:2]
         if kind == "pool":
             return float(self._pools[name]["max_gpus"])
+        if kind in AMOUNTS:
+            most = self._standings[name].number(_bound(kind, "max"))
+            return math.inf if most is None else most
         if kind == "type":
             most = self._of_type(name, key[2], "max_gpus")
         else:
