@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ test-faults: ## Break the API server in 33 ways and compare what the hub says of
 test-storm: ## Let 200 people with random rules start and stop servers 2,000 times [SEED=of the rules]
 	@$(PREPARE) cluster
 	@$(if $(SEED),GPUSPAWNER_STORM_SEED=$(SEED)) $(RUN) tests/run.py storm
+
+test-chaos: ## Fail a cluster in a dozen ways and kill the hub while 100 users start servers [MINUTES=20] [SEED=of all that is drawn]
+	@$(PREPARE) cluster
+	@$(if $(MINUTES),GPUSPAWNER_CHAOS_MINUTES=$(MINUTES)) $(if $(SEED),GPUSPAWNER_CHAOS_SEED=$(SEED)) $(RUN) tests/run.py chaos
 
 bench: ## Measure form rendering, what the policy adds to a spawn, and spawns against plain KubeSpawner
 	@$(PREPARE) bench

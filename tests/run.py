@@ -55,6 +55,7 @@ def _pytest(report: str, *arguments: str, environment: str = ".venv") -> list[st
 
 FAULTS = "tests/cluster/test_faults.py"
 STORM = "tests/cluster/test_policy_storm.py"
+CHAOS = "tests/cluster/test_chaos.py"
 # On all cores, with no test waiting behind a slow one.
 PARALLEL = ("--numprocesses=auto", "--dist=worksteal")
 
@@ -83,10 +84,13 @@ SUITES: Suites = {
     "fuzz": [_pytest("fuzz", *PARALLEL, "tests/fuzz")],
     "packaging": [_pytest("packaging", "--packaging", "tests/packaging")],
     "helm": [_pytest("helm", "--helm", "tests/helm")],
-    "cluster": [_pytest("cluster", "--cluster", "tests/cluster", f"--ignore={FAULTS}", f"--ignore={STORM}")],
+    "cluster": [
+        _pytest("cluster", "--cluster", "tests/cluster", *(f"--ignore={each}" for each in (FAULTS, STORM, CHAOS)))
+    ],
     # Of connections that the API server cuts off, the tests' own client leaves sockets, some to the end of the process.
     "faults": [_pytest("faults", "--cluster", FAULTS, "-W", "ignore:unclosed <ssl.SSLSocket:ResourceWarning")],
     "storm": [_pytest("storm", "--cluster", STORM)],
+    "chaos": [_pytest("chaos", "--cluster", CHAOS)],
     "browser": [_pytest("browser", "--browser", "tests/browser")],
     "bench": [[".venv/bin/python", "-m", "bench"]],
 }
@@ -96,7 +100,7 @@ SUITES: Suites = {
 # meanwhile. Both this and `browser` have clusters, each its own by name, addresses and ports.
 BESIDE = frozenset({"cluster"})
 # Measures, or has deadlines that hold on a machine with nothing else to do.
-ALONE = frozenset({"faults", "storm", "bench"})
+ALONE = frozenset({"faults", "storm", "chaos", "bench"})
 
 
 @dataclass(slots=True, kw_only=True)

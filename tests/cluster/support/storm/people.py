@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -64,6 +65,22 @@ class People:
             return Answer(status)
         error = BeautifulSoup(text, "html.parser").select_one(".spawn-error-msg, .text-danger, .error")
         return Answer(status, " ".join(error.get_text(" ").split()) if error else text[:500])
+
+    async def open_form(self, user: str, server: str) -> Answer:
+        """Open the form for a server in the user's browser, without sending it."""
+        browser = await self._logged_in(user)
+        path = f"/hub/spawn/{quote(user)}" + (f"/{quote(server)}" if server else "")
+        status, _ = await self._send(browser, "GET", path)
+        return Answer(status)
+
+    async def read_end(self, user: str, server: str) -> str:
+        """Return what the user is told of a start that has ended, on its page or else on the hub's home page."""
+        status, text = await self._send(self._program, "GET", f"{_api(user, server)}/progress")
+        if status == HTTPStatus.OK:
+            events = [json.loads(line.removeprefix("data:")) for line in text.splitlines() if line.startswith("data:")]
+            return str(events[-1].get("message", "")) if events else ""
+        _, page = await self._send(await self._logged_in(user), "GET", "/hub/home")
+        return " ".join(each.get_text(" ") for each in BeautifulSoup(page, "html.parser").select(".announcement"))
 
     async def ask_by_rest(self, user: str, server: str, *, options: Mapping[str, object]) -> Answer:
         status, text = await self._send(self._program, "POST", _api(user, server), json=dict(options))
