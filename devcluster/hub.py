@@ -178,7 +178,8 @@ class Hub:
             process = subprocess.Popen(
                 command,
                 cwd=self.run_dir,
-                env=_environment(variables),
+                # This checkout's code, also where the environment was made for another checkout.
+                env=_environment({"PYTHONPATH": str(CHECKOUT), **variables}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
