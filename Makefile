@@ -84,9 +84,9 @@ test-storm: ## Let 200 people with random rules start and stop servers 2,000 tim
 	@$(PREPARE) cluster
 	@$(if $(SEED),GPUSPAWNER_STORM_SEED=$(SEED)) $(RUN) tests/run.py storm
 
-test-chaos: ## Fail a cluster in a dozen ways and kill the hub while 100 users start servers [MINUTES=20] [SEED=of all that is drawn]
+test-chaos: ## Fail a cluster in a dozen ways and kill the hub while 100 users start servers [MINUTES=20] [SEED=of what is drawn] [FAULTS=part of their names]
 	@$(PREPARE) cluster
-	@$(if $(MINUTES),GPUSPAWNER_CHAOS_MINUTES=$(MINUTES)) $(if $(SEED),GPUSPAWNER_CHAOS_SEED=$(SEED)) $(RUN) tests/run.py chaos
+	@$(if $(MINUTES),GPUSPAWNER_CHAOS_MINUTES=$(MINUTES)) $(if $(SEED),GPUSPAWNER_CHAOS_SEED=$(SEED)) $(if $(FAULTS),GPUSPAWNER_CHAOS_FAULTS="$(FAULTS)") $(RUN) tests/run.py chaos
 
 bench: ## Measure form rendering, what the policy adds to a spawn, and spawns against plain KubeSpawner
 	@$(PREPARE) bench

@@ -45,14 +45,16 @@ NAMESPACE = "chaos"
 REPORTS = Path(__file__).resolve().parents[2] / ".run" / "reports"
 MINUTES = float(os.environ.get("GPUSPAWNER_CHAOS_MINUTES", "20"))
 SEED = int(os.environ.get("GPUSPAWNER_CHAOS_SEED", "0")) or int.from_bytes(os.urandom(4))
+ONLY = os.environ.get("GPUSPAWNER_CHAOS_FAULTS", "")
+"""Part of the names of faults that may happen to the API server; empty = all."""
 USERS = 100
 NODES_OF_A_TYPE, GPUS_OF_A_NODE = 3, 4
 """Few enough that servers wait for one another."""
 KILLS = max(1, round(MINUTES / 2))
 CAPS = {"cpu": {"max": 4}, "memory": {"max": "8G"}}
 """What rules without bounds of their own allow; no setting limits CPU or memory beside them."""
-SETTLED_S = 120.0
-"""How long after the last fault all that was begun may take to be over."""
+SETTLED_S = 60.0
+"""How long pods may stay after the last start and stop: the hub looks after servers every 30 s."""
 
 
 def draw_site() -> World:
@@ -136,6 +138,7 @@ class Run:
             ledger=ledger,
             random=Random(f"{SEED} fate"),
             until=until,
+            only=ONLY,
         )
         async with people(hub.url, hub.token) as users:
             crowd = Crowd(
@@ -159,7 +162,7 @@ class Run:
             hub=hub,
             ledger=self.ledger,
             kills_at=draw_kills(until),
-            on_kill=crowd.note_kill,
+            on_end=crowd.note_end_of_hub,
             is_hub_there=crowd.is_hub_there,
         )
         async with asyncio.TaskGroup() as lanes:

@@ -24,7 +24,7 @@ POLL_S = 1.0
 PAUSE_S = 4.0
 POD_SEEN_S = 10.0
 """How soon the test sees a pod that there is."""
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 45.0
 PATIENCE_S = START_TIMEOUT_S + 90.0
 """How long a start or stop may be pending: its own limit, a hub that is away and an API server that is late."""
 EARLY_S = 5.0
@@ -46,7 +46,7 @@ class Start:
     :param cancels_at: when the user has had enough.
     :param left_uid: of a pod that an earlier start of this server has left, empty without one.
     :param uid: of its own pod, empty before there is one; ``pod_at`` is when it was first seen.
-    :param kills: what pod there was each time the hub was killed.
+    :param kills: the uid of its pod each time the hub was killed or ended, empty before there was one.
     """
 
     server: Server
@@ -92,8 +92,8 @@ class Crowd:
             for _ in range(AT_ONCE):
                 tasks.create_task(self._act(until))
 
-    def note_kill(self) -> None:
-        """Note for each start under way what a hub that is killed now leaves of it."""
+    def note_end_of_hub(self) -> None:
+        """Note for each start under way what a hub that ends now leaves of it."""
         for start in self._starts.values():
             self._find_pod(start)
             start.kills.append(start.uid)

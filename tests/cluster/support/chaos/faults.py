@@ -49,6 +49,7 @@ class Fate:
     :param folder: for keys and certificates of webhooks.
     :param nodes: those that may be deleted, as they were made.
     :param until: monotonic, in seconds.
+    :param only: part of the names of faults that may happen to the API server; empty = all.
     :param struck: uids of pods that were on a node that was deleted.
     """
 
@@ -60,11 +61,13 @@ class Fate:
     ledger: Ledger
     random: Random
     until: float
+    only: str = ""
     struck: set[str] = field(default_factory=set)
 
     async def strike_api(self) -> None:
         """Let each fault happen once before any does again."""
-        faults = self.faults()
+        faults = {name: fault for name, fault in self.faults().items() if self.only in name}
+        assert faults, f"no fault is called {self.only!r}"
         while time.monotonic() < self.until:
             for name in self.random.sample(sorted(faults), len(faults)):
                 if time.monotonic() > self.until:
@@ -90,7 +93,7 @@ class Fate:
             "a webhook does not answer in time": webhook.hang,
         }
         return {
-            **{name: Fault(begin=self._webhook(review), hold_s=10) for name, review in reviews.items()},
+            **{name: Fault(begin=self._webhook(review), hold_s=20) for name, review in reviews.items()},
             "a policy of the cluster refuses GPUs": _held(lambda: refusing_policy(api, where), for_s=8),
             "a LimitRange is small": _held(lambda: limit_range(api, where, SMALL), for_s=10),
             "a ResourceQuota is tight": _held(lambda: quota(api, where, TIGHT), for_s=10),

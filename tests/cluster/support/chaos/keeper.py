@@ -31,7 +31,7 @@ class Keeper:
     """One hub after another.
 
     :param kills_at: monotonic, in seconds.
-    :param on_kill: called in the moment before.
+    :param on_end: called in the moment before a kill, and when a hub has ended by itself.
     :param is_hub_there: set while a hub answers.
     :param outcomes: what the hubs say has become of starts, the last they said each.
     """
@@ -39,7 +39,7 @@ class Keeper:
     hub: Hub
     ledger: Ledger
     kills_at: Sequence[float]
-    on_kill: Callable[[], None]
+    on_end: Callable[[], None]
     is_hub_there: asyncio.Event
     is_over: bool = False
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -52,10 +52,11 @@ class Keeper:
         while not self.is_over:
             if failure := self.hub.failure():
                 self.ledger.breach(Promise.HUB, failure)
+                self.on_end()
                 await self._start_anew()
             elif due and time.monotonic() > due[0]:
                 del due[0]
-                self.on_kill()
+                self.on_end()
                 self.ledger.note("the hub is killed")
                 self.ledger.done["the hub is killed"] += 1
                 os.kill(self.hub.hub_pid, signal.SIGKILL)
