@@ -127,7 +127,7 @@ class Crowd:
         for server in ready - self.running.keys():
             self.ledger.breach(Promise.SERVERS, "it runs, and its user was told that it does not", server=server)
         for server in {pod.server for pod in self.counter.pods if pod.uid not in self.struck} - ready:
-            self.ledger.breach(Promise.SERVERS, "its pod is left, and the hub does not know it", server=server)
+            self.ledger.breach(Promise.PODS, "its pod is left, and the hub does not know it", server=server)
         for server in list(self.running):
             if not await self.people.opens(*server):
                 self._lose(server, "it does not answer")

@@ -21,6 +21,7 @@ class Promise(StrEnum):
     LIMITS = "no limit is exceeded"
     HUB = "the hub ends only when it is asked to"
     SERVERS = "no waiting or running server is lost"
+    PODS = "no pod is left of a server that the hub does not know"
     ANSWERS = "no answer is a 500"
     REASONS = "every start that ended has a reason code"
     CLAIMS = "a refused start leaves no volume claim"
