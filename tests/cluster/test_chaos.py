@@ -50,6 +50,9 @@ ONLY = os.environ.get("GPUSPAWNER_CHAOS_FAULTS", "")
 USERS = 100
 NODES_OF_A_TYPE, GPUS_OF_A_NODE = 3, 4
 """Few enough that servers wait for one another."""
+HAPPENS = {"ready", "ready after a kill", "ended", "cancelled", "stopped"}
+SHORT_MINUTES = 5
+"""A shorter run need not see all that happens."""
 KILLS = max(1, round(MINUTES / 2))
 CAPS = {"cpu": {"max": 4}, "memory": {"max": "8G"}}
 """What rules without bounds of their own allow; no setting limits CPU or memory beside them."""
@@ -209,6 +212,6 @@ def test_promises_hold_while_everything_fails(
     logger.info("%s", ledger.report())
 
     assert {promise: len(entries) for promise, entries in ledger.broken().items()} == {}, ledger.report()
-    # It was chaos: servers were had, waited for, refused and lived through kills, and each fault came.
     assert ledger.done["the hub is killed"] == KILLS
-    assert {"ready", "ready after a kill", "ended", "cancelled", "stopped"} <= ledger.done.keys()
+    # It was chaos: servers were had, waited for, given up, stopped and lived through kills.
+    assert MINUTES < SHORT_MINUTES or ledger.done.keys() >= HAPPENS, ledger.report()
