@@ -71,7 +71,8 @@ export function stepped(name, text, direction, bounds) {
   const [min, max, step] = amountsOf(name, bounds);
   const amount = amountOf(name, text);
   // Less than nothing said is nothing said.
-  if (Number.isNaN(amount)) return name === "shared_memory" && direction < 0 && !text.trim() ? text : bounds.default;
+  const mayBeEmpty = name === "shared_memory" || bounds.is_optional;
+  if (Number.isNaN(amount)) return mayBeEmpty && direction < 0 && !text.trim() ? text : bounds.default;
   const place = (amount - min) / step;
   const near = Math.abs(place - Math.round(place)) < 1e-9 ? Math.round(place) : place;
   const next = direction > 0 ? Math.floor(near) + 1 : Math.ceil(near) - 1;
@@ -95,7 +96,9 @@ export function complaintOf(name, text, bounds) {
     return t("From {least} to {most} can be asked for.", { least: bounds.min, most: bounds.max + unit });
   }
   const place = (amount - min) / step;
-  return Math.abs(place - Math.round(place)) < 1e-6 ? "" : t("Goes in steps of {step}.", { step: bounds.step + unit });
+  // The default may lie between two steps.
+  const isAllowed = Math.abs(place - Math.round(place)) < 1e-6 || amount === amountOf(name, bounds.default);
+  return isAllowed ? "" : t("Goes in steps of {step}.", { step: bounds.step + unit });
 }
 
 /** What is written as the reference of an image that has no card. */
@@ -160,7 +163,7 @@ export function countOf(values) {
 export function wrongNumbers(values, data) {
   return NUMBERS.filter((name) => {
     const [text, bounds] = [values[name].trim(), boundsOf(name, values, data)];
-    return bounds && (text || AMOUNTS.includes(name)) && complaintOf(name, text, bounds);
+    return bounds && (text || (AMOUNTS.includes(name) && !bounds.is_optional)) && complaintOf(name, text, bounds);
   });
 }
 
@@ -209,11 +212,11 @@ export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);
   if (!image || (values.gpu && !gpu) || wrongNumbers(values, data).length || misfitOf(image, gpu)) return "";
   const parts = [];
-  if (data.cpu) {
+  if (data.cpu && values.cpu.trim()) {
     const cores = amountOf("cpu", values.cpu);
     parts.push(tn("{amount} CPU", "{amount} CPUs", Math.ceil(cores), { amount: textOf(cores) }));
   }
-  if (data.memory) parts.push(memoryText(amountOf("memory", values.memory)));
+  if (data.memory && values.memory.trim()) parts.push(memoryText(amountOf("memory", values.memory)));
   if (data.shared_memory && values.shared_memory.trim()) {
     parts.push(t("{memory} of shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
   }

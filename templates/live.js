@@ -54,14 +54,19 @@ export function ageText(seconds) {
   return t("as of {hours} h ago", { hours: Math.floor(minutes / 60) });
 }
 
+/** How much of an amount has to be free on a node, in cores or GiB. */
+function requestedOf(name, values, data) {
+  const { request, guarantee } = data[name];
+  const amount = values[name].trim() ? amountOf(name, values[name]) : Infinity;
+  if (request) return Math.min(amountOf(name, request), amount);
+  return amount === Infinity ? 0 : amount * guarantee;
+}
+
 /** [millicores, bytes] that have to be free on a node, null where the form does not say. */
 function requestOf(values, data) {
   if (!data.cpu || !data.memory) return null;
-  const whole = (amount) => Math.ceil(amount - 1e-3);
-  return [
-    whole(amountOf("cpu", values.cpu) * 1000 * data.cpu.guarantee),
-    whole(amountOf("memory", values.memory) * 1024 ** 3 * data.memory.guarantee),
-  ];
+  const whole = (name, unit) => Math.ceil(requestedOf(name, values, data) * unit - 1e-3);
+  return [whole("cpu", 1000), whole("memory", 1024 ** 3)];
 }
 
 function holds(shapes, [cpu, memory], count) {

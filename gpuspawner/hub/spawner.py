@@ -57,7 +57,7 @@ from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
-from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, read_own_resources
 from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.start import endings, resumption
@@ -505,8 +505,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
         scope = self._make_warning_scope()
+        admins = self.trait_overrides
         making = self.offer_factory.make_offer(
-            scope.settings, store, image=self.trait_overrides["image"], answer_by=answer_by
+            scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
             # Limits count the pods of this reflector. It reads them while the store reads its first lists.

@@ -254,8 +254,8 @@ def build_preset_options(entry: PresetEntry) -> dict[str, object]:
         amount = getattr(entry, amount_field.name)
         if amount is not None:
             options[amount_field.name] = amount_field.format_option(amount)
-    if entry.gpu:
-        options["gpu"] = entry.gpu
+    if entry.gpu is not None:
+        options["gpu"] = entry.gpu or None
     if entry.gpu_count is not None:
         options["gpu_count"] = entry.gpu_count
     for choice_field in CLOSED_CHOICES:

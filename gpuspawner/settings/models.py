@@ -192,10 +192,10 @@ class SettingsModel(StrictModel):
         default_factory=CustomImagesSetting, description="Whether users may also name an image by its reference."
     )
     cpu: CPUSetting | None = Field(
-        default=None, description="Bounds of the CPU limit. Omitted: what the largest node has."
+        default=None, description="Bounds of the CPU limit. Omitted: KubeSpawner's, up to the largest node."
     )
     memory: MemorySetting | None = Field(
-        default=None, description="Bounds of the memory limit. Omitted: what the largest node has."
+        default=None, description="Bounds of the memory limit. Omitted: KubeSpawner's, up to the largest node."
     )
     run_time: RunTimeSetting | None = Field(
         default=None, description="Bounds of how long a server runs at most. Omitted: servers run on."

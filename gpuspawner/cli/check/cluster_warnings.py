@@ -9,17 +9,24 @@ from typing import cast
 
 from gpuspawner.cli.check.settings_errors import locate_problems
 from gpuspawner.cli.check.type_warnings import find_undeclared_images
+from gpuspawner.cli.cluster.cluster_view import read_configured_resources
 from gpuspawner.cli.cluster.connection import FIRST_READ_TIMEOUT_S, ClusterError, connect_to_cluster
 from gpuspawner.cli.common.findings import Finding, Severity
+from gpuspawner.cli.values.chart_config import build_spawner_config
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings
-from gpuspawner.cli.values.trait_sources import list_pod_tolerations
+from gpuspawner.cli.values.trait_sources import find_trait_source, list_pod_tolerations, make_finding
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.units.quantity import format_cpu, format_memory
 from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
-from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings, find_preset_warnings
+from gpuspawner.core.warnings.presets_and_policy import (
+    OWN_GPUS_TRAIT,
+    find_dropped_gpu_warnings,
+    find_policy_warnings,
+    find_preset_warnings,
+)
 from gpuspawner.core.warnings.wording import MAX_WARNINGS, build_warnings_view
 from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedSettings
 from gpuspawner.kube.store import StoreTiming
@@ -46,7 +53,8 @@ async def find_cluster_warnings(
         settings = offers.parse(merge_settings(values))
         store = offers.get_store(api, pace=StoreTiming(first_sync_timeout_s=timeout_s), log=_SILENT)
         try:
-            offer = await offers.make_offer(settings, store, image="")
+            own = read_configured_resources(build_spawner_config(values.chart, namespace=""))
+            offer = await offers.make_offer(settings, store, image="", own=own)
         finally:
             await offers.stop()
     if offer.unread_reason:
@@ -83,6 +91,10 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     problems += _check_limits(settings, nodes)
     problems += find_undeclared_images(configured.images, offer.catalog.gpus)
     yield from locate_problems(problems, values, severity=Severity.WARNING)
+    source = find_trait_source(values, OWN_GPUS_TRAIT)
+    for flag in find_dropped_gpu_warnings(offer.catalog) if source is not None else ():
+        path = (*source.path, flag.resource)
+        yield make_finding(values, path, severity=Severity.WARNING, code=flag.kind.value, message=flag.message)
 
 
 def _make_flag_problems(flag: AdminWarning) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from gpuspawner.cli.cluster.cluster_view import (
     ClusterViewer,
     add_view_arguments,
     open_cluster_viewer,
+    read_configured_resources,
 )
 from gpuspawner.cli.cluster.connection import (
     ClusterConnection,
@@ -34,5 +35,6 @@ __all__ = [
     "build_role_grants",
     "connect_to_cluster",
     "open_cluster_viewer",
+    "read_configured_resources",
     "read_shipped_rights",
 ]

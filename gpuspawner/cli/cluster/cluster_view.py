@@ -26,11 +26,12 @@ from gpuspawner.cli.values.helm_values import (
     merge_settings,
     require_sections,
 )
-from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.catalog.model import Catalog, OwnResources
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
+from gpuspawner.hub.pod.trait_values import OWN_RESOURCE_TRAITS, read_own_resources
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 _FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
@@ -90,13 +91,22 @@ class ClusterViewer:
     async def read_view(self) -> ClusterView:
         """Return the cluster's current state from memory; only the first call waits for the API server."""
         image = get_configured_trait(self.config, "image")
+        own = read_configured_resources(self.config)
         return ClusterView(
             cluster=self.cluster,
             values=self.values,
             settings=self.settings,
-            offer=await self.offers.make_offer(self.settings, self.store, image=image or _FALLBACK_IMAGE),
+            offer=await self.offers.make_offer(self.settings, self.store, image=image or _FALLBACK_IMAGE, own=own),
             tolerations=parse_admin_tolerations(get_configured_trait(self.config, "tolerations")),
         )
+
+
+def read_configured_resources(config: Config) -> OwnResources:
+    """Return what the configured traits of KubeSpawner give each server by themselves.
+
+    :param config: configuration of the hub's spawners.
+    """
+    return read_own_resources({trait: get_configured_trait(config, trait) for trait in OWN_RESOURCE_TRAITS})
 
 
 def add_view_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,11 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.taints import is_transient_taint
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
-from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings, find_preset_warnings
+from gpuspawner.core.warnings.presets_and_policy import (
+    find_dropped_gpu_warnings,
+    find_policy_warnings,
+    find_preset_warnings,
+)
 
 _PROBLEM_CONDITIONS: Mapping[tuple[str, str], tuple[DiagnosisSeverity, str]] = {
     ("AcceleratedHardwareReady", "False"): (DiagnosisSeverity.FAULT, "Its GPUs do not work."),
@@ -120,6 +124,9 @@ _NO_TYPE = """\
 kubectl get node {node} --show-labels"""
 _UNCOUNTED = "kubectl get deviceclasses,resourceslices,resourceclaims -A"
 _PRESET = "# Change or remove the preset: hub.config.GPUSpawner.presets.{name}"
+_DROPPED = """\
+# Describe a GPU type with that resource in hub.config.GPUSpawner.gpus, or remove the resource from:
+# singleuser.extraResource.limits, or extra_resource_limits in hub.config"""
 _POLICY = "# Change the slug at: hub.config.GPUSpawner.{name}"
 
 
@@ -136,6 +143,12 @@ _ADVICE_BY_CONCERN = {
     ),
     WarningKind.POLICY: _Advice(
         DiagnosisSeverity.WARNING, "policy-type-unknown", "The rule allows and limits nothing.", _POLICY
+    ),
+    WarningKind.DROPPED_GPUS: _Advice(
+        DiagnosisSeverity.WARNING,
+        "gpu-dropped",
+        "KubeSpawner would give every server these GPUs.",
+        _DROPPED,
     ),
     WarningKind.MIG_INVALID: _Advice(DiagnosisSeverity.FAULT, "mig-invalid", "Nobody gets these GPUs.", _MIG),
     WarningKind.MIXED_MODELS: _Advice(DiagnosisSeverity.WARNING, "gpu-models-mixed", "Nobody gets these GPUs.", _MIXED),
@@ -161,7 +174,8 @@ def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
     nodes = find_node_warnings(facts.nodes, facts.catalog, table=facts.table, tolerations=facts.tolerations)
     presets = find_preset_warnings(facts.configured.presets, facts.catalog) if facts.nodes else ()
     rules = find_policy_warnings(facts.configured.policy, facts.catalog) if facts.nodes else ()
-    for flag in (*presets, *rules, *nodes):
+    dropped = find_dropped_gpu_warnings(facts.catalog) if facts.nodes else ()
+    for flag in (*presets, *rules, *dropped, *nodes):
         advice = _ADVICE_BY_CONCERN[flag.kind]
         is_untolerated = flag.kind is WarningKind.UNTOLERATED
         yield Diagnosis(

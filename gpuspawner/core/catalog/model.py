@@ -6,13 +6,15 @@ on nodes. Every choice of a user is checked against this catalog.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fractions import Fraction
 
 from gpuspawner.core.catalog.image_reference import ImageReference, parse_reference
 from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.policy_model import Policy
+from gpuspawner.core.catalog.policy_model import UNLIMITED, Policy
 from gpuspawner.core.cluster.model import Toleration
 
 ComputeCapability = tuple[int, int]
@@ -100,14 +102,52 @@ class CustomImages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAmount:
+    """KubeSpawner's limit and guarantee of an amount, in whole base units; they hold where the settings have no bounds.
+
+    :param limit: None = no limit.
+    :param guarantee: None = none, so that Kubernetes requests as much as the limit.
+    """
+
+    limit: int | None = None
+    guarantee: int | None = None
+
+
+NO_AMOUNT = OwnAmount()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnResources:
+    """What KubeSpawner's traits give each server, by themselves.
+
+    :param cpu: in millicores.
+    :param memory: in bytes.
+    :param gpus: extended resource of a GPU vendor and number of units, each resource once.
+    :param node_selector: label and value of each entry.
+    """
+
+    cpu: OwnAmount = NO_AMOUNT
+    memory: OwnAmount = NO_AMOUNT
+    gpus: tuple[tuple[str, int], ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+
+
+NO_RESOURCES = OwnResources()
+"""KubeSpawner's own defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """Range of an amount that a user can choose, in whole base units: millicores, bytes or seconds.
 
     :param min: smallest amount.
     :param max: largest amount.
     :param step: distance between two amounts, counted from ``min``.
-    :param default: amount when the user chooses none.
+    :param default: amount when the user chooses none. It may lie between two steps.
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
+    :param own: KubeSpawner's limit and guarantee, which hold as they are when the user chooses none; None = the
+        settings replace them. KubeSpawner's guarantee replaces ``guarantee`` for every choice.
+    :param is_optional: a user who chooses no amount gets no limit, not ``default``.
     """
 
     min: int
@@ -115,6 +155,31 @@ class Bounds:
     step: int
     default: int
     guarantee: float = 1.0
+    own: OwnAmount | None = None
+    is_optional: bool = False
+
+    @property
+    def usual(self) -> int | None:
+        """The amount of users who choose none; None = no limit."""
+        return None if self.is_optional else self.default
+
+    def find_most_requested(self, request: int) -> int | None:
+        """Return the largest amount that requests at most so much; None = any amount does.
+
+        :param request: in base units.
+        """
+        own = self.own.guarantee if self.own is not None else None
+        if own is not None:
+            return None if own <= request else request
+        return math.floor(request / Fraction(repr(self.guarantee)))
+
+    def contains(self, amount: int) -> bool:
+        """Return whether an amount can be chosen: a step of the range, or the default.
+
+        :param amount: in base units.
+        """
+        is_on_step = self.min <= amount <= self.max and (amount - self.min) % self.step == 0
+        return is_on_step or amount == self.default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +317,10 @@ class Catalog:
     :param policy: the admin's rules; None = every user can have everything.
     :param max_runtime_s: seconds after which every server is stopped; None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
+    :param own: what KubeSpawner's traits give each server by themselves.
+    :param default_gpus: slug and number of the GPUs that KubeSpawner's traits give each server. The first that is
+        offered is the choice of users who choose none.
+    :param dropped_gpus: resource → number that KubeSpawner's traits give each server and no GPU type offers.
     """
 
     images: Mapping[str, Image]
@@ -268,6 +337,9 @@ class Catalog:
     policy: Policy | None = None
     max_runtime_s: int | None = None
     queue: KueueQueue | None = None
+    own: OwnResources = NO_RESOURCES
+    default_gpus: tuple[tuple[str, int], ...] = ()
+    dropped_gpus: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def default_image(self) -> str:
@@ -285,7 +357,8 @@ class Catalog:
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
     """Return bounds limited to a range, with the same steps, or None if no step lies in the range.
 
-    The default moves to the nearest amount that remains.
+    A default outside the range moves to the nearest amount that remains. An upper end is a limit also for users who
+    choose none.
 
     :param bounds: bounds of an amount, or None, for which the result is None.
     :param least: lower end of the range in the bounds' unit; None = no limit.
@@ -298,12 +371,16 @@ def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int 
         lower += -(-(least - lower) // bounds.step) * bounds.step
     if most is not None and most < upper:
         upper = most - (most - bounds.min) % bounds.step
-    if (lower, upper) == (bounds.min, bounds.max):
+    is_optional = bounds.is_optional and (most is None or most >= UNLIMITED)
+    if (lower, upper, is_optional) == (bounds.min, bounds.max, bounds.is_optional):
         return bounds
     if upper < lower:
         return None
-    default = min(max(bounds.default, lower), upper)
-    return replace(bounds, min=lower, max=upper, default=default - (default - lower) % bounds.step)
+    default = bounds.default
+    if not lower <= default <= upper:
+        nearest = min(max(default, lower), upper)
+        default = nearest - (nearest - lower) % bounds.step
+    return replace(bounds, min=lower, max=upper, default=default, is_optional=is_optional)
 
 
 def find_lowest_limit(*limits: int | None) -> int | None:

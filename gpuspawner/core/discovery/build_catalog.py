@@ -16,12 +16,14 @@ from gpuspawner.core.catalog.combined_types import CombinedType, combine_types
 from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion
 from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.model import (
+    NO_RESOURCES,
     Bounds,
     Catalog,
     Choices,
     CustomImages,
     GPUType,
     Image,
+    OwnResources,
     Platform,
     Preset,
     UnitKind,
@@ -170,7 +172,12 @@ class ConfiguredCatalog:
 
 
 def assemble_catalog(
-    configured: ConfiguredCatalog, inventory: Inventory, *, table: AcceleratorTable, fallback_image: str
+    configured: ConfiguredCatalog,
+    inventory: Inventory,
+    *,
+    table: AcceleratorTable,
+    fallback_image: str,
+    own: OwnResources = NO_RESOURCES,
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
@@ -181,6 +188,7 @@ def assemble_catalog(
     :param inventory: the cluster; its nodes may be unknown.
     :param table: the GPU models.
     :param fallback_image: image reference for settings without images.
+    :param own: KubeSpawner's amounts, for settings without bounds of CPU or memory, and its GPUs.
     """
     nodes = tuple(
         kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=_list_relevant_labels(configured))
@@ -196,11 +204,15 @@ def assemble_catalog(
     united = {slug: combine_types(union, gpus) for slug, union in configured.unions.items()}
     gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
     largest = find_largest_node(inventory)
+    default_gpus = _find_default_gpus(gpus, own, nodes=inventory.nodes or ())
     catalog = Catalog(
         images=configured.images or {"default": _make_fallback_image(fallback_image)},
-        cpu=configured.cpu or (CPU.make_bounds(largest[0]) if largest else None),
-        memory=configured.memory or (MEMORY.make_bounds(largest[1]) if largest else None),
+        cpu=configured.cpu or (CPU.make_bounds(largest[0], own.cpu) if largest else None),
+        memory=configured.memory or (MEMORY.make_bounds(largest[1], own.memory) if largest else None),
         gpus=gpus,
+        own=own,
+        default_gpus=default_gpus,
+        dropped_gpus=_find_dropped_gpus(own, default_gpus, gpus=gpus),
         presets=configured.presets,
         hidden=(*configured.hidden_gpus, *hidden),
         custom_images=configured.custom_images,
@@ -215,6 +227,38 @@ def assemble_catalog(
     catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
     invalid = find_invalid_presets(configured.presets, catalog)
     return replace(catalog, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
+
+
+def _find_default_gpus(
+    gpus: Mapping[str, GPUType], own: OwnResources, *, nodes: Iterable[Node]
+) -> tuple[tuple[str, int], ...]:
+    """Return slug and number for each GPU type that can stand for the GPUs of KubeSpawner's traits, in display order.
+
+    A type can if it has the resource, offers as many units in one server, and does not contradict the node selector.
+
+    :param nodes: all nodes; empty if unknown.
+    """
+    nodes = tuple(nodes)
+    return tuple(
+        (slug, number)
+        for resource, number in own.gpus
+        for slug, gpu in gpus.items()
+        if gpu.resource == resource and number <= gpu.max_count and _meets_selector(gpu, own.node_selector, nodes=nodes)
+    )
+
+
+def _meets_selector(gpu: GPUType, selector: Iterable[tuple[str, str]], *, nodes: Iterable[Node]) -> bool:
+    """Return whether a node of a GPU type has the labels of a node selector; True if the type has no node."""
+    own = find_nodes_of_type(gpu, nodes)
+    return not own or any(all(node.labels.get(key) == value for key, value in selector) for node in own)
+
+
+def _find_dropped_gpus(
+    own: OwnResources, default_gpus: Iterable[tuple[str, int]], *, gpus: Mapping[str, GPUType]
+) -> dict[str, int]:
+    """Return the GPUs of KubeSpawner's traits that the default choice leaves out: one server has one GPU type."""
+    kept = next((gpus[slug].resource for slug, _ in default_gpus), None)
+    return {resource: number for resource, number in own.gpus if resource != kept}
 
 
 def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:

@@ -71,9 +71,11 @@ class NumberView:
 
     :param min: smallest amount.
     :param max: largest amount.
-    :param step: valid amounts are ``min`` plus multiples of ``step``.
-    :param default: amount in the field at first.
+    :param step: valid amounts are ``min`` plus multiples of ``step``, and ``default``.
+    :param default: amount in the field at first, or after a step from an empty field.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
+    :param request: the pod's request in place of that fraction, at most the amount; "" = the fraction.
+    :param is_optional: the field is empty at first, and may stay empty.
     """
 
     min: str
@@ -81,6 +83,8 @@ class NumberView:
     step: str
     default: str
     guarantee: float = 1.0
+    request: str = ""
+    is_optional: bool = False
 
 
 def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]) -> NumberView | None:
@@ -97,6 +101,8 @@ def build_number_view(bounds: Bounds | None, format_amount: Callable[[int], str]
         step=format_amount(bounds.step),
         default=format_amount(bounds.default),
         guarantee=bounds.guarantee,
+        request="" if bounds.own is None or bounds.own.guarantee is None else format_amount(bounds.own.guarantee),
+        is_optional=bounds.is_optional,
     )
 
 

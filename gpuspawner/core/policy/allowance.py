@@ -6,10 +6,8 @@ what a start accepts. The allowance's catalog contains only what the person may 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import TypeVar, overload
 
@@ -291,7 +289,7 @@ class Allowance:
 
     def _narrow_amount(self, amount_field: AmountField) -> Bounds | None:
         own = self._narrow_by_rule(amount_field)
-        return narrow_bounds(own, most=None if own is None else self._find_quota_room(amount_field, own.guarantee))
+        return narrow_bounds(own, most=self._find_quota_room(amount_field, own))
 
     def _narrow_by_rule(self, amount_field: AmountField) -> Bounds | None:
         allowed = self._get_range(amount_field)
@@ -299,24 +297,24 @@ class Allowance:
 
     def _make_open_bounds(self, amount_field: AmountField) -> Bounds | None:
         """Return bounds that are open above, None if neither the person's rule nor the namespace's quota caps them."""
-        limits = (self._get_range(amount_field).max, self._find_quota_room(amount_field, amount_field.guarantee))
-        is_capped = find_lowest_limit(*limits, UNLIMITED) != UNLIMITED
-        return amount_field.make_bounds(UNLIMITED) if is_capped else None
+        bounds = amount_field.make_bounds(UNLIMITED, getattr(self.full_catalog.own, amount_field.name))
+        limits = (self._get_range(amount_field).max, self._find_quota_room(amount_field, bounds))
+        return bounds if find_lowest_limit(*limits, UNLIMITED) != UNLIMITED else None
 
     def _get_range(self, amount_field: AmountField) -> AmountRange:
         found: AmountRange | None = getattr(self.rule, amount_field.name)
         return found or AmountRange()
 
-    def _find_quota_room(self, amount_field: AmountField, guarantee: float) -> int | None:
+    def _find_quota_room(self, amount_field: AmountField, bounds: Bounds | None) -> int | None:
         """Return how much CPU or memory fits into the namespace's quota, in base units; None = no limit.
 
-        :param guarantee: the part of the amount that the pod requests.
+        :param bounds: tell how much a pod with an amount requests.
         """
-        if self.usage.quota is None:
+        if self.usage.quota is None or bounds is None:
             return None
         left = self.usage.quota.left
         requests = left.get(f"requests.{amount_field.name}")
-        most = None if requests is None else math.floor(requests / Fraction(repr(guarantee)))
+        most = None if requests is None else bounds.find_most_requested(requests)
         return find_lowest_limit(left.get(f"limits.{amount_field.name}"), most)
 
     def _select_allowed(self, name: str, offered: Mapping[str, EntryT]) -> dict[str, EntryT]:

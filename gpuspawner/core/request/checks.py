@@ -162,8 +162,8 @@ class Problems:
             if value is not None:
                 self.add(field, "unknown_field", message=_explain_not_offered(notation))
             return None
-        if value is None:
-            return bounds.default
+        if value is None or (value == "" and bounds.is_optional):
+            return bounds.usual
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             self.refuse(field, "wrong_type", value=value, message=_NOT_AN_AMOUNT, subject=title)
         elif isinstance(value, str) and len(value) > (longest := find_max_length(field)):
@@ -209,12 +209,14 @@ class Problems:
                 must=error.args[0],
             )
             return None
+        if bounds.contains(number):
+            return number
         if not bounds.min <= number <= bounds.max:
             message = gettext(
                 "{subject} must be {least} to {most}, not {value}.", value=notation.show(number), **limits
             )
             self.add(field, "out_of_range", message=message)
-        elif (number - bounds.min) % bounds.step:
+        else:
             self.add(field, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits))
         return number
 

@@ -70,7 +70,7 @@ CPU = AmountField(
     step=500,
     default=2000,
     guarantee=0.5,  # Servers idle most of the time. Other pods can use idle CPU, but not idle memory.
-    bounds_keys=("min", "max", "step", "default", "guarantee"),
+    bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional"),
 )
 MEMORY = AmountField(
     name="memory",
@@ -85,7 +85,7 @@ MEMORY = AmountField(
     kept=gettext_lazy("{kept} GiB is filled in."),
     step=1024**3,
     default=8 * 1024**3,
-    bounds_keys=("min", "max", "step", "default", "guarantee"),
+    bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional"),
 )
 GPU = ChoiceField(
     name="gpu",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from gpuspawner.core.catalog.model import Bounds
+from gpuspawner.core.catalog.model import NO_AMOUNT, Bounds, OwnAmount
 
 MAX_TEXT_LENGTH = 200
 """Largest number of characters in a field's text; slugs and amounts are far shorter."""
@@ -102,16 +102,33 @@ class AmountField(Field):
     guarantee: float = 1.0
     bounds_keys: tuple[str, ...] = ("min", "max", "step", "default")
 
-    def make_bounds(self, most: int) -> Bounds | None:
+    def make_bounds(self, largest: int, own: OwnAmount = NO_AMOUNT) -> Bounds | None:
         """Return bounds from one step up to the largest multiple of it, None if there is none.
 
-        :param most: the largest amount, in base units.
+        KubeSpawner's limit is the default and always in the range; a smaller one than a step halves the steps. A limit
+        without a guarantee is requested in full, as Kubernetes does by itself.
+
+        :param largest: the largest amount, in base units.
+        :param own: KubeSpawner's limit and guarantee.
         """
-        top = most // self.step * self.step
-        if top < self.step:
+        if largest < self.step:
             return None
-        default = self.step if self.default is None else min(self.default, top)
-        return Bounds(min=self.step, max=top, step=self.step, default=default, guarantee=self.guarantee)
+        least, limit = self.step, own.limit or self.step
+        while least > limit and least % 2 == 0:
+            least //= 2
+        least = min(least, limit)
+        most = max(largest // least, -(-(own.limit or 0) // least)) * least
+        usual = min(self.default or least, most) if own.limit is None else own.limit
+        is_guaranteed_in_full = own.limit is not None and own.guarantee is None
+        return Bounds(
+            min=least,
+            max=most,
+            step=least,
+            default=usual,
+            guarantee=1.0 if is_guaranteed_in_full else self.guarantee,
+            own=own,
+            is_optional=own.limit is None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

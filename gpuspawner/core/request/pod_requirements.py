@@ -142,19 +142,33 @@ def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:
     """Return only the resources of a selection, to compare many selections that differ in nothing else."""
     gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
+    cpu_limit, cpu_request = _calculate_limit_and_request(selection.cpu_millis, CPU, catalog=catalog)
+    memory_limit, memory_request = _calculate_limit_and_request(selection.memory_bytes, MEMORY, catalog=catalog)
     return ContainerResources(
-        cpu_limit_millis=selection.cpu_millis,
-        cpu_request_millis=_multiply_exactly(selection.cpu_millis, _find_guarantee(CPU, catalog)),
-        memory_limit_bytes=selection.memory_bytes,
-        memory_request_bytes=_multiply_exactly(selection.memory_bytes, _find_guarantee(MEMORY, catalog)),
+        cpu_limit_millis=cpu_limit,
+        cpu_request_millis=cpu_request,
+        memory_limit_bytes=memory_limit,
+        memory_request_bytes=memory_request,
         extended_resources={gpu.resource: selection.gpu_count} if gpu is not None else {},
     )
 
 
-def _find_guarantee(amount_field: AmountField, catalog: Catalog) -> float:
-    """Return the part of a limit that the pod requests: the bounds', or the field's own while there are no bounds."""
+def _calculate_limit_and_request(
+    amount: int | None, amount_field: AmountField, *, catalog: Catalog
+) -> tuple[int | None, int | None]:
+    """Return the limit of a chosen amount and the request that goes with it; None = KubeSpawner's own.
+
+    Without bounds, the request is the field's own part of the amount.
+    """
     bounds: Bounds | None = getattr(catalog, amount_field.name)
-    return amount_field.guarantee if bounds is None else bounds.guarantee
+    if bounds is None:
+        return amount, _multiply_exactly(amount, amount_field.guarantee)
+    own = bounds.own
+    if own is not None and amount == own.limit:
+        return None, None
+    if own is not None and own.guarantee is not None and amount is not None:
+        return amount, min(own.guarantee, amount)
+    return amount, _multiply_exactly(amount, bounds.guarantee)
 
 
 @lru_cache(maxsize=4096)

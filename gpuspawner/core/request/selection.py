@@ -10,7 +10,7 @@ Codes of the problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.model import (
@@ -90,10 +90,12 @@ def validate(options: object, catalog: Catalog) -> Selection:
     image, custom_image = _check_image(given, merged, catalog=catalog, problems=problems)
     cpu = _check_amount(CPU, merged, bounds=catalog.cpu, problems=problems)
     memory = _check_amount(MEMORY, merged, bounds=catalog.memory, problems=problems)
+    chosen = _look_up_image(image, custom_image, catalog=catalog) if image or custom_image else None
+    if "gpu" not in merged and merged.get("gpu_count") != 0:
+        merged = {**_find_default_gpu(catalog, image=chosen), **merged}
     gpu = problems.check_choice("gpu", merged.get("gpu"), title=GPU.title, offered=catalog.gpus)
     count = _check_gpu_count(merged.get("gpu_count"), catalog.gpus[gpu] if gpu else None, problems=problems)
-    if gpu and (image or custom_image):
-        chosen = _look_up_image(image, custom_image, catalog=catalog)
+    if gpu and chosen is not None:
         _check_image_fits_gpu(chosen, catalog.gpus[gpu], problems=problems)
     longest = find_max_run_time_s(gpu, catalog)
     run_time_bounds = narrow_bounds(catalog.run_time, most=longest)
@@ -112,6 +114,18 @@ def validate(options: object, catalog: Catalog) -> Selection:
         shared_memory_bytes=shared,
         choices=choices,
     )
+
+
+def _find_default_gpu(catalog: Catalog, *, image: Image | None) -> dict[str, object]:
+    """Return the GPU type and number of users who choose none, as user options; empty for no GPU.
+
+    :param image: the chosen image; None if the choice of the image is wrong.
+    """
+    for slug, number in catalog.default_gpus:
+        gpu = catalog.gpus.get(slug)
+        if gpu is not None and number <= gpu.max_count and (image is None or not explain_misfit(image, gpu)):
+            return {"gpu": slug, "gpu_count": number}
+    return {}
 
 
 def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
@@ -148,7 +162,7 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
         options["image"] = selection.image
     else:
         options["custom_image"] = selection.custom_image
-    options |= _format_amounts(selection, CPU, MEMORY)
+    options |= _format_amounts(selection, *_list_chosen_amounts(selection, catalog))
     options["gpu"] = selection.gpu
     options["gpu_count"] = selection.gpu_count
     options |= _format_amounts(selection, RUN_TIME, SHARED_MEMORY)
@@ -296,6 +310,16 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
         if chosen := slug or catalog.find_default_choice(each.name):
             choices[each.name] = chosen
     return choices
+
+
+def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
+    """Yield CPU and memory unless the amount is KubeSpawner's own.
+
+    KubeSpawner's own amount is left out of the options, because a hook may give another one to this user's start.
+    """
+    for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
+        if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
+            yield each
 
 
 def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, object]:

@@ -9,7 +9,11 @@ groups and shortens warnings for display.
 """
 
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
-from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings, find_preset_warnings
+from gpuspawner.core.warnings.presets_and_policy import (
+    find_dropped_gpu_warnings,
+    find_policy_warnings,
+    find_preset_warnings,
+)
 from gpuspawner.core.warnings.wording import WarningsView, build_warnings_view
 
 __all__ = [
@@ -17,6 +21,7 @@ __all__ = [
     "WarningKind",
     "WarningsView",
     "build_warnings_view",
+    "find_dropped_gpu_warnings",
     "find_node_warnings",
     "find_policy_warnings",
     "find_preset_warnings",

@@ -22,6 +22,7 @@ class WarningKind(StrEnum):
 
     PRESET = "preset"
     POLICY = "policy"
+    DROPPED_GPUS = "dropped-gpus"
     MIG_INVALID = "mig-invalid"
     MIXED_MODELS = "mixed-models"
     NO_TYPE = "no-type"

@@ -1,4 +1,4 @@
-"""Warns admins about presets that cannot start, and about rules and pools that name unknown GPU types.
+"""Warns admins about presets that cannot start, rules and pools that name unknown GPU types, and GPUs that are dropped.
 
 The form silently leaves out such presets. An unknown GPU type in a rule or pool is not an error, because a node with it
 may join the cluster later. Until then, the entry for this type has no effect.
@@ -65,6 +65,27 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
             settings=tuple(named),
         )
         for slug, named in places.items()
+    )
+
+
+OWN_GPUS_TRAIT = "extra_resource_limits"
+"""KubeSpawner's trait that gives each server GPUs."""
+
+
+def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
+    """Return one warning for each GPU resource of KubeSpawner's traits that the default choice leaves out.
+
+    :param catalog: the catalog of a cluster whose nodes are known; otherwise the types may only be missing.
+    """
+    return tuple(
+        AdminWarning(
+            kind=WarningKind.DROPPED_GPUS,
+            resource=resource,
+            message=f"{number} {resource} are dropped from each server: no GPU type stands for them. A server gets the "
+            "GPUs that its user chooses.",
+            settings=(OWN_GPUS_TRAIT,),
+        )
+        for resource, number in catalog.dropped_gpus.items()
     )
 
 

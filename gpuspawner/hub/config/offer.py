@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.kueue import is_gated, is_gated_on_creation, read_queue_name
-from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, OwnResources
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
@@ -143,7 +143,7 @@ class _Cluster:
     queues: QueuePositions
     used_at: float
     nodes: tuple[Node, ...] | None = None
-    catalogs: dict[tuple[ParsedSettings, str], Catalog] = field(default_factory=dict)
+    catalogs: dict[tuple[ParsedSettings, str, OwnResources], Catalog] = field(default_factory=dict)
 
 
 class OfferFactory:
@@ -220,23 +220,30 @@ class OfferFactory:
         await asyncio.gather(*(each.store.stop() for each in self._clusters), *self._stopping)
 
     async def make_offer(
-        self, settings: ParsedSettings, store: ClusterStore, *, image: str, answer_by: float | None = None
+        self,
+        settings: ParsedSettings,
+        store: ClusterStore,
+        *,
+        image: str,
+        own: OwnResources = NO_RESOURCES,
+        answer_by: float | None = None,
     ) -> Offer:
         """Return the current offer.
 
         :param settings: the user's settings.
         :param store: the store that :meth:`get_store` returned.
         :param image: image reference that is offered if the settings contain no image.
+        :param own: KubeSpawner's amounts and GPUs, which hold where the settings say nothing.
         :param answer_by: as in :class:`Offer`.
         """
         cluster = next(each for each in self._clusters if each.store is store)
         inventory = await store.read_inventory()
         if inventory.nodes is not cluster.nodes or len(cluster.catalogs) > _MAX_SETTINGS:
             cluster.nodes, cluster.catalogs = inventory.nodes, {}
-        key = (settings, image)
+        key = (settings, image, own)
         if key not in cluster.catalogs:
             cluster.catalogs[key] = assemble_catalog(
-                settings.configured, inventory, table=settings.table, fallback_image=image
+                settings.configured, inventory, table=settings.table, fallback_image=image, own=own
             )
         return Offer(
             catalog=cluster.catalogs[key],

@@ -75,14 +75,17 @@ class GPUSpawnerTraits(LoggingConfigurable):
     cpu = Dict(
         allow_none=True,
         help="""
-        Bounds of the CPU limit in cores. Left out: from half a core to what the largest node has. ::
+        Bounds of the CPU limit in cores. Left out: from half a core to what the largest node has. The default is then
+        `KubeSpawner.cpu_limit`, or no limit, and each server requests `KubeSpawner.cpu_guarantee`, but never more than
+        its limit. ::
 
             hub:
               config:
                 GPUSpawner:
                   cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
 
-        `guarantee` is the part of the limit that is requested, 0 to 1.
+        `guarantee` is the part of the limit that is requested, 0 to 1. With `cpu`, KubeSpawner's two traits have no
+        effect.
 
         .. versionadded:: 0.1
         """,
@@ -91,7 +94,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
     memory = Dict(
         allow_none=True,
         help="""
-        Bounds of the memory limit. Left out: from 1 GiB to what the largest node has. ::
+        Bounds of the memory limit. Left out: from 1 GiB to what the largest node has. The default is then
+        `KubeSpawner.mem_limit`, or no limit, and each server requests `KubeSpawner.mem_guarantee`, but never more than
+        its limit. ::
 
             hub:
               config:
@@ -99,7 +104,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
                   memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
 
         As everywhere in JupyterHub K, M, G and T are powers of 1024. `guarantee` is the part of the limit that is
-        requested; with less than 1 a server can be ended when its node runs out of memory.
+        requested; with less than 1 a server can be ended when its node runs out of memory. With `memory`, KubeSpawner's
+        two traits have no effect.
 
         .. versionadded:: 0.1
         """,

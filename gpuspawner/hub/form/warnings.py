@@ -15,7 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
-from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings, find_preset_warnings
+from gpuspawner.core.warnings.presets_and_policy import (
+    find_dropped_gpu_warnings,
+    find_policy_warnings,
+    find_preset_warnings,
+)
 from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
@@ -86,8 +90,9 @@ class AdminWarnings:
             with use_language(ENGLISH):  # English, because the hub's log shows the same text
                 presets = find_preset_warnings(settings.configured.presets, offer.catalog)
                 named = find_policy_warnings(settings.configured.policy, offer.catalog)
+                dropped = find_dropped_gpu_warnings(offer.catalog)
                 found = find_node_warnings(nodes, offer.catalog, table=settings.table, tolerations=tolerations)
-            _remember(self._found, viewpoint, value=(*presets, *named, *found))
+            _remember(self._found, viewpoint, value=(*presets, *named, *dropped, *found))
         return self._found[viewpoint]
 
     def schedule_log(self, offer: Offer, viewpoint: WarningScope, *, log: WarningLogger) -> None:

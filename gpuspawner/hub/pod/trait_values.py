@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gpuspawner.core.catalog.model import OwnAmount, OwnResources
+from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.request.fields import PodVolume
 from gpuspawner.core.request.pod_requirements import PodRequirements
+from gpuspawner.core.units.quantity import QuantityError, parse_memory, parse_millis, parse_whole_units
 from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.merge import (
     append_entries,
@@ -100,6 +103,56 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
             base["extra_container_config"], placement, mounts=mounts, resources=resources
         ),
     }
+
+
+OWN_RESOURCE_TRAITS = (
+    *("cpu_limit", "cpu_guarantee", "mem_limit", "mem_guarantee"),
+    *("extra_resource_limits", "node_selector"),
+)
+"""Traits that :func:`read_own_resources` reads."""
+
+
+def read_own_resources(base: AdminValues) -> OwnResources:
+    """Return what KubeSpawner's traits give each server by themselves.
+
+    KubeSpawner takes 0 for "not set". An amount that Kubernetes does not accept counts as not set, too: it stays in the
+    pod, and the API server refuses that.
+
+    :param base: the admin's values, as the spawner or Helm values have them.
+    """
+    selector = base["node_selector"] if isinstance(base["node_selector"], Mapping) else {}
+    return OwnResources(
+        cpu=_read_own_amount(base, "cpu", parse=parse_millis),
+        memory=_read_own_amount(base, "mem", parse=_parse_bytes),
+        gpus=tuple(list_own_gpus(base["extra_resource_limits"])),
+        node_selector=tuple(sorted((str(key), str(value)) for key, value in selector.items())),
+    )
+
+
+def _read_own_amount(base: AdminValues, prefix: str, *, parse: Callable[[object], int]) -> OwnAmount:
+    limit, guarantee = (_read_amount(base[f"{prefix}_{kind}"], parse) for kind in ("limit", "guarantee"))
+    return OwnAmount(limit=limit, guarantee=guarantee)
+
+
+def _read_amount(value: Any, parse: Callable[[object], int]) -> int | None:
+    try:
+        return parse(value) or None
+    except QuantityError:
+        return None
+
+
+def _parse_bytes(value: object) -> int:
+    return parse_memory(value) if isinstance(value, str) else parse_whole_units(value)
+
+
+def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
+    """Yield resource and number of each GPU resource in a trait.
+
+    :param limits: ``extra_resource_limits``; a value of another type holds no GPU.
+    """
+    for resource, value in limits.items() if isinstance(limits, Mapping) else ():
+        if find_vendor(resource) and (number := _read_amount(value, parse_whole_units)):
+            yield resource, number
 
 
 def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:

@@ -107,6 +107,15 @@ async def test_without_settings_the_image_for_a_group_is_offered(make_spawner: M
     assert spawner.image == "registry.example/base:1"
 
 
+async def test_without_settings_the_amounts_for_a_group_are_the_default(make_spawner: MakeSpawner):
+    amounts = {"mem_limit": "3G", "cpu_limit": 1}
+    spawner = member(make_spawner, override(mem_limit="5G", cpu_limit=2), settings={}, kubespawner=amounts)
+    assert [await values_of(spawner, name) for name in ("memory", "cpu")] == [["5"], ["2"]]
+    assert (spawner.mem_limit, spawner.cpu_limit) == (3 * 2**30, 1)
+    (container,) = (await pod_of(spawner, await send(spawner, image="default", memory="5")))["spec"]["containers"]
+    assert container["resources"]["limits"] == {"cpu": 2.0, "memory": 5 * 2**30}
+
+
 async def test_for_people_in_no_such_group_nothing_changes(make_spawner: MakeSpawner):
     spawner = member(make_spawner, override(images={"course": COURSE}), group="art")
     assert await values_of(spawner, "image") == ["pytorch", "minimal"]

@@ -8,7 +8,17 @@ import pytest
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion, matches_expressions
-from gpuspawner.core.catalog.model import Bounds, Catalog, CustomImages, GPUType, Image, Platform, Preset, ScaleUp
+from gpuspawner.core.catalog.model import (
+    Bounds,
+    Catalog,
+    CustomImages,
+    GPUType,
+    Image,
+    OwnAmount,
+    Platform,
+    Preset,
+    ScaleUp,
+)
 from gpuspawner.core.catalog.policy_model import Policy, Rule
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Node
@@ -48,8 +58,9 @@ def test_without_settings_everything_comes_from_the_cluster_and_the_spawner():
             slug="default", display_name="base:1", image="quay.io/some/base:1", description="quay.io/some/base:1"
         )
     }
-    assert catalog.cpu == Bounds(min=500, max=63_500, step=500, default=2000, guarantee=0.5)
-    assert catalog.memory == Bounds(min=GIB, max=99 * GIB, step=GIB, default=8 * GIB, guarantee=1.0)
+    own = {"own": OwnAmount(), "is_optional": True}
+    assert catalog.cpu == Bounds(min=500, max=63_500, step=500, default=2000, guarantee=0.5, **own)
+    assert catalog.memory == Bounds(min=GIB, max=99 * GIB, step=GIB, default=8 * GIB, guarantee=1.0, **own)
     assert list(catalog.gpus) == ["t4"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import Bounds
+from gpuspawner.core.catalog.model import Bounds, OwnAmount, OwnResources
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Rule
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import PolicyError, SelectionError
@@ -111,6 +111,25 @@ def test_a_used_up_quota_blocks_every_start(name: str):
 def test_the_smaller_of_rule_and_quota_holds():
     assert amounts({}, unread(CAPPED, left={"limits.memory": 2 * GIB}))["limits.memory"] == 2 * GIB
     assert amounts({}, unread(CAPPED, left={"limits.memory": 9 * GIB}))["limits.memory"] == 4 * GIB
+
+
+@pytest.mark.parametrize(
+    ("limit", "guarantee", "expected"),
+    [(1000, None, (None, None)), (1000, 250, (None, None)), (6000, 250, (4000, 250)), (None, 250, (2000, 250))],
+    ids=["its limit", "its limit and guarantee", "a limit above the cap", "its guarantee"],
+)
+def test_kubespawners_own_amount_holds_up_to_the_cap(
+    limit: int | None, guarantee: int | None, expected: tuple[int | None, int | None]
+):
+    """No amount from the hub leaves KubeSpawner's own in the pod."""
+    found = amounts({}, unread(CAPPED, own=OwnResources(cpu=OwnAmount(limit=limit, guarantee=guarantee))))
+    assert (found["limits.cpu"], found["requests.cpu"]) == expected
+
+
+def test_a_quota_counts_what_kubespawner_guarantees():
+    own = OwnResources(cpu=OwnAmount(limit=4000, guarantee=1000))
+    assert amounts({}, unread(own=own, left={"requests.cpu": 1000}))["requests.cpu"] is None
+    assert amounts({}, unread(own=own, left={"requests.cpu": 600}))["requests.cpu"] == 500
 
 
 def test_bounds_of_the_settings_stay_what_they_are():

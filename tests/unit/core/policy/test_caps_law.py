@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType
-from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.model import NO_AMOUNT, GPUType, OwnAmount, OwnResources
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Policy
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
@@ -73,18 +73,38 @@ CONFIGURED = st.builds(
 )
 
 
+def own_amounts(*amounts: int) -> st.SearchStrategy[OwnAmount]:
+    """Return KubeSpawner's limits and guarantees, each none or one of the amounts, that Kubernetes accepts."""
+    some = st.sampled_from([None, *amounts])
+    found = st.builds(OwnAmount, limit=some, guarantee=some)
+    return found.filter(lambda own: None in {own.limit, own.guarantee} or own.guarantee <= own.limit)
+
+
+OWN = st.builds(
+    OwnResources,
+    cpu=st.just(NO_AMOUNT) | own_amounts(100, 1000, 1300, 6000),
+    memory=st.just(NO_AMOUNT) | own_amounts(GIB // 3, GIB, 3 * GIB, 12 * GIB),
+    gpus=st.sampled_from([(), (("nvidia.com/gpu", 1),), (("nvidia.com/gpu", 3),)]),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Site:
     """A hub with its settings, one of its users, and what their servers and the namespace's quota say."""
 
     configured: ConfiguredCatalog
+    own: OwnResources
     person: Any
     servers: list[ServerUsage]
     quota: Any
 
     def allow(self, knowledge: Knowledge) -> Allowance:
         full = assemble_catalog(
-            self.configured, Inventory(nodes=knowledge.nodes), table=AcceleratorTable(), fallback_image="base"
+            self.configured,
+            Inventory(nodes=knowledge.nodes),
+            table=AcceleratorTable(),
+            fallback_image="base",
+            own=self.own,
         )
         known = knowledge.counts_servers
         servers = self.servers if known else ()
@@ -101,7 +121,7 @@ class Site:
 
 
 CHOICES = st.one_of(PARTIAL, PARTIAL, COMPLETE, CUSTOM)
-SITES = st.builds(Site, configured=CONFIGURED, person=PERSONS, servers=SERVERS, quota=QUOTAS)
+SITES = st.builds(Site, configured=CONFIGURED, own=OWN, person=PERSONS, servers=SERVERS, quota=QUOTAS)
 
 
 def list_broken_limits(admission: Admission, limits: Allowance) -> list[str]:
@@ -131,13 +151,16 @@ def _check_images(admission: Admission, limits: Allowance) -> dict[str, bool]:
 
 def _check_amounts(admission: Admission, limits: Allowance) -> Iterator[tuple[str, bool]]:
     placement, quota = admission.placement, _get_quota(limits)
-    for name, limit, request in (
+    for name, chosen, requested in (
         ("cpu", placement.cpu_limit_millis, placement.cpu_request_millis),
         ("memory", placement.memory_limit_bytes, placement.memory_request_bytes),
     ):
         rule = getattr(limits.rule, name) or AmountRange()
+        own: OwnAmount = getattr(limits.full_catalog.own, name)
+        limit = own.limit if chosen is None else chosen
+        request = next((each for each in (requested, own.guarantee, limit) if each is not None), None)
         yield f"{name}.max", rule.max is None or (limit is not None and limit <= rule.max)
-        yield f"{name}.min", rule.min is None or limit is None or limit >= rule.min
+        yield f"{name}.min", rule.min is None or chosen is None or chosen >= rule.min
         for resource, amount in ((f"limits.{name}", limit), (f"requests.{name}", request)):
             yield resource, resource not in quota or (amount is not None and amount <= quota[resource])
 
