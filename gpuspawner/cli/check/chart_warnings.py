@@ -6,12 +6,12 @@ The chart's pre-pullers pull `singleuser.image`, `prePuller.extraImages` and the
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
 
-from gpuspawner.cli.common.findings import Finding, Severity, format_path
+from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
 from gpuspawner.cli.values.chart_config import find_chart_path, needs_chart_tag
 from gpuspawner.cli.values.helm_values import (
     HUB_CONFIG_PATH,
@@ -20,10 +20,11 @@ from gpuspawner.cli.values.helm_values import (
     HelmValues,
     merge_settings,
 )
-from gpuspawner.cli.values.trait_sources import find_trait_source, make_finding
+from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, make_finding
 from gpuspawner.core.catalog.model import Image
-from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.text.wording import quote
+from gpuspawner.hub.pod.trait_values import list_own_gpus
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
 _OWN_CLASSES = frozenset({SPAWNER_CLASS, "gpu", "gpuspawner.hub.spawner.GPUSpawner"})
@@ -32,10 +33,10 @@ _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield findings about chart values: spawner class, profile list, GPUs, ``hub.config.Spawner`` and image tag."""
+    """Yield findings about chart values: spawner class, profiles, replaced values, ``hub.config.Spawner`` and image tag."""
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
-    yield from _check_gpus_for_all(values)
+    yield from _check_replaced_values(values)
     yield from _check_base_section(values)
     yield from _check_image_tag(values)
 
@@ -73,16 +74,79 @@ def _check_profiles(values: HelmValues) -> Iterator[Finding]:
         yield make_finding(values, profiles.path, severity=Severity.WARNING, code="unused", message=message)
 
 
-def _check_gpus_for_all(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each GPU resource in the limits or guarantees of all servers; gpuspawner removes it."""
-    for name in ("extra_resource_limits", "extra_resource_guarantees"):
-        source = find_trait_source(values, name)
-        if source is not None and isinstance(source.value, Mapping):
-            for resource in filter(find_vendor, source.value):
-                message = "is taken off each server: it gets the GPUs that are picked, and no others"
-                yield make_finding(
-                    values, (*source.path, resource), severity=Severity.WARNING, code="unused", message=message
-                )
+_REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
+    "cpu": ("cpu_limit", "cpu_guarantee"),
+    "memory": ("mem_limit", "mem_guarantee"),
+    "images": ("image", "singleuser.image.name", "singleuser.image.tag"),
+    "priorities": ("priority_class_name",),
+}
+"""Setting → KubeSpawner's traits, and paths of the chart's values, that have no effect beside it."""
+_REPLACED_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+
+
+def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
+    """Yield a warning for each value of the chart or of KubeSpawner that a setting of gpuspawner replaces."""
+    settings = merge_settings(values)
+    for key, replaced in _REPLACED_TRAITS.items():
+        if not settings.get(key):
+            continue
+        message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"
+        for source in _list_sources(values, replaced):
+            if not (key == "images" and _is_offered_image(values, settings[key], source)):
+                yield make_finding(values, source.path, severity=Severity.WARNING, code="unused", message=message)
+    source = find_trait_source(values, "environment")
+    variables = source.value if source is not None and _has_settings(values) else None
+    if source is not None and isinstance(variables, Mapping) and _REPLACED_VARIABLE in variables:
+        path = (*source.path, _REPLACED_VARIABLE)
+        message = "has no effect: gpuspawner sets or removes this variable in each server, by its GPU"
+        yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
+
+
+def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[TraitSource]:
+    """Yield the values that the files give to traits, or have at paths of the chart."""
+    for name in replaced:
+        *above, key = name.split(".")
+        found = values.get_chart_section(above).get(key) if above else None
+        source = find_trait_source(values, name) if not above else TraitSource((*values.root, *above, key), found)
+        if source is not None and source.value is not None:
+            yield source
+
+
+def _is_offered_image(values: HelmValues, images: object, source: TraitSource) -> bool:
+    """Return whether an image that the settings replace is one of theirs, set so that nodes pull it before."""
+    chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
+    written = source.value if source.path[-1] == "image" else chart_image
+    entries = [entry for entry in (images.values() if isinstance(images, Mapping) else ()) if _is_enabled(entry)]
+    offered = {_normalize_image(entry["image"]) for entry in entries if isinstance(entry, Mapping) and "image" in entry}
+    return bool(written) and _normalize_image(written) in offered
+
+
+def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
+    """Yield a finding for each GPU resource of every server that is not, or may not be, the form's default choice.
+
+    :param configured: the settings.
+    """
+    limits, guarantees = (find_trait_source(values, f"extra_resource_{kind}") for kind in ("limits", "guarantees"))
+    own = dict(list_own_gpus(limits.value if limits is not None else None))
+    for resource, number in own.items() if limits is not None else ():
+        types = (gpu for gpu in configured.gpus.values() if gpu.resource == resource)
+        if any(gpu.slug in configured.uncounted or number <= gpu.max_count for gpu in types):
+            continue
+        path = (*limits.path, resource)
+        if configured.discover:
+            message = (
+                "is the form's default choice if a GPU type of the nodes offers as many, and dropped otherwise: "
+                "--cluster tells which"
+            )
+            yield make_finding(values, path, severity=Severity.HINT, code="gpu_default", message=message)
+        else:
+            message = f"is dropped from each server: no GPU type of the settings offers {number} of it"
+            yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
+    for resource, _ in list_own_gpus(guarantees.value if guarantees is not None else None):
+        if resource not in own and guarantees is not None:
+            path = (*guarantees.path, resource)
+            message = "is dropped from each server: Kubernetes takes GPUs as limits only"
+            yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
 
 
 def _check_base_section(values: HelmValues) -> Iterator[Finding]:
@@ -103,7 +167,7 @@ def _check_image_tag(values: HelmValues) -> Iterator[Finding]:
         path = (*values.root, "singleuser", "image", "name")
         message = (
             "has no tag beside it: the chart puts the tag of its own image behind the name, which this one hardly has. "
-            "Say singleuser.image.tag; null there leaves the name as it is"
+            "Say singleuser.image.tag"
         )
         yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
 
@@ -135,15 +199,74 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
         )
 
 
+def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
+    """Yield a warning for each image that every node pulls in advance, and that no user can choose.
+
+    :param configured: the settings; without images, or with custom images, every image may be chosen.
+    """
+    puller = values.get_chart_section(("prePuller",))
+    is_any_allowed = not configured.images or configured.custom_images is not None
+    if is_any_allowed or not any(_is_enabled(puller.get(kind)) for kind in ("hook", "continuous")):
+        return
+    used = {_normalize_image(image.image) for image in configured.images.values()} | set(_list_sidecar_images(values))
+    for path, reference in _list_extra_images(values):
+        if _normalize_image(reference) not in used:
+            message = f"is pulled to every node, and no user can choose it: {quote(reference)} is not among the images"
+            yield make_finding(
+                values, (*values.root, *path), severity=Severity.WARNING, code="not_offered", message=message
+            )
+
+
+def _list_extra_images(values: HelmValues) -> Iterator[tuple[KeyPath, str]]:
+    """Yield path and reference of each image that the chart pulls in advance, besides ``singleuser.image``."""
+    for name, entry in values.get_chart_section(("prePuller", "extraImages")).items():
+        if reference := _read_image_entry(entry):
+            yield ("prePuller", "extraImages", name), reference
+    if values.get_chart_section(("prePuller",)).get("pullProfileListImages") is not False:
+        profiles = values.get_chart_section(("singleuser",)).get("profileList")
+        yield from _list_profile_images(profiles, ("singleuser", "profileList"))
+
+
+def _list_profile_images(part: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield path and reference of each image in profiles and their options."""
+    entries = part.items() if isinstance(part, Mapping) else enumerate(part) if isinstance(part, list) else ()
+    for key, entry in entries:
+        image = entry.get("image") if key == "kubespawner_override" and isinstance(entry, Mapping) else None
+        if isinstance(image, str):
+            yield (*path, key, "image"), image
+        else:
+            yield from _list_profile_images(entry, (*path, key))
+
+
+def _list_sidecar_images(values: HelmValues) -> Iterator[str]:
+    """Yield the images of the servers' other containers."""
+    for trait in ("extra_containers", "init_containers"):
+        source = find_trait_source(values, trait)
+        entries: Any = source.value if source is not None else ()
+        for entry in entries.values() if isinstance(entries, Mapping) else entries:
+            if isinstance(entry, Mapping) and "image" in entry:
+                yield _normalize_image(entry["image"])
+
+
 def _is_enabled(section: Any) -> bool:
     return not (isinstance(section, Mapping) and section.get("enabled") is False)
 
 
 def _list_pulled_images(values: HelmValues) -> Iterator[str]:
     extra = values.get_chart_section(("prePuller", "extraImages")).values()
-    for entry in (values.get_chart_section(("singleuser", "image")), *extra):
-        if isinstance(entry, Mapping) and "name" in entry:
-            yield f"{entry['name']}:{entry.get('tag', 'latest')}"
+    return filter(None, map(_read_image_entry, (values.get_chart_section(("singleuser", "image")), *extra)))
+
+
+def _read_image_entry(entry: Any) -> str:
+    """Return the reference of a name and a tag in the chart's values, or ""."""
+    if not isinstance(entry, Mapping) or "name" not in entry:
+        return ""
+    return f"{entry['name']}:{entry.get('tag', 'latest')}"
+
+
+def _normalize_image(reference: Any) -> str:
+    """Return a reference with the tag that a missing one stands for."""
+    return str(reference) if "@" in str(reference) else "{name}:{tag}".format(**_make_image_entry(str(reference)))
 
 
 def _make_image_entry(reference: str) -> dict[str, str]:

@@ -18,11 +18,17 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from gpuspawner.cli.check.chart_warnings import find_chart_warnings, find_unpulled_images
+from gpuspawner.cli.check.chart_warnings import (
+    find_chart_warnings,
+    find_dropped_gpus,
+    find_unoffered_images,
+    find_unpulled_images,
+)
 from gpuspawner.cli.check.cluster_warnings import find_cluster_warnings
 from gpuspawner.cli.check.misplaced_values import find_misplaced_values, find_unread_keys
 from gpuspawner.cli.check.settings_errors import (
     find_broken_sections,
+    find_fatal_nulls,
     find_redundant_nulls,
     find_setting_errors,
     locate_problems,
@@ -87,6 +93,7 @@ def collect_findings(values: HelmValues) -> list[Finding]:
     if values.is_read:
         found += find_misplaced_values(values)
         found += find_broken_sections(values)
+        found += find_fatal_nulls(values)
         found += find_unread_keys(values)
         found += find_setting_errors(values)
         found += find_redundant_nulls(values)
@@ -107,7 +114,9 @@ def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
         *find_misspelled_names(settings.model),
     )
     yield from locate_problems(problems, values, severity=Severity.WARNING)
+    yield from find_dropped_gpus(values, configured)
     yield from find_unpulled_images(values, configured.images)
+    yield from find_unoffered_images(values, configured)
 
 
 def _has_severity(found: Iterable[Finding], severity: Severity) -> bool:

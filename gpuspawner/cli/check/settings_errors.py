@@ -1,11 +1,12 @@
 """Finds errors at which the hub would refuse to start, with their positions in the values files.
 
-Such errors are invalid settings, sections that are not mappings, and chart values of a wrong type.
+Such errors are invalid settings, sections that are not mappings, chart values of a wrong type, and nulls with which Helm
+cannot render the chart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, describe_type, format_path
 from gpuspawner.cli.values.chart_config import build_spawner_config
@@ -19,6 +20,73 @@ from gpuspawner.settings.validation_errors import DottedPaths
 
 _KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
 """Codes of problems with the key itself; the finding shows the key's position instead of the value's."""
+
+
+_NEEDED_VALUES = frozenset(
+    """
+    cull cull.enabled custom debug debug.enabled global httpRoute httpRoute.enabled httpRoute.gateway
+    httpRoute.gateway.name httpRoute.gateway.namespace httpRoute.gateway.sectionName hub hub.baseUrl hub.config
+    hub.config.JupyterHub hub.config.JupyterHub.subdomain_host hub.db hub.db.pvc hub.db.pvc.storage hub.image
+    hub.image.name hub.image.pullSecrets hub.image.tag hub.lifecycle.postStart hub.lifecycle.preStop
+    hub.livenessProbe hub.livenessProbe.enabled hub.networkPolicy hub.networkPolicy.egressAllowRules hub.pdb
+    hub.readinessProbe hub.readinessProbe.enabled hub.service hub.service.annotations hub.service.ports
+    hub.serviceAccount hub.serviceAccount.create hub.tolerations imagePullSecret imagePullSecret.create
+    imagePullSecrets ingress ingress.enabled prePuller prePuller.continuous prePuller.continuous.enabled
+    prePuller.continuous.serviceAccount prePuller.continuous.serviceAccount.create prePuller.extraTolerations
+    prePuller.hook prePuller.hook.enabled prePuller.hook.image prePuller.hook.image.name
+    prePuller.hook.image.pullSecrets prePuller.hook.image.tag prePuller.hook.serviceAccount
+    prePuller.hook.serviceAccount.create prePuller.hook.serviceAccountImagePuller
+    prePuller.hook.serviceAccountImagePuller.create prePuller.hook.tolerations prePuller.pause prePuller.pause.image
+    prePuller.pause.image.name prePuller.pause.image.tag proxy proxy.chp proxy.chp.image proxy.chp.image.name
+    proxy.chp.image.pullSecrets proxy.chp.image.tag proxy.chp.livenessProbe proxy.chp.livenessProbe.enabled
+    proxy.chp.networkPolicy proxy.chp.networkPolicy.egressAllowRules proxy.chp.pdb proxy.chp.readinessProbe
+    proxy.chp.readinessProbe.enabled proxy.chp.tolerations proxy.https proxy.secretSync.image.name
+    proxy.secretSync.image.tag proxy.service proxy.service.nodePorts proxy.traefik proxy.traefik.args
+    proxy.traefik.command proxy.traefik.hsts.includeSubdomains proxy.traefik.hsts.maxAge proxy.traefik.hsts.preload
+    proxy.traefik.image.name proxy.traefik.image.tag proxy.traefik.pdb proxy.traefik.serviceAccount
+    proxy.traefik.serviceAccount.create rbac rbac.create rbac.enabled scheduling scheduling.corePods
+    scheduling.corePods.nodeAffinity scheduling.corePods.tolerations scheduling.podPriority
+    scheduling.userPlaceholder scheduling.userPlaceholder.image scheduling.userPlaceholder.image.name
+    scheduling.userPlaceholder.image.pullSecrets scheduling.userPlaceholder.image.tag scheduling.userPods
+    scheduling.userPods.nodeAffinity scheduling.userPods.tolerations scheduling.userScheduler
+    scheduling.userScheduler.enabled scheduling.userScheduler.image scheduling.userScheduler.image.name
+    scheduling.userScheduler.image.pullSecrets scheduling.userScheduler.image.tag scheduling.userScheduler.logLevel
+    scheduling.userScheduler.pdb scheduling.userScheduler.pluginConfig scheduling.userScheduler.plugins
+    scheduling.userScheduler.serviceAccount scheduling.userScheduler.serviceAccount.create
+    scheduling.userScheduler.tolerations singleuser singleuser.cloudMetadata
+    singleuser.cloudMetadata.blockWithIptables singleuser.cloudMetadata.ip singleuser.cpu singleuser.extraContainers
+    singleuser.extraNodeAffinity singleuser.extraPodAffinity singleuser.extraPodAntiAffinity
+    singleuser.extraResource singleuser.extraTolerations singleuser.image singleuser.image.name
+    singleuser.image.pullSecrets singleuser.image.tag singleuser.initContainers singleuser.lifecycleHooks.postStart
+    singleuser.lifecycleHooks.preStop singleuser.memory singleuser.networkPolicy
+    singleuser.networkPolicy.egressAllowRules singleuser.networkTools singleuser.networkTools.image
+    singleuser.networkTools.image.name singleuser.networkTools.image.tag singleuser.storage.homeMountPath
+    singleuser.storage.type
+    """.split()  # noqa: SIM905 - a list of texts would take four times the lines
+)
+"""Paths at which null makes Helm fail with zero-to-jupyterhub 4.4: it removes the chart's default, which a template or
+the chart's schema requires, or it stays, and the schema refuses it."""
+
+
+def find_fatal_nulls(values: HelmValues) -> Iterator[Finding]:
+    """Yield an error for each null with which Helm would not render the chart."""
+    for path in _list_nulls(values.get_chart_section(()), ()):
+        if ".".join(path) in _NEEDED_VALUES:
+            message = (
+                "is null, and Helm fails: the chart needs a value here. Leave the key out for the chart's default, or "
+                "write an empty list, mapping or text"
+            )
+            yield make_finding(
+                values, (*values.root, *path), severity=Severity.ERROR, code="needed", message=message, of_key=True
+            )
+
+
+def _list_nulls(section: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, value in section.items():
+        if value is None:
+            yield (*path, key)
+        elif isinstance(value, Mapping):
+            yield from _list_nulls(value, (*path, key))
 
 
 def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
@@ -84,7 +152,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding if a section above the settings is null or no mapping, else errors for wrong chart values."""
+    """Yield an error if a section above the settings is not a mapping, else one error for each wrong chart value."""
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]
@@ -92,9 +160,7 @@ def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
         if section is None:
             break
         if section.value is None:
-            message = "is null: it takes away whatever files before say below it. Is there a line missing?"
-            yield make_finding(values, path, severity=Severity.WARNING, code="idle_null", message=message)
-            return
+            return  # find_fatal_nulls names it
         if not isinstance(section.value, dict):
             message = f"must be a mapping, not {describe_type(section.plain)}"
             yield make_finding(values, path, severity=Severity.ERROR, code="wrong_type", message=message)

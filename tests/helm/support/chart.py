@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ def defaults() -> Path:
 
 def problems(values: Mapping[str, Any]) -> list[str]:
     """Return what the chart's schema has against values."""
+    return [f"{each.json_path}: {each.message}" for each in _validator().iter_errors(values)]
+
+
+@cache
+def _validator() -> Any:
     schema = yaml.safe_load((FOLDER / "values.schema.yaml").read_text())
-    found = jsonschema.validators.validator_for(schema)(schema).iter_errors(values)
-    return [f"{each.json_path}: {each.message}" for each in found]
+    return jsonschema.validators.validator_for(schema)(schema)

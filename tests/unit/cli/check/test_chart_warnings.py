@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuspawner.cli.check.chart_warnings import find_chart_warnings
+from gpuspawner.cli.check.chart_warnings import find_chart_warnings, find_dropped_gpus
 from gpuspawner.cli.common.findings import Severity
+from gpuspawner.cli.values.helm_values import merge_settings
+from gpuspawner.settings import Settings
 from tests.unit.cli_support import paths, section, written
 
 CPU = "cpu: {max: 4}"
@@ -76,10 +78,64 @@ def test_what_the_base_class_is_told_in_vain_is_told(tmp_path: Path):
     ]
 
 
-def test_gpus_for_everybody_are_told(tmp_path: Path):
-    beside = "singleuser: {extraResource: {limits: {nvidia.com/gpu: 1, example.com/fpga: 1}}}"
-    assert found(tmp_path, section(CPU, beside=beside)) == [
-        ("singleuser.extraResource.limits.nvidia.com/gpu", "unused")
+LIMITS = "singleuser: {extraResource: {limits: {nvidia.com/gpu: 1, example.com/fpga: 1}}}"
+GUARANTEES = "singleuser: {extraResource: {guarantees: {nvidia.com/gpu: 1}}}"
+GPUS = "gpus: {t4: {resource: nvidia.com/gpu, match: {nvidia.com/gpu.product: Tesla-T4}}}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "beside", "expected"),
+    [
+        pytest.param(CPU, LIMITS, [("hint", "limits", "gpu_default")], id="the nodes may have a type"),
+        pytest.param(f"{CPU}\ndiscover_gpus: false", LIMITS, [("warning", "limits", "unused")], id="no type"),
+        pytest.param(f"{GPUS}\ndiscover_gpus: false", LIMITS, [], id="a type of the settings"),
+        pytest.param(CPU, LIMITS.replace("gpu: 1", "gpu: 0"), [], id="zero"),
+        pytest.param(CPU, GUARANTEES, [("warning", "guarantees", "unused")], id="a guarantee alone"),
+    ],
+)
+def test_gpus_of_every_server_are_the_default_or_dropped(
+    settings: str, beside: str, expected: list[tuple[str, str, str]], tmp_path: Path
+):
+    values = written(tmp_path, section(settings, beside=beside))
+    configured = Settings.parse(merge_settings(values)).build_configured()
+    found = [(each.severity, each.path, each.code) for each in find_dropped_gpus(values, configured)]
+    assert found == [
+        (severity, f"singleuser.extraResource.{kind}.nvidia.com/gpu", code) for severity, kind, code in expected
+    ]
+
+
+REPLACED = """
+singleuser:
+  cpu: {limit: 2, guarantee: 0.5}
+  memory: {limit: 4G, guarantee: 1G}
+  image: {name: a/b, tag: "1"}
+  extraEnv: {NVIDIA_VISIBLE_DEVICES: all, OTHER: x}
+"""
+IMAGE = "images: {lab: {image: 'q/lab:1'}}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param("cpu: {max: 4}", ["cpu.limit", "cpu.guarantee"], id="cpu"),
+        pytest.param("memory: {max: 4G}", ["memory.limit", "memory.guarantee"], id="memory"),
+        pytest.param(IMAGE, ["image.name", "image.tag"], id="images"),
+        pytest.param("images: {b: {image: 'a/b:1'}}", [], id="an image that is offered"),
+        pytest.param("discover_gpus: true", [], id="nothing of theirs"),
+    ],
+)
+def test_values_that_a_setting_replaces_are_told_by_key(settings: str, expected: list[str], tmp_path: Path):
+    told = [path for path, code in found(tmp_path, section(settings, beside=REPLACED)) if code == "unused"]
+    assert told == [f"singleuser.{key}" for key in (*expected, "extraEnv.NVIDIA_VISIBLE_DEVICES")]
+
+
+def test_traits_that_a_setting_replaces_are_told_by_key(tmp_path: Path):
+    settings = f"{IMAGE}\nmemory: {{max: 4G}}\npriorities: {{low: {{class: low, value: 1}}}}"
+    own = "    KubeSpawner: {image: a/b:1, mem_limit: 2G, priority_class_name: high}"
+    assert found(tmp_path, f"{section(settings)}{own}") == [
+        ("hub.config.KubeSpawner.mem_limit", "unused"),
+        ("hub.config.KubeSpawner.image", "unused"),
+        ("hub.config.KubeSpawner.priority_class_name", "unused"),
     ]
 
 

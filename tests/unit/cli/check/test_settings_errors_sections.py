@@ -28,10 +28,37 @@ def test_what_is_no_section_is_an_error_with_its_place(lower: str, upper: str, p
     assert (Path(found.place.file).name, found.place.line) == ("1.yaml", 2)
 
 
-@pytest.mark.parametrize("text", ["hub: null", "hub: {config: }", "hub:\n"])
-def test_null_in_the_place_of_a_section_is_a_warning(text: str, tmp_path: Path):
-    (found,) = (each for each in told(written(tmp_path, RIGHT, text)) if each.code == "idle_null")
-    assert (found.severity, found.place and found.place.line, "is null" in found.message) == (Severity.WARNING, 1, True)
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        pytest.param("hub: null", "hub", id="the hub"),
+        pytest.param("hub: {config: }", "hub.config", id="its configuration"),
+        pytest.param("singleuser: {extraTolerations: null}", "singleuser.extraTolerations", id="a list for a template"),
+        pytest.param("singleuser: {memory: }", "singleuser.memory", id="a section for a template"),
+        pytest.param("singleuser: {image: {name: a, tag: }}", "singleuser.image.tag", id="a text for the schema"),
+        pytest.param("singleuser: {lifecycleHooks: {preStop: }}", "singleuser.lifecycleHooks.preStop", id="no default"),
+    ],
+)
+def test_null_where_the_chart_needs_a_value_is_an_error(text: str, path: str, tmp_path: Path):
+    found = told(written(tmp_path, RIGHT, text), Severity.ERROR)
+    assert [(each.path, each.code, each.place and each.place.line) for each in found] == [(path, "needed", 1)]
+
+
+def test_null_below_the_key_of_a_parent_chart_is_an_error_there(tmp_path: Path):
+    found = told(written(tmp_path, BELOW, "jupyterhub: {singleuser: {extraTolerations: null}}"), Severity.ERROR)
+    assert [each.path for each in found] == ["jupyterhub.singleuser.extraTolerations"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("singleuser: {nodeSelector: null}", id="the templates do without"),
+        pytest.param("singleuser: {memory: {guarantee: null}}", id="the schema allows it"),
+        pytest.param("hub: {config: {KubeSpawner: {node_selector: null}}}", id="it is not the chart's"),
+    ],
+)
+def test_null_that_helm_takes_is_no_error(text: str, tmp_path: Path):
+    assert [each for each in told(written(tmp_path, RIGHT, text), Severity.ERROR) if each.code == "needed"] == []
 
 
 @pytest.mark.parametrize(
