@@ -222,3 +222,13 @@ test("a link to a choice without a GPU says so", () => {
   const link = new URL(linkOf(values({ gpu: "", gpu_count: "3" }), island, "https://hub.example/hub/spawn"));
   assert.deepEqual([link.searchParams.get("gpu"), link.searchParams.has("gpu_count")], ["", false]);
 });
+
+test("what has to be free is what KubeSpawner guarantees, and nothing where it guarantees nothing", () => {
+  const ask = (own, asked) => localVerdict(values({ gpu_count: "2", ...asked }), { ...nodes, ...own }).outcome;
+  const cpu = { ...island.cpu, is_optional: true };
+  assert.equal(ask({ cpu: { ...cpu, request: "1" } }, { cpu: "32" }), "now");
+  assert.equal(ask({ cpu: { ...cpu, request: "4" } }, { cpu: "1" }), "now");
+  assert.equal(ask({ cpu: { ...cpu, request: "4" } }, { cpu: "" }), "waits");
+  assert.equal(ask({ cpu }, { cpu: "" }), "now");
+  assert.equal(ask({ cpu }, { cpu: "32" }), "waits");
+});

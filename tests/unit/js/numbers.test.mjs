@@ -126,3 +126,16 @@ test("the number of GPUs is bounded by the type", () => {
   assert.equal(complaintOf("gpu_count", "5", bounds), "From 1 to 4 can be asked for.");
   assert.equal(complaintOf("gpu_count", "1.5", bounds), "Goes in steps of 1.");
 });
+
+test("a field that may be empty is right when it is, and steps from its default", () => {
+  const bounds = { ...island.memory, is_optional: true };
+  const data = { ...island, memory: bounds };
+  assert.deepEqual(form.wrongNumbers({ ...island.values, memory: "" }, data), []);
+  assert.deepEqual(form.wrongNumbers({ ...island.values, memory: "" }, island), ["memory"]);
+  assert.deepEqual([stepped("memory", "", 1, bounds), stepped("memory", "", -1, bounds)], ["8", ""]);
+});
+
+test("the default may lie between two steps", () => {
+  const bounds = { ...island.cpu, default: "1.2" };
+  assert.deepEqual(["1.2", "1.3"].map((text) => complaintOf("cpu", text, bounds) === ""), [true, false]);
+});

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.check.cluster_warnings import compare_with_nodes, find_cluster_warnings
+from gpuspawner.cli.cluster.cluster_view import read_configured_resources
 from gpuspawner.cli.cluster.connection import ClusterError
+from gpuspawner.cli.values.chart_config import build_spawner_config
 from gpuspawner.cli.values.helm_values import merge_settings
 from gpuspawner.core.cluster.model import Node, ScalableNodePool, Taint
 from gpuspawner.core.cluster.state import Inventory
@@ -80,3 +82,14 @@ async def test_a_cluster_that_cannot_be_read_is_told(parsed: Parsed, tmp_path: P
     arguments.kubeconfig = written_kubeconfig("http://127.0.0.9:1", tmp_path)
     with pytest.raises(ClusterError):
         await find_cluster_warnings(written(tmp_path, section("cpu: {max: 4}")), arguments, timeout_s=1.0)
+
+
+def test_gpus_that_are_dropped_from_every_server_are_told_where_they_are_set(tmp_path: Path):
+    values = written(
+        tmp_path, section("cpu: {max: 4}", beside="singleuser: {extraResource: {limits: {amd.com/gpu: 1}}}")
+    )
+    settings, inventory = OfferFactory().parse(merge_settings(values)), Inventory(nodes=(node(),))
+    own = read_configured_resources(build_spawner_config(values.chart, namespace=""))
+    catalog = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b", own=own)
+    found = compare_with_nodes(values, Offer(catalog=catalog, inventory=inventory), settings=settings)
+    assert paths(list(found)) == [("singleuser.extraResource.limits.amd.com/gpu", "dropped-gpus")]

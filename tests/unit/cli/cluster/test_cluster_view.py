@@ -9,6 +9,7 @@ import pytest
 
 from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
 from gpuspawner.cli.cluster.connection import ClusterError
+from gpuspawner.core.catalog.model import OwnAmount
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.verdict.availability import count_availability
@@ -49,6 +50,16 @@ async def test_servers_tolerate_what_the_chart_and_the_values_say(parsed: Parsed
     users = Toleration(key="hub.jupyter.org/dedicated", operator="Equal", value="user", effect="NoSchedule")
     other = replace(users, key="hub.jupyter.org_dedicated")
     assert seen.tolerations == (users, other, Toleration(key="mine", operator="Exists"))
+
+
+async def test_resources_of_the_chart_hold_as_in_the_hub(parsed: Parsed):
+    own = {"cpu": {"limit": 2}, "extraResource": {"limits": {"example.com/nic": 1, "amd.com/gpu": 1}}}
+    catalog = (await view_cluster_once(parsed(values={"singleuser": own}))).catalog
+    assert (catalog.cpu and catalog.cpu.own, catalog.memory and catalog.memory.own, catalog.dropped_gpus) == (
+        OwnAmount(limit=2000),
+        OwnAmount(guarantee=1024**3),
+        {"amd.com/gpu": 1},
+    )
 
 
 async def test_a_cluster_that_does_not_answer_is_no_empty_one(tmp_path: Path, parsed: Parsed):

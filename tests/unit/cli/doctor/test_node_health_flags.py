@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,12 @@ def test_types_that_are_not_offered_presets_and_rules_are_told():
     ]
     del settings["presets"], settings["policy"]
     assert codes(check_hub_flags, facts(settings=settings)) == [("warning", "gpu-not-offered", ("n",))]
+
+
+def test_gpus_that_are_dropped_from_every_server_are_told():
+    seen = facts()
+    seen = replace(seen, catalog=replace(seen.catalog, dropped_gpus={"amd.com/gpu": 1}))
+    assert codes(check_hub_flags, seen) == [("warning", "gpu-dropped", ("extra_resource_limits",))]
 
 
 @pytest.mark.parametrize(

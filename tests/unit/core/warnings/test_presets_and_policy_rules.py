@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuspawner.core.catalog.policy_model import ANY, GPUTypeRule, Policy, Rule
-from gpuspawner.core.warnings.presets_and_policy import find_policy_warnings
+from gpuspawner.core.warnings.presets_and_policy import find_dropped_gpu_warnings, find_policy_warnings
 from tests.unit.core.policies import A100, catalog, pool
 
 
@@ -28,4 +28,14 @@ def test_a_type_that_there_is_not_is_told_once_with_all_places_that_name_it():
             "There is no GPU type 'a10' at the moment. Did you mean 'a100'?"
         ),
         ("pools.physics.gpus",): "There is no GPU type 'zzz' at the moment.",
+    }
+
+
+def test_gpus_of_every_server_that_no_type_offers_are_told_by_resource():
+    found = find_dropped_gpu_warnings(replace(catalog(), dropped_gpus={"amd.com/gpu": 2}))
+    assert {flag.names: flag.message for flag in found} == {
+        ("extra_resource_limits",): (
+            "2 amd.com/gpu are dropped from each server: no GPU type stands for them. A server gets the GPUs that its "
+            "user chooses."
+        )
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.form.views import NumberView
 from tests.unit.hub.form.test_rendering import one, page
 from tests.unit.hub.views import MORE, VIEW, WRONG
 
@@ -29,6 +30,17 @@ def test_a_run_time_is_written_with_its_unit_and_says_what_it_means():
     assert " ".join(one(soup, "#gpuspawner-run_time-help").text.split()) == (
         "30m to 2d, in steps of 30m. Your server is then stopped; files in your home directory stay. "
         "A number alone means hours."
+    )
+
+
+def test_memory_without_a_limit_may_be_left_empty():
+    memory = NumberView(min="1", max="64", step="1", default="8", is_optional=True)
+    soup = page(replace(VIEW, memory=memory, values={**VIEW.values, "memory": ""}))
+    field = one(soup, "#gpuspawner-memory")
+    assert (field["value"], field.has_attr("required")) == ("", False)
+    assert one(soup, "#gpuspawner-cpu").has_attr("required")
+    assert " ".join(one(soup, "#gpuspawner-memory-help").text.split()) == (
+        "1 to 64 GiB, in steps of 1. You can also write 8G, 8GiB or 8192M. Left empty, there is no limit."
     )
 
 

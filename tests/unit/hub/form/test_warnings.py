@@ -191,3 +191,9 @@ async def test_a_type_that_rules_name_and_that_there_is_not_is_told_once(
 def test_while_no_node_can_be_read_no_preset_is_called_missing(concerns: AdminWarnings):
     viewpoint = VIEWPOINT._replace(settings=WITH_PRESETS)
     assert concerns.find_warnings(Offer(catalog=CATALOG, inventory=Inventory(reason="Down.")), viewpoint) == ()
+
+
+def test_gpus_that_are_dropped_from_every_server_are_told(concerns: AdminWarnings):
+    seen = replace(offer(GOOD), catalog=replace(CATALOG, dropped_gpus={"amd.com/gpu": 1}))
+    (found,) = concerns.find_warnings(seen, VIEWPOINT)
+    assert (found.settings, found.resource) == (("extra_resource_limits",), "amd.com/gpu")
