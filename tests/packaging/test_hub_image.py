@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
 Z2JH = Path(os.environ.get("GPUSPAWNER_Z2JH") or ROOT.parent / "shared" / "z2jh")
 PINS = Z2JH / "hub-image-requirements.txt"
+# The pins are of the chart's main branch since July 2026. Chart 4.4.0, of June 2026, ships the same JupyterHub with the
+# KubeSpawner before it: https://github.com/jupyterhub/zero-to-jupyterhub-k8s/commit/058b1b03
+IMAGES: dict[str, dict[str, str]] = {"main branch": {}, "chart 4.4.0": {"jupyterhub-kubespawner": "7.0.0"}}
 # Published as source only; what building it takes. JupyterHub uses it for PostgreSQL alone, and gpuspawner never.
 NEEDS_A_PROGRAM = {"psycopg2": "pg_config"}
 
@@ -79,12 +82,13 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
 class HubImage:
     """An environment that holds what the hub image does, and pip, as that has."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pinned: Mapping[str, str]) -> None:
         self.folder = folder
         self.programs = folder / "env/bin"
         left_out = {name for name, program in NEEDS_A_PROGRAM.items() if shutil.which(program) is None}
         pins = folder / "requirements.txt"
-        lines = [line for line in PINS.read_text().splitlines() if line.partition("==")[0] not in left_out]
+        versions = dict(line.split("==") for line in PINS.read_text().splitlines()) | dict(pinned)
+        lines = [f"{name}=={version}" for name, version in versions.items() if name not in left_out]
         pins.write_text("\n".join(lines))
         run(UV, "venv", "--seed", "--python", sys.executable, folder / "env", cwd=folder)
         run(UV, "pip", "install", "--no-deps", "--python", self.programs / "python", "--requirement", pins, cwd=folder)
@@ -106,9 +110,9 @@ class HubImage:
 Image = Callable[[str], HubImage]
 
 
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    return lambda name: HubImage(tmp_path_factory.mktemp(name))
+@pytest.fixture(scope="module", params=IMAGES)
+def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Image:
+    return lambda name: HubImage(tmp_path_factory.mktemp(name), IMAGES[request.param])
 
 
 def instructions() -> list[str]:
@@ -183,6 +187,12 @@ def test_all_that_the_wheel_declares_is_there(built: tuple[HubImage, set[str]]):
 def test_everything_works_over_the_pins(built: tuple[HubImage, set[str]]):
     made, _ = built
     assert_everything_works(made.python(LOOK), below=made.programs.parent)
+
+
+def test_the_image_has_the_versions_of_its_chart(built: tuple[HubImage, set[str]], request: pytest.FixtureRequest):
+    made, _ = built
+    kubespawner = {"main branch": "7.1.0", "chart 4.4.0": "7.0.0"}[request.node.callspec.params["image"]]
+    assert made.packages() >= {"jupyterhub==5.5.0", f"jupyterhub-kubespawner=={kubespawner}"}
 
 
 def test_the_command_is_there(built: tuple[HubImage, set[str]]):

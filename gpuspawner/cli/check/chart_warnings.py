@@ -33,7 +33,7 @@ _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield findings about chart values: spawner class, profiles, replaced values, ``hub.config.Spawner`` and image tag."""
+    """Yield findings about the spawner class, profiles, replaced values, ``hub.config.Spawner`` and the image tag."""
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
     yield from _check_replaced_values(values)

@@ -1,7 +1,7 @@
 """Finds errors at which the hub would refuse to start, with their positions in the values files.
 
-Such errors are invalid settings, sections that are not mappings, chart values of a wrong type, and nulls with which Helm
-cannot render the chart.
+Such errors are invalid settings, sections that are not mappings, chart values of a wrong type, and nulls with which
+Helm cannot render the chart.
 """
 
 from __future__ import annotations
