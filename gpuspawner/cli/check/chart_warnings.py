@@ -23,6 +23,8 @@ from gpuspawner.cli.values.helm_values import (
 from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, make_finding
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.json_access import as_dict
+from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.pod.trait_values import list_own_gpus
 
@@ -81,7 +83,6 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
     "priorities": ("priority_class_name",),
 }
 """Setting → KubeSpawner's traits, and paths of the chart's values, that have no effect beside it."""
-_REPLACED_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
 
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
@@ -94,12 +95,12 @@ def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
         for source in _list_sources(values, replaced):
             if not (key == "images" and _is_offered_image(values, settings[key], source)):
                 yield make_finding(values, source.path, severity=Severity.WARNING, code="unused", message=message)
-    source = find_trait_source(values, "environment")
-    variables = source.value if source is not None and _has_settings(values) else None
-    if source is not None and isinstance(variables, Mapping) and _REPLACED_VARIABLE in variables:
-        path = (*source.path, _REPLACED_VARIABLE)
+    environment = find_trait_source(values, "environment") if _has_settings(values) else None
+    if environment is not None:
         message = "has no effect: gpuspawner sets or removes this variable in each server, by its GPU"
-        yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
+        for variable in filter(GPU_HIDING_ENVIRONMENT.__contains__, as_dict(environment.value)):
+            path = (*environment.path, variable)
+            yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
 
 
 def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[TraitSource]:
@@ -126,9 +127,11 @@ def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iter
 
     :param configured: the settings.
     """
-    limits, guarantees = (find_trait_source(values, f"extra_resource_{kind}") for kind in ("limits", "guarantees"))
-    own = dict(list_own_gpus(limits.value if limits is not None else None))
-    for resource, number in own.items() if limits is not None else ():
+    limits, guarantees = (
+        find_trait_source(values, f"extra_resource_{kind}") or TraitSource((), {}) for kind in ("limits", "guarantees")
+    )
+    own = dict(list_own_gpus(limits.value))
+    for resource, number in own.items():
         types = (gpu for gpu in configured.gpus.values() if gpu.resource == resource)
         if any(gpu.slug in configured.uncounted or number <= gpu.max_count for gpu in types):
             continue
@@ -142,8 +145,8 @@ def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iter
         else:
             message = f"is dropped from each server: no GPU type of the settings offers {number} of it"
             yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
-    for resource, _ in list_own_gpus(guarantees.value if guarantees is not None else None):
-        if resource not in own and guarantees is not None:
+    for resource, _ in list_own_gpus(guarantees.value):
+        if resource not in own:
             path = (*guarantees.path, resource)
             message = "is dropped from each server: Kubernetes takes GPUs as limits only"
             yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)

@@ -14,7 +14,7 @@ from gpuspawner.cli.cluster.connection import FIRST_READ_TIMEOUT_S, ClusterError
 from gpuspawner.cli.common.findings import Finding, Severity
 from gpuspawner.cli.values.chart_config import build_spawner_config
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings
-from gpuspawner.cli.values.trait_sources import find_trait_source, list_pod_tolerations, make_finding
+from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, list_pod_tolerations, make_finding
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node
@@ -91,8 +91,8 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     problems += _check_limits(settings, nodes)
     problems += find_undeclared_images(configured.images, offer.catalog.gpus)
     yield from locate_problems(problems, values, severity=Severity.WARNING)
-    source = find_trait_source(values, OWN_GPUS_TRAIT)
-    for flag in find_dropped_gpu_warnings(offer.catalog) if source is not None else ():
+    source = find_trait_source(values, OWN_GPUS_TRAIT) or TraitSource((), {})
+    for flag in find_dropped_gpu_warnings(offer.catalog):
         path = (*source.path, flag.resource)
         yield make_finding(values, path, severity=Severity.WARNING, code=flag.kind.value, message=flag.message)
 

@@ -109,7 +109,7 @@ singleuser:
   cpu: {limit: 2, guarantee: 0.5}
   memory: {limit: 4G, guarantee: 1G}
   image: {name: a/b, tag: "1"}
-  extraEnv: {NVIDIA_VISIBLE_DEVICES: all, OTHER: x}
+  extraEnv: {NVIDIA_VISIBLE_DEVICES: all, OTHER: x, AMD_VISIBLE_DEVICES: all, HABANA_VISIBLE_DEVICES: all}
 """
 IMAGE = "images: {lab: {image: 'q/lab:1'}}"
 
@@ -126,7 +126,8 @@ IMAGE = "images: {lab: {image: 'q/lab:1'}}"
 )
 def test_values_that_a_setting_replaces_are_told_by_key(settings: str, expected: list[str], tmp_path: Path):
     told = [path for path, code in found(tmp_path, section(settings, beside=REPLACED)) if code == "unused"]
-    assert told == [f"singleuser.{key}" for key in (*expected, "extraEnv.NVIDIA_VISIBLE_DEVICES")]
+    variables = [f"extraEnv.{vendor}_VISIBLE_DEVICES" for vendor in ("NVIDIA", "AMD", "HABANA")]
+    assert told == [f"singleuser.{key}" for key in (*expected, *variables)]
 
 
 def test_traits_that_a_setting_replaces_are_told_by_key(tmp_path: Path):
