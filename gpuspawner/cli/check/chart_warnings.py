@@ -93,7 +93,7 @@ def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
             continue
         message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"
         for source in _list_sources(values, replaced):
-            if not (key == "images" and _is_offered_image(values, settings[key], source)):
+            if not (key == "images" and _is_offered_image(values, source, images=settings[key])):
                 yield make_finding(values, source.path, severity=Severity.WARNING, code="unused", message=message)
     environment = find_trait_source(values, "environment") if _has_settings(values) else None
     if environment is not None:
@@ -113,7 +113,7 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
             yield source
 
 
-def _is_offered_image(values: HelmValues, images: object, source: TraitSource) -> bool:
+def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
     """Return whether an image that the settings replace is one of theirs, set so that nodes pull it before."""
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image

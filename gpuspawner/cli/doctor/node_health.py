@@ -145,10 +145,7 @@ _ADVICE_BY_CONCERN = {
         DiagnosisSeverity.WARNING, "policy-type-unknown", "The rule allows and limits nothing.", _POLICY
     ),
     WarningKind.DROPPED_GPUS: _Advice(
-        DiagnosisSeverity.WARNING,
-        "gpu-dropped",
-        "KubeSpawner would give every server these GPUs.",
-        _DROPPED,
+        DiagnosisSeverity.WARNING, "gpu-dropped", "KubeSpawner would give every server these GPUs.", _DROPPED
     ),
     WarningKind.MIG_INVALID: _Advice(DiagnosisSeverity.FAULT, "mig-invalid", "Nobody gets these GPUs.", _MIG),
     WarningKind.MIXED_MODELS: _Advice(DiagnosisSeverity.WARNING, "gpu-models-mixed", "Nobody gets these GPUs.", _MIXED),

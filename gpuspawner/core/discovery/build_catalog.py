@@ -193,16 +193,7 @@ def assemble_catalog(
     nodes = tuple(
         kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=_list_relevant_labels(configured))
     )
-    gpus = {
-        slug: replace(gpu, max_count=_find_largest_count(gpu, nodes)) if slug in configured.uncounted else gpu
-        for slug, gpu in configured.gpus.items()
-    }
-    found = discover_gpu_types(nodes, table) if configured.discover else ()
-    hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
-    gpus |= _select_new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
-    gpus = {slug: _add_node_facts(gpu, nodes, table=table) for slug, gpu in gpus.items()}
-    united = {slug: combine_types(union, gpus) for slug, union in configured.unions.items()}
-    gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
+    gpus, hidden = _collect_types(configured, nodes, table=table)
     largest = find_largest_node(inventory)
     default_gpus = _find_default_gpus(gpus, own, nodes=inventory.nodes or ())
     catalog = Catalog(
@@ -227,6 +218,26 @@ def assemble_catalog(
     catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
     invalid = find_invalid_presets(configured.presets, catalog)
     return replace(catalog, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
+
+
+def _collect_types(
+    configured: ConfiguredCatalog, nodes: tuple[Node, ...], *, table: AcceleratorTable
+) -> tuple[dict[str, GPUType], tuple[GPUType, ...]]:
+    """Return the offered GPU types by slug, and the discovered types that the settings hide.
+
+    :param nodes: one node of each kind is enough.
+    """
+    gpus = {
+        slug: replace(gpu, max_count=_find_largest_count(gpu, nodes)) if slug in configured.uncounted else gpu
+        for slug, gpu in configured.gpus.items()
+    }
+    found = discover_gpu_types(nodes, table) if configured.discover else ()
+    hidden = tuple(gpu for gpu in found if _is_hidden(gpu, configured, nodes=nodes))
+    gpus |= _select_new_types((gpu for gpu in found if gpu not in hidden), configured, nodes=nodes)
+    gpus = {slug: _add_node_facts(gpu, nodes, table=table) for slug, gpu in gpus.items()}
+    united = {slug: combine_types(union, gpus) for slug, union in configured.unions.items()}
+    gpus |= {slug: gpu for slug, gpu in united.items() if gpu is not None}
+    return gpus, hidden
 
 
 def _find_default_gpus(

@@ -209,11 +209,11 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
     :param options: user options, not yet checked.
     :param catalog: the catalog of GPU types and presets.
     """
-    if not isinstance(options, Mapping):
-        return registry.NO_GPU
-    preset = options.get("preset")
+    chosen = options if isinstance(options, Mapping) else {}
+    preset = chosen.get("preset")
     bundle = catalog.presets.get(preset) if isinstance(preset, str) else None
-    gpu = options.get("gpu", bundle.options.get("gpu") if bundle is not None else None)
+    default = next((slug for slug, _ in catalog.default_gpus), None)
+    gpu = chosen.get("gpu", bundle.options.get("gpu", default) if bundle is not None else default)
     if not gpu:
         return registry.NO_GPU
     return gpu if isinstance(gpu, str) and gpu in catalog.gpus else registry.OTHER_LABEL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -164,3 +165,17 @@ def test_a_stage_lasts_until_the_next_one_and_the_last_until_the_end(clock: Cloc
 )
 def test_only_types_that_are_offered_have_a_name(options: object, label: str):
     assert find_gpu_label(options, CATALOG) == label
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [
+        pytest.param(None, "meter", id="no options"),
+        pytest.param({}, "meter", id="nothing chosen"),
+        pytest.param({"gpu": None}, "none", id="no GPU chosen"),
+        pytest.param({"preset": "plain"}, "meter", id="a preset that leaves it out"),
+    ],
+)
+def test_a_default_gpu_counts_for_who_chooses_none(options: object, label: str):
+    presets = {"plain": Preset(slug="plain", display_name="Plain", options={})}
+    assert find_gpu_label(options, replace(CATALOG, default_gpus=(("meter", 1),), presets=presets)) == label
