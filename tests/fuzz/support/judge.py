@@ -43,15 +43,16 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     if image is None or (card is None) != (said["gpu"] is None):
         return [f"not offered: {said}"]
     limits = pod["spec"]["containers"][0]["resources"].get("limits", {})
-    millis, size = Fraction(str(limits.get("cpu", 0))) * 1000, Fraction(limits.get("memory", 0))
+    millis = Fraction(str(limits["cpu"])) * 1000 if "cpu" in limits else None
+    size = Fraction(limits["memory"]) if "memory" in limits else None
     found = [*_outside("cpu", millis, site.cpu), *_outside("memory", size, site.memory)]
     deadline_s = pod["spec"].get("activeDeadlineSeconds")
     if site.run_time is not None:
         found += _outside("run time", Fraction(deadline_s or 0), site.run_time)
-    shared = _shared_memory(pod, card, size=int(size))
+    shared = _shared_memory(pod, card, size=int(size or 0))
     if shared is not None and site.shared_memory is not None:
         found += _outside("shared memory", Fraction(shared), site.shared_memory)
-        found += [f"{shared} of {size} shared"] if shared > size else []
+        found += [f"{shared} of {size} shared"] if size is not None and shared > size else []
     rank = pod["spec"].get("priorityClassName")
     found += [f"priority: {rank}"] if site.priorities and rank not in site.priorities.values() else []
     if found:
@@ -64,10 +65,10 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     if not str(said["summary"]).startswith(image.name):
         found.append(f"summary: {said['summary']}")
     expected = deepcopy(plain)
-    _choose_amounts(expected, site, millis=int(millis), size=int(size))
+    _choose_amounts(expected, site, millis=millis, size=size)
     _choose_image(expected, said, image)
     _choose_card(expected, card, count=count)
-    _choose_shared_memory(expected, card, size=int(size), own=shared if site.shared_memory else None)
+    _choose_shared_memory(expected, card, size=int(size or 0), own=shared if site.shared_memory else None)
     _choose_run_time(expected, site.run_time and deadline_s)
     expected["spec"] |= {"priorityClassName": rank} if site.priorities and rank else {}
     _choose_nodes(expected, site, image=image, card=card)
@@ -121,7 +122,9 @@ def _shown(name: str) -> str:
     return repr(name if len(name) <= _CUT + 1 else f"{name[:_CUT]}…")[1:-1]
 
 
-def _outside(what: str, amount: Fraction, bounds: Range) -> list[str]:
+def _outside(what: str, amount: Fraction | None, bounds: Range) -> list[str]:
+    if amount is None:
+        return [] if bounds.is_optional else [f"{what}: none"]
     fits = bounds.least <= amount <= bounds.most and (amount - bounds.least) % bounds.step == 0
     return [] if fits else [f"{what}: {amount}"]
 
@@ -138,13 +141,17 @@ def _choose_run_time(pod: Pod, seconds: int | None) -> None:
     _set(pod["spec"]["containers"][0], GPUSPAWNER_RUN_TIME=seconds)
 
 
-def _choose_amounts(pod: Pod, site: Site, *, millis: int, size: int) -> None:
-    limits = {"cpu": millis / 1000, "memory": size}
-    requests = {"cpu": _part(millis, site.cpu.guarantee) / 1000, "memory": _part(size, site.memory.guarantee)}
+def _choose_amounts(pod: Pod, site: Site, *, millis: Fraction | None, size: Fraction | None) -> None:
+    limits: dict[str, float] = {}
+    requests: dict[str, float] = {}
     notebook = pod["spec"]["containers"][0]
+    if millis is not None:
+        limits["cpu"], requests["cpu"] = int(millis) / 1000, _part(int(millis), site.cpu.guarantee) / 1000
+        _set(notebook, CPU_LIMIT=limits["cpu"], CPU_GUARANTEE=requests["cpu"])
+    if size is not None:
+        limits["memory"], requests["memory"] = int(size), _part(int(size), site.memory.guarantee)
+        _set(notebook, MEM_LIMIT=limits["memory"], MEM_GUARANTEE=requests["memory"])
     notebook["resources"] = {"limits": limits, "requests": requests}
-    _set(notebook, CPU_LIMIT=limits["cpu"], CPU_GUARANTEE=requests["cpu"])
-    _set(notebook, MEM_LIMIT=limits["memory"], MEM_GUARANTEE=requests["memory"])
 
 
 def _choose_image(pod: Pod, said: Mapping[str, str | None], image: Offered) -> None:

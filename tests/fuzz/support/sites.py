@@ -23,12 +23,14 @@ class Range:
     """Bounds of an amount in whole base units (millicores, bytes or seconds).
 
     :param guarantee: part of the limit that is requested, as a fraction.
+    :param is_optional: who chooses none has none, as KubeSpawner's traits say.
     """
 
     least: int
     most: int
     step: int
     guarantee: tuple[int, int] = (1, 1)
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,8 +294,8 @@ DISCOVERED = Site(
     ),
     images={"default": Offered(name="base:1", reference="registry.example/base:1")},
     # From half a core and one GiB up to what the largest node has.
-    cpu=Range(least=500, most=64_000, step=500, guarantee=(1, 2)),
-    memory=Range(least=GIB, most=512 * GIB, step=GIB),
+    cpu=Range(least=500, most=64_000, step=500, guarantee=(1, 2), is_optional=True),
+    memory=Range(least=GIB, most=512 * GIB, step=GIB, is_optional=True),
     cards={
         "a100-80gb": Card(
             resource=NVIDIA,
