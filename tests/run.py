@@ -136,6 +136,7 @@ def main(
     outcomes = [Outcome(suite=name) for name in parser.parse_args(arguments).suites]
     (root / REPORTS).mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
+    _watch_children_without_threads()
     is_complete = asyncio.run(Run(suites, root).stages(_arrange(outcomes, beside=beside, alone=alone)))
     begun = [outcome for outcome in outcomes if outcome.began_at is not None]
     _summarise(begun, seconds=time.monotonic() - began)
@@ -282,6 +283,16 @@ class Run:
         finally:
             await _end(process)
         return await process.wait()
+
+
+def _watch_children_without_threads() -> None:
+    """Have asyncio start no thread for each program.
+
+    Once this process is killed, the kernel sends PR_SET_PDEATHSIG again for each thread that a program falls to: a
+    second SIGINT would interrupt its clean-up. Python 3.12 needs no such threads.
+    """
+    if sys.platform == "linux" and sys.version_info < (3, 12):
+        asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
 
 
 def _die_with_parent() -> None:

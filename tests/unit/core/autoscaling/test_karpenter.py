@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -339,6 +340,7 @@ def damaged(draw: st.DrawFn) -> object:
     )
     raw["status"]["nodes"] = 1
     raw["spec"]["template"]["spec"]["taints"] = [{"key": "k", "effect": "NoSchedule", "value": "v"}]
+    raw = deepcopy(raw)  # its parts belong to all tests
     at: Any = raw
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))
