@@ -82,7 +82,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
     "images": ("image", "singleuser.image.name", "singleuser.image.tag"),
     "priorities": ("priority_class_name",),
 }
-"""Setting → KubeSpawner's traits, and paths of the chart's values, that have no effect beside it."""
+"""Setting → KubeSpawner's traits and paths of the chart's values that have no effect once it is set."""
 
 
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:

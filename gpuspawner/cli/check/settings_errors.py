@@ -152,7 +152,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if a section above the settings is not a mapping, else one error for each wrong chart value."""
+    """Yield an error if ``hub`` or ``hub.config`` is no mapping, else one for each invalid value of the chart."""
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]

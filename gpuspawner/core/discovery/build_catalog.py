@@ -243,9 +243,10 @@ def _collect_types(
 def _find_default_gpus(
     gpus: Mapping[str, GPUType], own: OwnResources, *, nodes: Iterable[Node]
 ) -> tuple[tuple[str, int], ...]:
-    """Return slug and number for each GPU type that can stand for the GPUs of KubeSpawner's traits, in display order.
+    """Return the GPU types that can provide the GPUs in ``extra_resource_limits``, as (slug, number of GPUs).
 
-    A type can if it has the resource, offers as many units in one server, and does not contradict the node selector.
+    Such a type has the requested resource, allows that many units in one server, and does not contradict the admin's
+    node selector. The types are in display order.
 
     :param nodes: all nodes; empty if unknown.
     """

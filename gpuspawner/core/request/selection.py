@@ -267,7 +267,7 @@ def _merge_with_preset(
 def _check_image(
     given: Mapping[str, object], merged: Mapping[str, object], *, catalog: Catalog, problems: Problems
 ) -> tuple[str, str | None]:
-    """Return the slug of an image and None, or "" and the reference of a custom image."""
+    """Return the image as a pair: ``(slug, None)`` for a listed image, ``("", reference)`` for a custom image."""
     slug = problems.check_choice("image", merged.get("image"), title=IMAGE.title, offered=catalog.images)
     named = given.get("custom_image")
     custom = problems.check_reference("custom_image", named, custom_images=catalog.custom_images)

@@ -106,7 +106,10 @@ def sort_obstacles(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
 
 
 def derive_answer(obstacles: tuple[Obstacle, ...]) -> Answer:
-    """Return the answer that follows from the obstacles of a node, sorted by :func:`sort_obstacles`."""
+    """Return whether a node accepts a pod: yes, no or unknown.
+
+    :param obstacles: all reasons why the node may not accept the pod, sorted by :func:`sort_obstacles`.
+    """
     if not obstacles:
         return Answer.YES
     return Answer.UNKNOWN if obstacles[0].reason is Reason.UNDECIDED else Answer.NO

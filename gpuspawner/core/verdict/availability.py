@@ -76,7 +76,7 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
 class Availability:
     """The units (GPUs, MIG slices or shares) of one GPU type. ``free <= healthy <= total``.
 
-    All fields are None if the hub does not know the nodes, or the number of units on a node of the type. ``free``,
+    All fields are None if the hub does not know the nodes, or how many units some node has. ``free``,
     ``largest``, ``waiting`` and ``shapes`` are also None if the hub cannot read the pods of all namespaces.
 
     :param total: all units.
@@ -84,9 +84,9 @@ class Availability:
     :param free: units that a new server could get.
     :param largest: largest number of free units on one node.
     :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes.
-    :param shapes: Pareto front of what single nodes have free; empty if no unit is free.
+    :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
-    :param largest_shapes: Pareto front of what single nodes have free without any pods; includes cordoned nodes.
+    :param largest_shapes: the same if no pod ran on the nodes; includes cordoned nodes.
     """
 
     total: int | None = None

@@ -1,6 +1,6 @@
-"""Warns admins about presets that cannot start, rules and pools that name unknown GPU types, and GPUs that are dropped.
+"""Warns admins about unusable presets, unknown GPU types in the policy, and GPUs of KubeSpawner's traits without type.
 
-The form silently leaves out such presets. An unknown GPU type in a rule or pool is not an error, because a node with it
+The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool is not an error, because a node with it
 may join the cluster later. Until then, the entry for this type has no effect.
 """
 

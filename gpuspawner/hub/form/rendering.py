@@ -86,7 +86,7 @@ def _make_plural_replacer(translations: NullTranslations) -> Callable[[re.Match[
 
 
 def _parse_literal(literal: str) -> str | None:
-    """Return the text of a JavaScript string literal, or None if the literal is not valid JSON (a site's script)."""
+    """Return the text of a JavaScript string literal, or None if it is not valid JSON, as in a site's own script."""
     try:
         text: str = json.loads(f'"{literal}"')
     except ValueError:

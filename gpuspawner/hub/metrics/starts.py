@@ -26,7 +26,7 @@ READY = "ready"
 CANCELLED = "cancelled"
 
 _AT_ONCE_S = 10.0
-"""A start whose pod waited longer than these seconds for a node counts as ``waited``; a pod that fits waits less."""
+"""Seconds that a pod may wait for a node before its start counts as ``waited``; a pod that fits at once waits less."""
 
 
 def classify_outcome(error: BaseException | None) -> str:

@@ -65,10 +65,10 @@ class GPUNodeExclusion:
         return await request
 
     async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
-        """Create a pod that may run on any node after the pods that have no other place to go.
+        """Wait until the pods that must not run on GPU nodes are created, then create a pod that may run on any node.
 
-        kube-scheduler takes pods of one priority in the order of their creation. This pod still prefers nodes without
-        GPUs, and would take the room that the other pods were promised.
+        kube-scheduler takes pods of equal priority in the order of their creation. This pod prefers nodes without GPUs.
+        If it came first, it would take the room that was promised to the other pods.
         """
         if self._excluded:
             await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)
