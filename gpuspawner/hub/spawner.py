@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 from kubernetes_asyncio.client.rest import ApiException
@@ -400,13 +401,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         await self._run_preflight(pod)
         await self.new_claims.note_use(self, token=self.start_state.token)
         self.start_state.feed.note_pod_sent(find_pod(self))
+        is_first, self.start_state.is_pod_unseen = not self.start_state.is_pod_unseen, True
         send = super()._make_create_pod_request
         try:
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(
                     self, pod, create=lambda placed: send(placed, request_timeout)
                 )
-        except ApiException:
+        except ApiException as error:
+            # An earlier request, whose answer was lost, may have created the pod; so may one that ended with a 5xx.
+            if is_first and (error.status or HTTPStatus.INTERNAL_SERVER_ERROR) < HTTPStatus.INTERNAL_SERVER_ERROR:
+                self.start_state.is_pod_unseen = False
             if self.new_claims.can_remove(self, token=self.start_state.token):
                 # Not remembered any more, so that the next start creates it.
                 self._pvc_exists = False
@@ -455,7 +460,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         is_ours = self._is_ours()
         if is_ours and self.start_state.is_refused:
             return 0
-        if is_ours and endings.can_have_left_pod(self, is_pod_sent=self.start_state.feed.is_sent):
+        if is_ours and endings.can_have_left_pod(self, is_pod_unseen=self.start_state.is_pod_unseen):
             return None
         if is_ours:
             await resumption.wait_for_pods(self)

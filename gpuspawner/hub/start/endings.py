@@ -37,16 +37,16 @@ _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables for all pages, and those that replace it on the home page and on the form's."""
 
 
-def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_sent: bool) -> bool:
+def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
     """Return whether a cancelled or failed start may have left a pod, in any state.
 
-    A cancelled start may have sent a pod that KubeSpawner's reflector does not hold yet.
+    KubeSpawner's reflector may lack the pod: it came too late for a cancelled start, or the connection was lost.
 
     :param spawner: the spawner of the server.
-    :param is_pod_sent: whether the start has sent its pod to the API server.
+    :param is_pod_unseen: whether the start has sent its pod, and the hub has neither seen it nor read that it was
+        refused.
     """
-    start = _find_failed_start(spawner)
-    return start is not None and ((start.cancelled() and is_pod_sent) or find_pod(spawner) is not None)
+    return _find_failed_start(spawner) is not None and (is_pod_unseen or find_pod(spawner) is not None)
 
 
 def has_never_run(spawner: PodWatchingSpawner) -> bool:

@@ -27,6 +27,7 @@ class StartState:
     :param pending_preflight: function that checks the pod before anything is created; None once it was called.
     :param is_refused: whether the start was refused before anything was created.
     :param is_admitted: whether admission has admitted the choice.
+    :param is_pod_unseen: whether the pod was sent, and the hub has neither seen it nor read that it was refused.
     :param token: random text that identifies this start.
     :param is_removing: whether the hub is deleting the pod.
     :param is_resumed: whether an earlier process of the hub began the start, so that JupyterHub does not count its end.
@@ -43,6 +44,7 @@ class StartState:
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None
     is_refused: bool = False
     is_admitted: bool = False
+    is_pod_unseen: bool = False
     token: str = field(default_factory=lambda: token_hex(8))
     is_removing: bool = False
     is_resumed: bool = False

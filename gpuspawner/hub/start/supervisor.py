@@ -166,6 +166,7 @@ class _Supervisor:
             if facts is None or self._spawner.start_state.is_removing:
                 return None
             if facts.pod is not None:
+                self._spawner.start_state.is_pod_unseen = False
                 starts.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
         except Exception as error:  # log it: a failed observation must not end the start

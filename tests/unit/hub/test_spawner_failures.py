@@ -61,6 +61,11 @@ def refuse(_: Any) -> None:
     raise web.HTTPError(403, "Not today.")
 
 
+def break_off(request: Any) -> Any:
+    request.transport.abort()
+    return refusal(500)(request)
+
+
 def bug(_: Any) -> None:
     raise KeyError("a group of hers")
 
@@ -123,6 +128,26 @@ async def test_nothing_that_the_hub_refuses_counts_towards_the_limit_that_stops_
         error = await hub.start(user, options)
         found.append((isinstance(error, web.HTTPError), hub.failures))
     assert found == [(True, 0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(HANG, ["jupyter-ada"], id="the answer is lost"),
+        pytest.param(break_off, ["jupyter-ada"], id="the connection is lost"),
+        pytest.param(refusal(504), ["jupyter-ada"], id="the API server may have stored it"),
+        pytest.param(refusal(403, LIMIT_RANGE), [], id="refused"),
+        pytest.param(None, ["jupyter-ada"], id="the watch is mute"),
+    ],
+)
+async def test_a_pod_that_may_have_been_created_is_deleted_though_the_hub_never_saw_it(
+    make_hub: MakeHub, server: WatchServer, answer: Any, expected: list[str]
+):
+    hub = make_hub(settings={**SETTINGS, "dry_run": False}, start_timeout=2)
+    if answer is not None:
+        server.answers[PODS] = answer
+    await hub.start(hub.add_user("ada"), CHOICE)
+    assert expected == [each.path.rpartition("/")[2] for each in server.requests if each.method == "DELETE"]
 
 
 async def test_a_server_that_is_slow_to_start_counts_for_nothing(make_hub: MakeHub, server: WatchServer):

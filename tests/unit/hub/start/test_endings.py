@@ -63,16 +63,15 @@ async def test_no_name_becomes_html(spawner: GPUSpawner):
 
 async def test_a_start_that_was_cut_off_may_have_sent_a_pod_that_is_not_seen_yet(spawner: GPUSpawner):
     spawner._start_future = ended()
-    assert can_have_left_pod(spawner, is_pod_sent=False) is False
-    assert can_have_left_pod(spawner, is_pod_sent=True) is True
+    assert can_have_left_pod(spawner, is_pod_unseen=False) is False
+    assert can_have_left_pod(spawner, is_pod_unseen=True) is True
 
 
 async def test_a_start_that_failed_leaves_the_pod_that_is_there(spawner: GPUSpawner):
     spawner._start_future = ended(ValueError("x"))
-    spawner.start_state.feed.note_pod_sent(None)
-    assert can_have_left_pod(spawner, is_pod_sent=True) is False
+    assert can_have_left_pod(spawner, is_pod_unseen=False) is False
     put(spawner, "Failed")
-    assert (can_have_left_pod(spawner, is_pod_sent=True), await spawner.poll()) == (True, None)
+    assert (can_have_left_pod(spawner, is_pod_unseen=False), await spawner.poll()) == (True, None)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Failed"])
@@ -106,7 +105,7 @@ async def test_what_runs_is_given_time(spawner: GPUSpawner):
 async def test_nothing_is_known_before_anything_is_watched(make_spawner: MakeSpawner):
     spawner = make_spawner()
     assert (find_pod(spawner), has_never_run(spawner)) == (None, False)
-    assert can_have_left_pod(spawner, is_pod_sent=True) is False
+    assert can_have_left_pod(spawner, is_pod_unseen=True) is False
 
 
 # -- announcements -----------------------------------------------------------------------------------------------------
