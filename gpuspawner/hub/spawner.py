@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
 from typing import Any, ClassVar
 
 from kubernetes_asyncio.client.rest import ApiException
@@ -410,7 +409,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 )
         except ApiException as error:
             # An earlier request, whose answer was lost, may have created the pod; so may one that ended with a 5xx.
-            if is_first and (error.status or HTTPStatus.INTERNAL_SERVER_ERROR) < HTTPStatus.INTERNAL_SERVER_ERROR:
+            if is_first and endings.is_refusal(error):
                 self.start_state.is_pod_unseen = False
             if self.new_claims.can_remove(self, token=self.start_state.token):
                 # Not remembered any more, so that the next start creates it.
@@ -455,15 +454,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Return None while the pod runs, else an exit code.
 
         After a refused start no pod exists. A cancelled or failed start may have left a pod in any state; the result
-        is then None, so that JupyterHub deletes the pod.
+        is then None, so that JupyterHub deletes the pod. It is also None while the hub cannot read pods: JupyterHub
+        forgets a server that it cannot poll.
         """
         is_ours = self._is_ours()
         if is_ours and self.start_state.is_refused:
             return 0
-        if is_ours and endings.can_have_left_pod(self, is_pod_unseen=self.start_state.is_pod_unseen):
-            return None
+        if is_ours and endings.has_failed_start(self):
+            return None if endings.can_have_left_pod(self, is_pod_unseen=self.start_state.is_pod_unseen) else 1
         if is_ours:
-            await resumption.wait_for_pods(self)
+            if not await resumption.can_read_pods(self):
+                return None
             # KubeSpawner may delete the pod below.
             self.start_state.last_pod = find_pod(self) or self.start_state.last_pod
         status: int | None = await super().poll()
@@ -484,9 +485,19 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         self.start_state.is_removing = True
         try:
+            await resumption.read_pods(self)
             await super().stop(now or endings.has_never_run(self))
         finally:
             self.start_state.is_removing = False
+
+    @override
+    async def _make_delete_pod_request(
+        self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
+    ) -> Any:
+        """Delete the pod; JupyterHub forgets the server only once the API server has accepted the deletion."""
+        send = super()._make_delete_pod_request
+        delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
+        return await (endings.delete_pod(self, delete) if self._is_ours() else delete())
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 

@@ -78,6 +78,13 @@ PRIVATE_NAMES = (
     PrivateName(KubeSpawner, "_expand_user_properties", _OWNERS, ("template", "slug_scheme"), is_overridden=True),
     PrivateName(KubeSpawner, "_make_create_pvc_request", _NO_DRY_RUN, ("pvc", "request_timeout"), is_overridden=True),
     PrivateName(KubeSpawner, "_make_create_pod_request", _NO_DRY_RUN, ("pod", "request_timeout"), is_overridden=True),
+    PrivateName(
+        KubeSpawner,
+        "_make_delete_pod_request",
+        "pods run on that are stopped while the API server is out of reach",
+        ("pod_name", "delete_options", "grace_seconds", "request_timeout"),
+        is_overridden=True,
+    ),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
     PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
     # The next five have no underscore, but KubeSpawner's documentation does not name them.

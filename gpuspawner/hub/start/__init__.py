@@ -16,11 +16,25 @@ work, or a ``SlowStartError``. This package contains no code that parses or admi
 """
 
 from gpuspawner.hub.start.alternatives import add_alternatives
-from gpuspawner.hub.start.endings import add_announcements, can_have_left_pod, has_never_run, note_end
+from gpuspawner.hub.start.endings import (
+    add_announcements,
+    can_have_left_pod,
+    delete_pod,
+    has_failed_start,
+    has_never_run,
+    note_end,
+)
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
-from gpuspawner.hub.start.resumption import build_record, load_record, store_state, wait_for_pod, wait_for_pods
+from gpuspawner.hub.start.resumption import (
+    build_record,
+    can_read_pods,
+    load_record,
+    read_pods,
+    store_state,
+    wait_for_pod,
+)
 from gpuspawner.hub.start.state import StartingSpawner, StartState
 from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
@@ -36,14 +50,17 @@ __all__ = [
     "add_announcements",
     "build_record",
     "can_have_left_pod",
+    "can_read_pods",
+    "delete_pod",
     "draft_pod",
+    "has_failed_start",
     "has_never_run",
     "load_record",
     "note_end",
+    "read_pods",
     "run_preflight",
     "store_state",
     "stream_progress",
     "supervise_start",
     "wait_for_pod",
-    "wait_for_pods",
 ]

@@ -8,12 +8,15 @@ announced on the hub's pages until the user starts the server again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Protocol
 
+import aiohttp
+from kubernetes_asyncio.client.rest import ApiException
 from markupsafe import Markup
 
 from gpuspawner.core.json_access import as_dict, as_text
@@ -31,10 +34,21 @@ RECORD_KEY = "gpuspawner"
 """Key of our part of a spawner's state in the hub's database."""
 
 _END_KEY = "end"
+_PAUSE_S = 1.0
+"""Seconds between two requests to delete a pod."""
 _EVENTS_S = 10.0
 """Seconds to wait for the first list of events after a restart of the hub."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables for all pages, and those that replace it on the home page and on the form's."""
+
+
+def has_failed_start(spawner: object) -> bool:
+    """Return whether the server's last start was cancelled or has failed.
+
+    :param spawner: the spawner of the server.
+    """
+    start = private_api.get_start_future(spawner)
+    return start is not None and start.done() and (start.cancelled() or start.exception() is not None)
 
 
 def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
@@ -46,7 +60,7 @@ def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bo
     :param is_pod_unseen: whether the start has sent its pod, and the hub has neither seen it nor read that it was
         refused.
     """
-    return _find_failed_start(spawner) is not None and (is_pod_unseen or find_pod(spawner) is not None)
+    return has_failed_start(spawner) and (is_pod_unseen or find_pod(spawner) is not None)
 
 
 def has_never_run(spawner: PodWatchingSpawner) -> bool:
@@ -54,17 +68,48 @@ def has_never_run(spawner: PodWatchingSpawner) -> bool:
 
     :param spawner: the spawner of the server.
     """
-    if _find_failed_start(spawner) is None:
+    if not has_failed_start(spawner):
         return False
     pod = find_pod(spawner) or {}
     # Check init containers too: while one runs and may write to the user's volume, the pod's phase is Pending.
     return read_phase(pod) != "Running" and not any(each.is_running or each.end_reason for each in read_containers(pod))
 
 
-def _find_failed_start(spawner: PodWatchingSpawner) -> asyncio.Future[Any] | None:
-    start = private_api.get_start_future(spawner)
-    has_failed = start is not None and start.done() and (start.cancelled() or start.exception() is not None)
-    return start if has_failed else None
+async def delete_pod(spawner: StoppingSpawner, delete: Callable[[], Awaitable[bool]]) -> bool:
+    """Send the deletion of a pod until the API server accepts it, and return True.
+
+    JupyterHub forgets a server whose stop fails, and the pod would run on. While the API server cannot be reached, the
+    stop therefore goes on, and JupyterHub's database names the server, even if the hub is restarted meanwhile.
+
+    :param spawner: the spawner of the server.
+    :param delete: sends the deletion once, and returns whether the API server has accepted it.
+    :raises ApiException: the API server has refused the deletion for longer than KubeSpawner repeats a request. An API
+        server that has just started may refuse what it accepts a moment later.
+    """
+    loop = asyncio.get_running_loop()
+    gives_up_at = loop.time() + spawner.k8s_api_request_retry_timeout
+    failure: Exception | None = None
+    while True:
+        try:
+            if await delete():
+                return True
+        except (ApiException, aiohttp.ClientError, OSError) as error:
+            if is_refusal(error) and loop.time() >= gives_up_at:
+                raise
+            if failure is None:
+                name = private_api.get_log_name(spawner)
+                spawner.log.warning("Cannot delete the pod of %s yet, so the hub goes on trying: %s", name, error)
+            failure = error
+        await asyncio.sleep(_PAUSE_S)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether the API server has read a request and refused it; a repeated request may fail the same way.
+
+    :param error: the error of the request.
+    """
+    status = error.status if isinstance(error, ApiException) else None
+    return status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +122,16 @@ class ServerEnd:
 
     code: str
     message: str
+
+
+class StoppingSpawner(PodWatchingSpawner, Protocol):
+    """A server that is stopped.
+
+    :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
+    """
+
+    k8s_api_request_retry_timeout: float
+    log: Any
 
 
 class EndedStart(Protocol):
@@ -139,7 +194,7 @@ def _has_run(spawner: EndedSpawner) -> bool:
     """Return whether a server was ready, so that its end is not that of its start."""
     start = private_api.get_start_future(spawner)
     row = spawner.orm_spawner
-    return (start is None or (start.done() and not _find_failed_start(spawner))) and bool(row and row.server)
+    return (start is None or (start.done() and not has_failed_start(spawner))) and bool(row and row.server)
 
 
 def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:

@@ -167,7 +167,7 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
-    await _read_pods(spawner)
+    await read_pods(spawner)
     if spawner.events_enabled:
         await ensure_events_watched(spawner, timeout_s=_EVENTS_S)
     if not saved and find_pod(spawner) is None:
@@ -183,19 +183,26 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     return str(await spawner.resume())
 
 
-async def wait_for_pods(spawner: ResumableSpawner) -> None:
-    """Wait until the pods of servers were read, if JupyterHub checks the server at its start; else return at once.
+async def can_read_pods(spawner: ResumableSpawner) -> bool:
+    """Return whether KubeSpawner has read the pods of servers, so that it can tell whether a server runs.
 
-    JupyterHub forgets a server whose first poll fails, and its pod runs on.
+    If JupyterHub checks the server at its start, wait until it has: the check forgets a server that it cannot poll, and
+    the server's pod runs on.
 
     :param spawner: the spawner of the server.
     """
-    if private_api.is_checked(spawner) and not has_read_pods(spawner):
-        await _read_pods(spawner)
+    if private_api.is_checked(spawner):
+        await read_pods(spawner)
+    else:
+        await ensure_pods_watched(spawner, timeout_s=spawner.k8s_api_request_timeout, waits_again=False)
+    return has_read_pods(spawner)
 
 
-async def _read_pods(spawner: ResumableSpawner) -> None:
-    """Have KubeSpawner read the pods of servers, however long the API server does not answer."""
+async def read_pods(spawner: ResumableSpawner) -> None:
+    """Have KubeSpawner read the pods of servers, however long the API server does not answer.
+
+    :param spawner: the spawner of a server.
+    """
     while True:
         await ensure_pods_watched(spawner, timeout_s=_PAUSE_S)
         if has_read_pods(spawner):

@@ -16,7 +16,7 @@ from gpuspawner.hub.errors import FailureCount
 from gpuspawner.hub.request.context import CHOICE_HEADER
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.hub_requests import RealHub
-from tests.unit.kube.watch_server import HANG, NODES, WatchServer, refusal
+from tests.unit.kube.watch_server import HANG, NODES, WatchServer, break_off, refusal
 
 QUICK = {"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": 1, "start_timeout": 10}
 CHOICE = {"image": "minimal", "cpu": 2}
@@ -59,11 +59,6 @@ DENIED = 'admission webhook "mpod.kb.io" denied the request: database is locked'
 
 def refuse(_: Any) -> None:
     raise web.HTTPError(403, "Not today.")
-
-
-def break_off(request: Any) -> Any:
-    request.transport.abort()
-    return refusal(500)(request)
 
 
 def bug(_: Any) -> None:

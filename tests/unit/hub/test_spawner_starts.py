@@ -6,12 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from kubernetes_asyncio.client.rest import ApiException
 
+from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
-from tests.unit.kube.watch_server import WatchServer, eventually
+from tests.unit.kube.watch_server import HANG, WatchServer, break_off, eventually, refusal
+from tests.unit.kube.watch_server import pod as other_pod
 
 
 async def waiting(spawner: GPUSpawner, server: WatchServer) -> tuple[dict[str, Any], asyncio.Future[Any]]:
@@ -40,6 +43,70 @@ async def test_the_pod_of_a_start_that_is_cut_off_is_removed_without_delay(
     await stop
     spawner.clear_state()
     assert await spawner.poll() == 1
+
+
+def deletions(server: WatchServer) -> list[Any]:
+    return [each for each in server.requests if each.method == "DELETE"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "retry_s"),
+    [
+        pytest.param(break_off, 3, id="out of reach"),
+        pytest.param(HANG, 1, id="mute"),
+        pytest.param(refusal(503), 3, id="restarting"),
+        pytest.param(refusal(403), 3, id="restarted and its rules not read yet"),
+    ],
+)
+async def test_a_stop_goes_on_until_the_api_server_has_accepted_the_deletion(
+    make_spawner: MakeSpawner, server: WatchServer, answer: Any, retry_s: float
+):
+    spawner = make_spawner(kubespawner={"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": retry_s})
+    pod, start = await waiting(spawner, server)
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    server.answers["DELETE", f"{pods_path(spawner)}/{spawner.pod_name}"] = answer
+    stop = asyncio.ensure_future(spawner.stop())
+    await eventually(lambda: stop.done() or len(deletions(server)) > 1)
+    assert not stop.done()
+    server.answers.clear()
+    before = len(deletions(server))
+    await eventually(lambda: len(deletions(server)) > before)
+    server.delete(pods_path(spawner), pod)
+    await stop
+
+
+async def test_a_deletion_that_is_refused_for_good_fails(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(kubespawner={"k8s_api_request_retry_timeout": 1})
+    server.answers["DELETE", f"{pods_path(spawner)}/{spawner.pod_name}"] = refusal(403)
+    with pytest.raises(ApiException, match="403"):
+        await spawner.stop()
+    assert len(deletions(server)) == 2
+
+
+@pytest.mark.parametrize("sees_all_namespaces", [False, True])
+async def test_a_server_is_stopped_after_an_outage_in_which_the_hub_lost_its_watch(
+    make_spawner: MakeSpawner, server: WatchServer, sees_all_namespaces: bool
+):
+    spawner = make_spawner(kubespawner={"enable_user_namespaces": sees_all_namespaces})
+    pod = other_pod(spawner.pod_name, phase="Pending", namespace=spawner.namespace, uid="1")
+    path = "/api/v1/pods" if sees_all_namespaces else pods_path(spawner)
+    server.put(path, pod)
+    assert await spawner.poll() is None
+    (watch,) = (each for (kind, _), each in type(spawner).reflectors.items() if kind == "pods")
+    watch.watch_task.cancel()
+    await asyncio.gather(watch.watch_task, return_exceptions=True)
+    server.status[path] = 500
+    give_up_dead_reflectors(type(spawner).reflectors)  # as a form does
+    assert await spawner.poll() is None
+    stop = asyncio.ensure_future(spawner.stop())
+    asked = len(server.asked(path, watch=False))
+    await eventually(lambda: stop.done() or len(server.asked(path, watch=False)) > asked)
+    assert not stop.done()
+    server.status.clear()
+    await eventually(lambda: deletions(server))
+    server.delete(path, pod)
+    await stop
 
 
 async def test_a_page_is_told_from_the_beginning_on_and_let_go_in_the_end(

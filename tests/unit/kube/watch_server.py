@@ -185,6 +185,13 @@ def refusal(status: int, message: str = "no") -> Callable[[web.Request], web.Res
     return lambda _: web.json_response({"kind": "Status", "message": message, "code": status}, status=status)
 
 
+def break_off(request: web.Request) -> web.Response:
+    """Break off the connection instead of an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
 def key(raw: dict[str, Any]) -> Key:
     return (raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
 

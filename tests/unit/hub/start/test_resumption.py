@@ -14,7 +14,7 @@ from gpuspawner.hub.request.languages import load_languages
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import UNSCHEDULABLE
 from tests.unit.hub.real_hub import RealHub, notebook, real_hub, unused_port
-from tests.unit.kube.watch_server import PODS, WatchServer, eventually
+from tests.unit.kube.watch_server import PODS, WatchServer, break_off, eventually
 from tests.unit.kube.watch_server import pod as other_pod
 
 # Each test starts two hubs, beside other tests.
@@ -186,6 +186,39 @@ async def test_the_user_of_a_server_that_had_to_give_way_is_told_until_it_starts
         assert [sentence in page for page in again] == [False]
         assert f"The server of ada has ended (preempted): {sentence}" in hub.read_log()
         assert deleted(server) == set()
+
+
+async def test_the_hub_keeps_a_server_until_the_api_server_has_accepted_the_deletion_of_its_pod(
+    server: WatchServer, tmp_path: Path
+):
+    port = unused_port()
+    async with notebook(port), real_hub(tmp_path, api=server.url, config=config(port)) as hub:
+        pods = {user: await begin(hub, server, user) for user in ("killed", "patient", "cancelled")}
+        paths = {user: f"{OWN_PODS}/{pod['metadata']['name']}" for user, pod in pods.items()}
+        for user in ("killed", "patient"):
+            server.put(OWN_PODS, running(pods[user]))
+            await hub.wait_until(user, "ready")
+        server.answers = {("DELETE", path): break_off for path in paths.values()}
+        stops = [asyncio.ensure_future(hub.ask("DELETE", f"users/{user}/server")) for user in pods]
+        await eventually(lambda: len(deleted(server)) == len(pods))
+        pending = {user: await hub.read_state(user) for user in pods}
+        await hub.kill()
+        await asyncio.gather(*stops)
+        await hub.start()
+        await hub.wait_until("killed", "ready")
+        await hub.wait_until("patient", "ready")
+        known = {user: await hub.read_state(user) for user in pods}
+        server.requests.clear()
+        stop = asyncio.ensure_future(hub.ask("DELETE", "users/patient/server"))
+        await eventually(lambda: deleted(server))
+        server.answers.clear()
+        await eventually(lambda: len([each for each in server.requests if each.method == "DELETE"]) > 1)
+        server.delete(OWN_PODS, pods["patient"])
+        await hub.wait_until("patient", "stopped")
+
+        assert pending == dict.fromkeys(pods, "stop")
+        assert known == {"killed": "ready", "patient": "ready", "cancelled": "spawn"}
+        assert (await stop)[0] in {202, 204}
 
 
 async def test_the_database_keeps_the_limit_of_a_start_and_the_language_of_its_user(make_spawner: MakeSpawner):
