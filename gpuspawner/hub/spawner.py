@@ -449,6 +449,20 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         finally:
             starts.note_pod(self)
 
+    @property
+    @override
+    def pending(self) -> str | None:
+        """What JupyterHub is doing with the server: ``spawn``, ``stop``, ``check`` or ``rename``; None for nothing.
+
+        A cancelled start is not pending, even before it has ended: one second after it has cancelled a start,
+        JupyterHub stops the server only if nothing is pending. Otherwise it answers with status 500 and keeps the
+        server, which it shows as ready. :meth:`poll`, with which each stop begins, waits until the start has ended.
+        """
+        pending: str | None = super().pending
+        if pending != "spawn" or not private_api.is_start_cancelled(self) or not self._is_ours():
+            return pending
+        return "stop" if private_api.is_stop_pending(self) else None
+
     @override
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
@@ -458,6 +472,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         forgets a server that it cannot poll.
         """
         is_ours = self._is_ours()
+        if is_ours:
+            await endings.wait_for_cancelled_start(self)
         if is_ours and self.start_state.is_refused:
             return 0
         if is_ours and endings.has_failed_start(self):

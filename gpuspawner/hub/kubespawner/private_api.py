@@ -60,6 +60,7 @@ PRIVATE_NAMES = (
     PrivateName(Spawner, "_spawn_future", "starts are not measured"),
     PrivateName(Spawner, "_spawn_pending", _STARTS),
     PrivateName(Spawner, "_start_pending", _STARTS),
+    PrivateName(Spawner, "_stop_pending", "a start that ends slowly cannot be cancelled"),
     PrivateName(Spawner, "_check_pending", _RESTARTS),
     PrivateName(Spawner, "_proxy_pending", _RESTARTS),
     PrivateName(Spawner, "_waiting_for_response", _RESTARTS),
@@ -166,6 +167,7 @@ class _Spawner(Protocol):
     _spawn_future: asyncio.Future[Any] | None
     _spawn_pending: bool
     _start_pending: bool
+    _stop_pending: bool
     _waiting_for_response: bool
     # KubeSpawner
     _start_future: asyncio.Future[Any] | None
@@ -217,6 +219,20 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
         private._spawn_pending = False
 
     future.add_done_callback(clear)
+
+
+def is_start_cancelled(spawner: object) -> bool:
+    """Return whether JupyterHub has cancelled the start of a server, and the start has not ended yet."""
+    spawn = cast("_Spawner", spawner)._spawn_future
+    return isinstance(spawn, asyncio.Task) and not spawn.done() and spawn.cancelling() > 0
+
+
+def is_stop_pending(spawner: object) -> bool:
+    """Return whether JupyterHub stops the server.
+
+    JupyterHub's public ``pending`` does not tell while a cancelled start has not ended.
+    """
+    return cast("_Spawner", spawner)._stop_pending
 
 
 def is_checked(spawner: object) -> bool:

@@ -23,6 +23,7 @@ from gpuspawner.hub.start.endings import (
     has_failed_start,
     has_never_run,
     note_end,
+    wait_for_cancelled_start,
 )
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
@@ -62,5 +63,6 @@ __all__ = [
     "store_state",
     "stream_progress",
     "supervise_start",
+    "wait_for_cancelled_start",
     "wait_for_pod",
 ]

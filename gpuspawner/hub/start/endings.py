@@ -42,6 +42,17 @@ _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables for all pages, and those that replace it on the home page and on the form's."""
 
 
+async def wait_for_cancelled_start(spawner: object) -> None:
+    """Wait until a start that JupyterHub has cancelled has ended, so that it creates nothing after the stop.
+
+    :param spawner: the spawner of the server.
+    """
+    spawn = private_api.get_spawn_future(spawner)
+    # A start that fails although it was cancelled stops its server itself.
+    if spawn is not None and private_api.is_start_cancelled(spawner) and spawn is not asyncio.current_task():
+        await asyncio.wait([spawn])
+
+
 def has_failed_start(spawner: object) -> bool:
     """Return whether the server's last start was cancelled or has failed.
 

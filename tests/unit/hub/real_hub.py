@@ -52,6 +52,14 @@ class RoutesInAFile(Proxy):
 async def wait_while_held(spawner, pod):
     while (folder / f"held-{{spawner.user.name}}").exists():
         await asyncio.sleep(0.02)
+    cancelled = False
+    while (folder / f"deaf-{{spawner.user.name}}").exists():
+        try:
+            await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
     return pod
 
 

@@ -221,6 +221,24 @@ async def test_the_hub_keeps_a_server_until_the_api_server_has_accepted_the_dele
         assert (await stop)[0] in {202, 204}
 
 
+async def test_a_start_that_ends_slowly_can_be_cancelled(server: WatchServer, tmp_path: Path):
+    (deaf := tmp_path / "deaf-ada").touch()
+    async with real_hub(tmp_path, api=server.url, config=config(unused_port())) as hub:
+        await hub.begin("ada", OPTIONS)
+        await hub.wait(lambda: asyncio.sleep(0, "Pod is being modified" in hub.read_log()), expected=True)
+        stop = asyncio.ensure_future(hub.ask("DELETE", "users/ada/server"))
+        await eventually(lambda: "Interrupting spawner ada" in hub.read_log())
+        await asyncio.sleep(1.5)  # JupyterHub waits for one second
+        state = await hub.read_state("ada")
+        again, _ = await hub.ask("DELETE", "users/ada/server")
+        deaf.unlink()
+        await hub.wait_until("ada", "stopped")
+        status, _ = await stop
+        assert (state, again, status) == ("stop", 202, 204)
+        assert [each async for each in sent_pods(server)] == []
+        await begin(hub, server, "ada")
+
+
 async def test_the_database_keeps_the_limit_of_a_start_and_the_language_of_its_user(make_spawner: MakeSpawner):
     spawner, following = make_spawner(), make_spawner()
     assert "gpuspawner" not in spawner.get_state()
