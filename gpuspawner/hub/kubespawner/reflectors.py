@@ -33,7 +33,8 @@ def _is_dead(reflector: Any) -> bool:
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
     """Mark dead reflectors, so that the next call that starts a reflector replaces them.
 
-    A reflector that replaces another holds the last known pods until its own first list.
+    Only starts, stops and forms call this. ``poll()`` does not: while the API server is down, ``poll()`` must keep
+    using the last known pods to decide whether a server runs.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     """

@@ -26,6 +26,7 @@ from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import ensure_events_watched, ensure_pods_watched, find_pod, has_read_pods
+from gpuspawner.hub.kubespawner.reflectors import is_given_up
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner_protocol import ServerRow
@@ -191,6 +192,8 @@ async def can_read_pods(spawner: ResumableSpawner) -> bool:
 
     :param spawner: the spawner of the server.
     """
+    if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
+        return True
     if private_api.is_checked(spawner):
         await read_pods(spawner)
     else:

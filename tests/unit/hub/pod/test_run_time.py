@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -174,7 +175,9 @@ async def test_a_poll_ends_a_server_whose_time_is_over(make_spawner: MakeSpawner
     running = {"name": "notebook", "state": {"running": {}}}
     pod = {**FakeSpawner().pod, "status": {"startTime": "2020-01-01T00:00:00Z", "phase": "Running"}}
     pod["status"]["containerStatuses"] = [running]
-    reflector = SimpleNamespace(pods={f"{spawner.namespace}/{spawner.pod_name}": pod})
+    loaded = asyncio.get_running_loop().create_future()
+    loaded.set_result(None)
+    reflector = SimpleNamespace(pods={f"{spawner.namespace}/{spawner.pod_name}": pod}, first_load_future=loaded)
     monkeypatch.setattr(type(spawner), "pod_reflector", reflector)
     monkeypatch.setattr(spawner, "_start_watching_pods", watching)
     monkeypatch.setattr(spawner, "is_pod_running", lambda _: False)
