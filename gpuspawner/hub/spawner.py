@@ -62,7 +62,7 @@ from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
-from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, keep_draft, run_preflight
+from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, use_draft
 from gpuspawner.hub.start.state import StartState
 from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
@@ -435,7 +435,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.start_state.is_refused = True
             raise
         if pod is None:
-            keep_draft(self, draft)
+            use_draft(self, draft)
 
     async def _explain_errors(self, start: Awaitable[Any]) -> Any:
         try:

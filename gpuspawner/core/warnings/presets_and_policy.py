@@ -1,7 +1,7 @@
 """Warns admins about unusable presets, unknown GPU types in the policy, and GPUs of KubeSpawner's traits without type.
 
-The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool is not an error, because a node with it
-may join the cluster later. Until then, the entry for this type has no effect.
+The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool is not an error, because a
+node with it may join the cluster later. Until then, the entry for this type has no effect.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ async def draft_pod(spawner: StartingSpawner) -> Any:
     return await maybe_future(spawner.modify_pod_hook(spawner, pod)) if spawner.modify_pod_hook else pod
 
 
-def keep_draft(spawner: StartingSpawner, pod: Any) -> None:
+def use_draft(spawner: StartingSpawner, pod: Any) -> None:
     """Have KubeSpawner create a drafted pod instead of building another, so that the admin's functions run only once.
 
     :param spawner: the spawner of the server during the start.

@@ -80,7 +80,7 @@ def parse_profile_list(profile_list: object) -> ProfileVariants:
 
 
 def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
-    """Return the items of a list, or the values of a dict in the order of its keys, without those that are no mapping."""
+    """Return the mappings among the items of a list, or among the values of a dict in the order of its keys."""
     entries = [value[key] for key in sorted(value, key=str)] if isinstance(value, Mapping) else value
     if not isinstance(entries, list | tuple) or not all(isinstance(each, Mapping) for each in entries):
         message = f"the {what} must be a list of mappings; a function cannot be converted"
