@@ -163,6 +163,14 @@ def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace
     return None
 
 
+def is_webhook_outage(error: ApiException) -> bool:
+    """Return whether the API server has refused an object because an admission webhook does not answer or fails.
+
+    :param error: the error of the request.
+    """
+    return bool(_WEBHOOK_OUTAGE.search(_parse_status_message(error.body)))
+
+
 def _explain_api_refusal(error: ApiException, *, pod_name: str, namespace: str) -> SpawnException:
     message = _STATUS_MESSAGES.get(error.status)
     if message is not None:

@@ -34,6 +34,7 @@ from gpuspawner.hub.errors import (
     explain_cluster_error,
     find_start_failure,
     has_failed,
+    is_webhook_outage,
     make_refusal,
     make_unread_cluster_failure,
 )
@@ -70,6 +71,8 @@ from gpuspawner.hub.trait_overrides import TraitOverrides
 from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
+_MAX_FAILED_STARTS = 256
+"""Failed starts that are kept for open forms; each holds the objects of its request."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
@@ -159,7 +162,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         JupyterHub replaces the spawner of a failed start for each request for the form.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        if failed is not None and has_failed(failed) and context.is_refresh(handler):
+        # A spawner that has a start keeps it: JupyterHub may be running it.
+        is_new = private_api.get_spawn_future(self) is None
+        if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
             private_api.set_spawn_future(self, failed)
 
@@ -281,6 +286,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if start is None or start.done() or failure is None:
             return
         self.failed_starts[self.user.name, self.name] = start
+        if len(self.failed_starts) > _MAX_FAILED_STARTS:
+            del self.failed_starts[next(iter(self.failed_starts))]
         if self.start_state.is_resumed:
             return
         self.failure_count.settle(start, failure, user=self.user)
@@ -409,9 +416,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 )
         except ApiException as error:
             # An earlier request, whose answer was lost, may have created the pod; so may one that ended with a 5xx.
-            if is_first and endings.is_refusal(error):
+            was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
+            if was_refused:
                 self.start_state.is_pod_unseen = False
-            if self.new_claims.can_remove(self, token=self.start_state.token):
+            if was_refused and self.new_claims.can_remove(self, token=self.start_state.token):
                 # Not remembered any more, so that the next start creates it.
                 self._pvc_exists = False
                 await self.new_claims.remove(self, token=self.start_state.token)
@@ -463,6 +471,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return pending
         return "stop" if private_api.is_stop_pending(self) else None
 
+    @property
+    @override
+    def ready(self) -> bool:
+        """Whether the server answers; a cancelled start that has not ended is neither pending nor ready."""
+        return bool(super().ready) and not private_api.is_start_cancelled(self)
+
     @override
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
@@ -487,7 +501,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if is_ours and status is None:
             status = await run_time.enforce_run_time(self)
         if is_ours and status is not None:
-            await endings.note_end(self, language=self.start_state.feed.language)
+            try:
+                await endings.note_end(self, language=self.start_state.feed.language)
+            except Exception:  # JupyterHub must learn that the server has ended
+                self.log.exception("Cannot tell why the server of %s has ended", self._log_name)
         return status
 
     @override

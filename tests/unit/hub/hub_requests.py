@@ -64,11 +64,11 @@ class RealHub:
         roles.assign_default_roles(db, entity=orm_user)
         return self._users[orm_user.id]
 
-    def make_handler(self, headers: dict[str, str] | None = None) -> BaseHandler:
+    def make_handler(self, headers: dict[str, str] | None = None, *, method: str = "POST") -> BaseHandler:
         """Return a handler as tornado makes it for a request."""
         connection = SimpleNamespace(set_close_callback=lambda _: None)
         request = HTTPServerRequest(
-            start_line=RequestStartLine("POST", "/hub/spawn", "HTTP/1.1"),
+            start_line=RequestStartLine(method, "/hub/spawn", "HTTP/1.1"),
             headers=HTTPHeaders({"Host": "127.0.0.1"} | (headers or {})),
             connection=connection,
         )
@@ -79,13 +79,15 @@ class RealHub:
     def open_form(self, user: User, headers: dict[str, str] | None = None) -> KubeSpawner:
         """Do what JupyterHub does of a request for the form before it asks for the form."""
         spawner = user.get_spawner("", replace_failed=True)
-        spawner.handler = self.make_handler(headers)
+        spawner.handler = self.make_handler(headers, method="GET")
         return spawner
 
-    async def start(self, user: User, options: object = None) -> BaseException | None:
+    async def start(
+        self, user: User, options: object = None, *, headers: dict[str, str] | None = None, method: str = "POST"
+    ) -> BaseException | None:
         """Start a user's server with options of the REST API; return what the start failed with."""
         user.get_spawner("", replace_failed=True)
-        spawn = self.make_handler().spawn_single_user(user, options=options)
+        spawn = self.make_handler(headers, method=method).spawn_single_user(user, options=options)
         (failure,) = await asyncio.gather(spawn, return_exceptions=True)
         self.settings["db"].rollback()  # at the end of each request
         return failure

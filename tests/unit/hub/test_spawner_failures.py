@@ -103,6 +103,18 @@ async def test_nothing_that_the_api_server_refuses_counts_towards_the_limit_that
     assert found == [(True, 0)] * 2
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_start_that_claims_to_be_an_open_form_is_judged_as_any_other(make_hub: MakeHub, method: str):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    found = []
+    for _ in range(3):
+        error = await hub.start(user, {"gpu": "h900"}, headers={CHOICE_HEADER: "{}"}, method=method)
+        assert error is not None
+        found.append(("h900" in format_exception(error)[0], hub.failures, hub.stored(user)))
+    assert found == [(True, 0, {})] * 3
+
+
 @pytest.mark.parametrize(
     ("options", "status", "kubespawner"),
     [
