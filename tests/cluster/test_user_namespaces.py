@@ -167,6 +167,6 @@ def test_with_the_rights_of_one_namespace_a_start_says_what_is_missing_and_the_h
 
     assert WHOLE_CARD.slug in offered
     assert (uncounted.status, "It is not known at the moment" in uncounted.message) == (503, True)
-    refused = f'cannot create resource "pods" in API group "" in the namespace "{PREFIX}-ada"'
+    refused = 'cannot create resource "namespaces" in API group "" at the cluster scope'
     assert (unmade.status, refused in unmade.message) == (503, True), unmade.message
     assert failure == ""

@@ -204,6 +204,7 @@ _REFUSAL_PHRASES = re.compile(
     r"|\.  No (?:limit|request) is specified)"
     r"|[\w./-]+ max limit to request ratio per \w+ is [\w.]+, but provided ratio is [\w.]+,?"
     r"|failed quota: [\w.-]+: must specify [^;]+"
+    r'|cannot \w+ resource "[\w./-]+" in API group "[\w.-]*"(?: in the namespace "[\w.-]+"| at the cluster scope)'
     r'|(?:RuntimeClass|serviceaccount|PriorityClass|secret|configmap) "[\w.-]+" not found'
     r"|no PriorityClass with name [\w.-]+ was found"
     r"|spec\.[\w.\[\]]+: (?:Invalid value|Required value|Forbidden|Duplicate value|Unsupported value|Not found).*"

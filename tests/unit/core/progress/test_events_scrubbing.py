@@ -170,7 +170,10 @@ FORBIDDEN = 'pods "jupyter-ada" is forbidden:'
         pytest.param(f"{FORBIDDEN} no PriorityClass with name high was found", None, id="PriorityClass"),
         pytest.param(f"{FORBIDDEN} node gpu-7 is full of jupyter-bob", "", id="unknown"),
         pytest.param(
-            'pods is forbidden: User "system:serviceaccount:jhub:hub" cannot create resource "pods"', "", id="rights"
+            'pods is forbidden: User "system:serviceaccount:jhub:hub" cannot create resource "pods" in API group ""'
+            ' in the namespace "gpu-ada"',
+            '… cannot create resource "pods" in API group "" in the namespace "gpu-ada"',
+            id="rights",
         ),
         pytest.param('object is being deleted: pods "jupyter-bob" already exists', "", id="another pod"),
         pytest.param(
