@@ -207,7 +207,8 @@ async def read_pods(spawner: ResumableSpawner) -> None:
     :param spawner: the spawner of a server.
     """
     while True:
-        await ensure_pods_watched(spawner, timeout_s=_PAUSE_S)
+        # No timeout: each call adds a task that waits for the first list, and hundreds of servers may call this.
+        await ensure_pods_watched(spawner, timeout_s=None)
         if has_read_pods(spawner):
             return
         await asyncio.sleep(_PAUSE_S)
