@@ -424,7 +424,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._pvc_exists = False
                 await self.new_claims.remove(self, token=self.start_state.token)
             raise
-        self.new_claims.keep(self)
         if is_made:
             starts.note_pod(self, {})
             if self._is_ours():
@@ -446,6 +445,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             use_draft(self, draft)
 
     async def _explain_errors(self, start: Awaitable[Any]) -> Any:
+        token = self.start_state.token
         try:
             return await supervise_start(self, start, feed=self.start_state.feed)
         except Exception as error:
@@ -455,6 +455,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.log.exception("Starting %s failed in Kubernetes", self._log_name)
             raise explained from error
         finally:
+            self.new_claims.forget(self, token=token)
             starts.note_pod(self)
 
     @property

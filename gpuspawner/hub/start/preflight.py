@@ -181,12 +181,14 @@ class NewClaims:
         if self._tokens.get(key) != token:
             self._tokens.pop(key, None)
 
-    def keep(self, spawner: ClaimingSpawner) -> None:
-        """Keep a start's claim, because a pod may use it.
+    def forget(self, spawner: ClaimingSpawner, *, token: str) -> None:
+        """Forget a start that has ended: its claim stays, and the next start may remove one that it creates itself.
 
         :param spawner: the server's.
+        :param token: of the start.
         """
-        self._tokens.pop(_find_claim_key(spawner), None)
+        if self.can_remove(spawner, token=token):
+            del self._tokens[_find_claim_key(spawner)]
 
     def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
         """Return whether a start may have created its claim, and no other start has asked for it since.

@@ -111,6 +111,17 @@ async def test_the_claim_of_an_earlier_start_is_left_alone(
     assert list(claims.held) == ["claim-ada"]
 
 
+async def test_a_start_whose_claim_was_refused_leaves_no_trace_for_the_next_one(
+    make_spawner: MakeSpawner, server: WatchServer, claims: Claims
+):
+    server.answers |= {("POST", FOLDER): refusal(403), ("POST", PODS): refusal(403)}
+    await refused(make_spawner(settings=NO_DRY_RUN, kubespawner=HOME))
+    server.answers["POST", FOLDER] = claims.create
+    await refused(make_spawner(settings=NO_DRY_RUN, kubespawner=HOME))
+    deleted = [each.path for each in server.requests if each.method == "DELETE"]
+    assert (claims.held, deleted) == ({}, [CLAIM])
+
+
 async def test_a_claim_that_another_start_uses_meanwhile_is_left_alone(
     make_spawner: MakeSpawner, server: WatchServer, claims: Claims
 ):
