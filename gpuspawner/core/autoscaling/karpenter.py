@@ -35,7 +35,7 @@ _KARPENTER_LABELS = frozenset(
         _ZONE,
         "topology.kubernetes.io/region",
         "topology.k8s.aws/zone-id",
-        # Volumes of the EBS CSI driver require this label; Karpenter treats it as the zone.
+        # Volumes of the EBS CSI driver require topology.ebs.csi.aws.com/zone; Karpenter treats this label as the zone.
         "topology.ebs.csi.aws.com/zone",
         "kubernetes.io/arch",
         "kubernetes.io/os",
@@ -46,7 +46,7 @@ _KARPENTER_LABEL_PREFIXES = ("karpenter.", *KARPENTER_PREFIXES)
 node only if a NodePool declares that label (pkg/scheduling/requirements.go, ``Compatible``)."""
 
 _SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""Suffix of Karpenter's ``instance-`` label → (resource, factor from the label's CPUs or MiB to base units)."""
+"""Karpenter's label ``instance-cpu`` counts CPUs, ``instance-memory`` MiB; the factors convert them to base units."""
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
@@ -91,7 +91,6 @@ def derive_pools_from_nodes(
 
 
 def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[Node]) -> Iterator[ScalableNodePool]:
-    """Yield a pool with the size and labels of existing nodes of one type; none if the NodePool now excludes these."""
     allowed = [node for node in existing if all(meets_requirement(node.labels, each) for each in machines.requirements)]
     if not allowed:
         return
@@ -121,7 +120,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the largest amount of each resource on nodes of one type: a broken or starting node reports too little."""
+    """Return the largest amounts, because a broken or starting node reports less than its machine type has."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -130,12 +129,9 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
-    """Return the resources that Karpenter expects on a new node of an instance type: no MIG slices, no shared GPUs.
+    """Leave out MIG slices and shared GPUs: only the device plugin reports them, so Karpenter adds no node for them.
 
-    Karpenter sees slices and shares only after the device plugin has started on the node, so it adds no node for them.
-
-    :param allocatable: allocatable amounts of existing nodes of that type.
-    :param labels: labels of such a node; Karpenter's GPU count label counts physical GPUs.
+    Karpenter's GPU count label counts physical GPUs.
     """
     counts = (_parse_number(labels[key]) for key in _GPU_COUNT_LABELS if key in labels)
     gpus = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
@@ -178,7 +174,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             and is_complete
             # Without the condition Ready, Karpenter has not processed the NodePool yet.
             and conditions.get("Ready") in ("True", "False")
-            # The condition is "False" if the NodePool's last nodes never joined the cluster.
+            # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster.
             and conditions.get("NodeRegistrationHealthy") != "False"
             # A static NodePool (with replicas) replaces missing nodes but adds none for pods. Its status does not show
             # missing nodes: the status counts launched machines, minutes before their nodes exist.
@@ -191,7 +187,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
 
 
 def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None:
-    """Return a requirement, or None if it is malformed; ``minValues`` is ignored, as it does not restrict one node."""
+    """Ignore ``minValues`` of a NodePool's requirement, as ``minValues`` does not restrict any single node."""
     values = raw.get("values") or []
     operator, step = _KARPENTER_OPERATORS.get(as_text(raw.get("operator")), (as_text(raw.get("operator")), 0))
     requirement = SelectorRequirement(key=as_text(raw.get("key")), operator=operator, values=as_texts(values))
@@ -202,7 +198,6 @@ def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None
 
 
 def _derive_labels(requirements: Iterable[SelectorRequirement]) -> PossibleLabels | None:
-    """Return label → possible values on a new node, or None if the requirements contradict each other."""
     labels: dict[str, tuple[str, ...]] = {}
     absent = {each.key for each in requirements if each.operator == DOES_NOT_EXIST}
     for each in requirements:
@@ -217,7 +212,6 @@ def _derive_labels(requirements: Iterable[SelectorRequirement]) -> PossibleLabel
 
 
 def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequirement]) -> dict[str, Sequence[int]]:
-    """Return :attr:`.MachineConstraints.sizes`, from requirements on labels such as ``instance-cpu``."""
     sizes: dict[str, Sequence[int]] = {}
     for prefix in KARPENTER_PREFIXES:
         for name, (resource, unit) in _SIZE_LABELS.items():
@@ -234,7 +228,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return ``counts`` extended to 0 (a range down to 0), because the machine's GPUs may be of another vendor."""
+    """Extend possible GPU counts down to 0, because the GPUs of the machine may be of another vendor."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))
@@ -243,7 +237,6 @@ def _include_zero(counts: Sequence[int]) -> Sequence[int]:
 def _derive_counts(
     key: str, labels: PossibleLabels, *, requirements: Iterable[SelectorRequirement]
 ) -> Sequence[int] | None:
-    """Return the whole numbers that a label of a new node may have, ascending, or None if unknown."""
     if key in labels:
         numbers = sorted(number for number in map(_parse_number, labels[key]) if number is not None)
         return None if labels[key] and not numbers else tuple(numbers) or (0,)
@@ -262,7 +255,6 @@ def _scale_counts(counts: Sequence[int], unit: int) -> Sequence[int]:
 
 
 def _parse_number(value: str) -> int | None:
-    """Return a label's value as a whole number, or None if it is not a number or larger than any machine could have."""
     is_number = value.isascii() and value.removeprefix("-").isdigit() and len(value) < len(str(_MAX_NUMBER))
     return int(value) if is_number else None
 
@@ -270,7 +262,6 @@ def _parse_number(value: str) -> int | None:
 def _decode_limits(
     spec: Mapping[str, object], status: Mapping[str, object]
 ) -> tuple[dict[str, int], dict[str, int], bool]:
-    """Return a NodePool's limits, its used amounts, and whether all of them could be decoded."""
     raw, raw_used = as_dict(spec.get("limits")), as_dict(status.get("resources"))
     limits, used = decode_resources(raw), decode_resources(raw_used)
     nodes = as_int(status.get(NODE_COUNT))

@@ -80,7 +80,6 @@ def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
 
 
 def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, int], *, name: str) -> int:
-    """Return the amount of a resource on the smallest machine that fits a pod; if unknown, return the pod's request."""
     needed = _get_needed(requests, name)
     sizes = machines.sizes.get(name, ())
     index = bisect_left(sizes, needed)
@@ -88,7 +87,6 @@ def _compute_smallest_size(machines: MachineConstraints, requests: Mapping[str, 
 
 
 def _get_needed(requests: Mapping[str, int], name: str) -> int:
-    """Return the amount that a pod needs of a limited resource: its request, or 1 for the limit on nodes."""
     return 1 if name == NODE_COUNT else requests.get(name, 0)
 
 
@@ -206,10 +204,6 @@ def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
 
 
 def _may_match_labels(labels: PossibleLabels, match: PossibleLabels, *, unknown: bool) -> bool:
-    """Return whether a new node may have the labels that a GPU type's ``match`` requires.
-
-    :param unknown: whether an unknown label counts as a match.
-    """
     for key, values in match.items():
         possible = labels.get(key)
         if possible is None:
@@ -237,7 +231,7 @@ def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Nod
 
 
 def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Return whether a pod cannot run on any new node of a pool; this check is cheap, as all pending pods need it."""
+    """Check only what is cheap to check: this function runs for every pending pod."""
     if scalable_pool.max_new_nodes == 0:
         return True
     machines = scalable_pool.machines
@@ -250,19 +244,16 @@ def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
 
 def _has_room(free: Mapping[str, int], requests: Mapping[str, int]) -> bool:
-    """Return whether free amounts cover requests; a missing extended resource counts as 0, any other as unlimited."""
     if free.get("pods", inf) < 1:
         return False
     return all(free.get(name, 0 if "/" in name else inf) >= number for name, number in requests.items() if number)
 
 
 def _compute_share(pod: Pod, total: Mapping[str, int]) -> float:
-    """Return the largest share that a pod requests of a node: the maximum over all resources."""
     return max((number / total[name] for name, number in pod.requests.items() if total.get(name)), default=0)
 
 
 def _accepts_like(example: Node, constraints: PodConstraints) -> bool:
-    """Return whether a new node with the labels and permanent taints of an existing node would accept a pod."""
     return (
         not is_reserved_for_others(example, constraints.tolerations)
         and matches_node_affinity(example, constraints)
@@ -286,7 +277,7 @@ _AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LA
 
 
 class AutoscalerTraces(NamedTuple):
-    """Signs on existing nodes that an autoscaler may add more. A label proves that a pool exists, not that it can grow.
+    """Labels on nodes that autoscalers set. A label proves that a node pool exists, not that it can grow.
 
     :param any_size: True if Karpenter added nodes; it may add nodes of any size.
     :param fixed_size: True if pools with one machine type have nodes; more such pools may exist without nodes.

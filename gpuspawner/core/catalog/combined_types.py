@@ -124,7 +124,6 @@ def _build_name(union: CombinedType, members: Iterable[GPUType]) -> str:
 
 
 def _intersect(mappings: list[Mapping[str, str]]) -> dict[str, str]:
-    """Return the items that all mappings share."""
     first, *others = mappings
     return {key: value for key, value in first.items() if all(each.get(key) == value for each in others)}
 
@@ -134,7 +133,6 @@ def _find_common_value(values: list[V]) -> V | None:
 
 
 def _find_smallest(sizes: list[int | None]) -> int | None:
-    """Return the smallest size, or None if any size is unknown."""
     known = [size for size in sizes if size is not None]
     return min(known) if len(known) == len(sizes) else None
 

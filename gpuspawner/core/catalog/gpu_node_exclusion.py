@@ -39,8 +39,9 @@ class MatchExpression:
 def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
     """Return node affinity that no node of any GPU type meets: one ``NotIn`` per label, with the values of all types.
 
-    It also excludes nodes of hidden GPU types and GPU nodes without a type. If a type's match has labels that only
-    GPU nodes carry, the affinity uses no other label: a ``NotIn`` for ``kubernetes.io/arch`` would exclude every node.
+    The affinity also excludes nodes of hidden GPU types and GPU nodes without a type. If a type's match has labels that
+    only GPU nodes carry, the affinity uses no other label: a ``NotIn`` for ``kubernetes.io/arch`` would exclude every
+    node.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):
@@ -65,7 +66,6 @@ def _matches_expression(labels: Mapping[str, str], expression: MatchExpression) 
 
 
 def _list_gpu_keys(match: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the labels of a GPU type's match that nodes without GPUs do not have."""
     keys = [key for key, values in match.items() if values]
     return [key for key in keys if key.startswith(_GPU_LABEL_DOMAINS)] or [
         key for key in keys if not key.startswith(_GENERAL_LABELS)

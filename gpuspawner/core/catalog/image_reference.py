@@ -30,7 +30,7 @@ _OFFICIAL = "library/"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})+|\[[A-Fa-f0-9]*:[A-Fa-f0-9:]*\]"
 _REGISTRY = rf"(?:{_HOST})(?::[0-9]+)?|{_LABEL}:[0-9]+|(?i:localhost)"
-"""Pattern of a registry; no path component of a repository matches it."""
+"""Pattern of an image registry, such as ``ghcr.io``. No path component of a repository matches this pattern."""
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
 _TAG = rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_MAX_TAG_LENGTH - 1}}}"
@@ -61,7 +61,7 @@ class ImageReference:
 
     @property
     def name(self) -> str:
-        """Registry and repository."""
+        """Registry and repository of the image (``docker.io/library/busybox``)."""
         return f"{self.registry}/{self.repository}"
 
     @property
@@ -72,7 +72,7 @@ class ImageReference:
 
     @property
     def pulled(self) -> str:
-        """What a container runtime pulls: by the digest, else by the tag, which is ``latest`` if none was given."""
+        """Reference by which a container runtime pulls the image: with digest, else with tag, else with ``latest``."""
         return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag or _DEFAULT_TAG}"
 
     def is_from(self, origin: str) -> bool:

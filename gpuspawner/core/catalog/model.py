@@ -18,7 +18,7 @@ from gpuspawner.core.catalog.policy_model import UNLIMITED, Policy
 from gpuspawner.core.cluster.model import Toleration
 
 ComputeCapability = tuple[int, int]
-"""Major and minor version."""
+"""Major and minor version of a GPU's CUDA compute capability."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +118,12 @@ NO_AMOUNT = OwnAmount()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnResources:
-    """What KubeSpawner's traits give each server, by themselves.
+    """Resources and node selector that KubeSpawner's own traits, such as ``mem_limit``, give each server.
 
     :param cpu: in millicores.
     :param memory: in bytes.
     :param gpus: extended resource of a GPU vendor and number of units, each resource once.
-    :param node_selector: label and value of each entry.
+    :param node_selector: label and value of each entry of the trait ``node_selector``.
     """
 
     cpu: OwnAmount = NO_AMOUNT
@@ -133,7 +133,7 @@ class OwnResources:
 
 
 NO_RESOURCES = OwnResources()
-"""KubeSpawner's own defaults."""
+"""KubeSpawner's defaults: no limits, no guarantees and no GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +160,11 @@ class Bounds:
 
     @property
     def usual(self) -> int | None:
-        """The amount of users who choose none; None = no limit."""
+        """Amount that a server gets if the user chooses none; None = no limit."""
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest amount that requests at most so much; None = any amount does.
+        """Return the largest amount for which a pod requests at most ``request``; None = no upper limit.
 
         :param request: in base units.
         """
@@ -259,7 +259,7 @@ class GPUType:
         """
         if self.members:
             return any(each.matches_labels(labels) for each in self.members)
-        # A loop is twice as fast as all(…), and each display of the form calls this for every node and type.
+        # A loop is twice as fast as all(…), and each display of the form runs this loop for every node and GPU type.
         for key, values in self.match.items():
             if (labels.get(key) not in values) if values else (key in labels):
                 return False

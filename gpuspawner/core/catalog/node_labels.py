@@ -40,7 +40,6 @@ _GPU_LABEL_PREFIXES = (
     "beta.amd.com/gpu.",
     "gpu.intel.com/",
 )
-"""Prefixes of labels that describe the GPUs of a node."""
 
 _NVIDIA_CARD = "nvidia.com/gpu"
 
@@ -177,7 +176,7 @@ def parse_mig_memory(profile: str | None) -> int | None:
 
 
 def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read GPU Feature Discovery's labels; with MIG strategy ``mixed``, each MIG profile has its own labels."""
+    """With MIG strategy ``mixed``, GPU Feature Discovery sets separate labels for each MIG profile."""
     labels = node.labels
     shared_resource, profile = _parse_nvidia_resource(resource)
     prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
@@ -187,7 +186,7 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # Ambiguous: unequal layouts with MIG strategy "single", or several models, of which the labels name only one.
+    # Ambiguous labels: MIG layouts differ with the strategy "single", or the labels name one of several models.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}
@@ -211,7 +210,7 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
 
 
 def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Read GKE's labels. The autoscaler knows them before the node exists, and nodes have them before the driver works.
+    """GKE's autoscaler knows GKE's labels before the node exists, and a node has them before the GPU driver works.
 
     Nodes with whole, sliced and shared GPUs have the same accelerator label, so the match includes the labels for the
     MIG partition size and the sharing strategy.
@@ -241,7 +240,7 @@ def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: Acceler
 
 
 def _read_karpenter_labels(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Read Karpenter's labels; the match includes the memory, because models with different memory can share a name."""
+    """Match the memory label, too, because GPU models with different memory can share a name."""
     known = _find_karpenter_model(model, table)
     shared, profile = _parse_nvidia_resource(resource)
     match = {f"{model.prefix}instance-gpu-name": (model.name,)}
@@ -265,10 +264,9 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 
 
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
-    """Return whether Karpenter's labels identify a node's whole cards as precisely as GPU Feature Discovery's.
+    """Return whether Karpenter's labels can replace GPU Feature Discovery's labels of a node with whole GPUs.
 
-    Karpenter's labels are then preferred: Karpenter knows them for nodes that it has yet to create, and a new node has
-    them before GPU Feature Discovery runs there.
+    Karpenter knows its labels before it creates a node; GPU Feature Discovery sets labels only once the node runs.
     """
     if _is_divided(labels):
         return False
@@ -276,13 +274,12 @@ def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *,
 
 
 def _is_divided(labels: Mapping[str, str]) -> bool:
-    """Return whether GPU Feature Discovery reports that units of ``nvidia.com/gpu`` are MIG slices or shares."""
     product = labels.get(GFD_PRODUCT, "")
     return product != strip_product_suffix(product) or (_parse_number(labels.get("nvidia.com/gpu.replicas")) or 1) > 1
 
 
 def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read AMD's labels; None for a node with several models, which has only counters (``….product-name.<model>``)."""
+    """Return None for a node with several models: AMD sets only counters there (``….product-name.<model>``)."""
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
         return None
@@ -321,13 +318,11 @@ def _read_intel_labels(labels: Mapping[str, str], resource: str, *, table: Accel
 
 
 def _parse_nvidia_resource(resource: str) -> tuple[bool, str | None]:
-    """Return (whether a resource name ends in ``.shared``, MIG profile in the name or None)."""
     found = GPU_RESOURCES["nvidia"].fullmatch(resource)
     return (bool(found["shared"]), found["profile"]) if found else (False, None)
 
 
 def _choose_names(known: AcceleratorMatch | None, label: str) -> tuple[str, str]:
-    """Return the model's name for slugs and its name for the form, from the table or else from the label's value."""
     if known is not None:
         return known.accelerator.slug, known.accelerator.name
     words = re.sub(r"[^A-Za-z0-9.]+", " ", label, flags=re.ASCII).strip()

@@ -121,7 +121,7 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
 
-    Each expression is a ``NotIn`` with values of one label that no usable node has. It also accepts usable nodes
+    Each expression is a ``NotIn`` with values of one label that no usable node has. A ``NotIn`` also accepts nodes
     without the label. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()

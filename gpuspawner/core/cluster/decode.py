@@ -154,7 +154,7 @@ def decode_bound_constraints(
             as_dict(spec.get("affinity")).get("podAntiAffinity"), namespace=namespace, labels=labels, created=True
         )
     except InvalidSelectorError:
-        apart = ()  # kube-scheduler also ignores malformed terms (PodInfo.Update)
+        apart = ()  # kube-scheduler, too, ignores malformed anti-affinity (PodInfo.Update)
     ports = frozenset(_decode_host_ports(spec))
     return _intern_bound_constraints(apart, ports) if apart or ports else NO_CONSTRAINTS
 
@@ -168,7 +168,6 @@ def _intern_terms(terms: tuple[NodeSelectorTerm, ...] | None) -> tuple[NodeSelec
 def _intern_bound_constraints(
     anti_affinity: tuple[PodAffinityTerm, ...], host_ports: frozenset[HostPort]
 ) -> PodConstraints:
-    """Return a bound pod's constraints as one object that all its replicas share."""
     return PodConstraints(anti_affinity=anti_affinity, host_ports=host_ports)
 
 
@@ -224,7 +223,7 @@ def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> It
 
 
 def _needs_declared_features(spec: Mapping[str, object]) -> bool:
-    """Return whether the pod needs nodes that declare a feature (NodeDeclaredFeatures, on by default in 1.36)."""
+    """Return whether a pod needs nodes that declare a feature (NodeDeclaredFeatures, on by default in v1.36)."""
     if spec.get("hostNetwork") is True and spec.get("hostUsers") is False:
         return True
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))

@@ -96,7 +96,6 @@ def _decode_pod_term(term: Mapping[str, object], *, namespace: str, labels: Mapp
 
 
 def _decode_selector(raw: object) -> LabelSelector:
-    """Return a v1 LabelSelector as requirements; None if it is missing."""
     if not isinstance(raw, dict):
         return None
     labels = as_text_map(raw.get("matchLabels"))
@@ -121,7 +120,6 @@ _BETA_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": _ZONE,
     "failure-domain.beta.kubernetes.io/region": _REGION,
 }
-"""Deprecated label of volumes and nodes → current label."""
 _ZONE_SEPARATOR = "__"
 """Separates the zones in the label of a regional volume."""
 
@@ -138,7 +136,7 @@ def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]
     affinity = decode_node_terms(as_dict(as_dict(whole.get("spec")).get("nodeAffinity")).get("required"))
     labels = as_text_map(as_dict(whole.get("metadata")).get("labels"))
     zones = {key: _split_zones(labels[key]) for key in (*_BETA_LABELS, _ZONE, _REGION) if key in labels}
-    # kube-scheduler also ignores a label with an empty part (``LabelZonesToSet``).
+    # kube-scheduler, too, ignores a zone label with an empty part (``LabelZonesToSet``).
     by_zone = (_build_zone_terms(key, found) for key, found in zones.items() if all(found))
     return (*(() if affinity is None else (affinity,)), *by_zone)
 

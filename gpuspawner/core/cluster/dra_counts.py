@@ -94,13 +94,12 @@ class DeviceCounter:
 
 
 def _select_newest_classes(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Return extended resource → its DeviceClass: the newest, and the first by name if several are equally new."""
+    """Map an extended resource to its newest DeviceClass, to the first by name if several are equally new."""
     by_name = sorted(classes, key=lambda each: each.name, reverse=True)
     return {each.resource: each for each in sorted(by_name, key=lambda each: each.created) if each.resource}
 
 
 def _select_newest_slices(slices: Iterable[ResourceSlice]) -> dict[_DevicePoolId, list[ResourceSlice]]:
-    """Return the ResourceSlices of the newest generation of each pool."""
     pools: dict[_DevicePoolId, list[ResourceSlice]] = {}
     for each in slices:
         pool = pools.setdefault((each.driver, each.pool), [])
@@ -112,7 +111,6 @@ def _select_newest_slices(slices: Iterable[ResourceSlice]) -> dict[_DevicePoolId
 
 
 def _merge_pools(pools: Iterable[OfferedDevices]) -> OfferedDevices:
-    """Return the devices of several pools together; a node may have devices of more than one pool."""
     nodes: dict[str, NodeDevices] = {}
     allocatable: dict[_DevicePoolId, _ResourcesByDevice] = {}
     on_unknown_nodes: set[str] = set()
@@ -133,7 +131,7 @@ def _add_node_devices(one: NodeDevices, other: NodeDevices) -> NodeDevices:
 
 
 def _is_complete(pool: list[ResourceSlice]) -> bool:
-    """Return whether a pool has all its slices and no duplicate device; kube-scheduler skips incomplete pools."""
+    """kube-scheduler skips a pool of DRA devices that lacks a ResourceSlice or has duplicate device names."""
     names = [device.name for each in pool for device in each.devices]
     return {each.slice_count for each in pool} == {len(pool)} and len(set(names)) == len(names)
 
@@ -148,7 +146,6 @@ class _PoolCounter:
         self._on_unknown_nodes: set[str] = set()
 
     def add(self, pool: list[ResourceSlice]) -> None:
-        """Count the devices in a pool's ResourceSlices."""
         is_complete = _is_complete(pool)
         for part in pool:
             for device in part.devices:
@@ -161,7 +158,6 @@ class _PoolCounter:
                         self._allocatable_devices.setdefault((part.driver, part.pool), {})[key] = part.node, resources
 
     def build_result(self) -> OfferedDevices:
-        """Return the counted devices."""
         nodes = {
             name: NodeDevices(
                 capacity=dict(self._capacity.get(name, {})),
@@ -177,7 +173,7 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the resources for which a device counts, and record resources whose number it makes unknown."""
+        """Return the resources that a device counts for, and record those whose number the device makes unknown."""
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():
             is_selected = selects_device(device_class.selectors, device.attributes, driver=part.driver)

@@ -72,7 +72,7 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 
 
 def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """Return whether all terms are true, or None if unknown; as in CEL, a false term outweighs errors in others."""
+    """As in CEL, one false term makes the result False even if other terms are errors; else an error makes it None."""
     values = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
     answers = [None if value is None else value == term.value for value, term in zip(values, terms, strict=True)]
     if False in answers:
@@ -229,7 +229,7 @@ _UNCOUNTABLE_FIELDS = (
     "bindingFailureConditions",
     "nodeAllocatableResourceMappings",
 )
-"""Fields of a device that make it partitioned, shared or conditional."""
+"""Fields of a DRA device; each of them shows that the device is partitioned, shared or conditional."""
 _UNIQUE_ATTRIBUTES = frozenset({"uuid", "pciBusID"})
 """Attributes that are left out to save memory: they differ for each device, and no DeviceClass selects by them."""
 
@@ -283,7 +283,7 @@ def _decode_device(raw: Mapping[str, object], *, driver: str) -> Device:
 
 
 def _decode_attributes(raw: object, *, driver: str) -> dict[str, str]:
-    """Return name with domain → text of a device's text attributes; a name without domain gets the driver as domain."""
+    """Complete the names of a DRA device's attributes: a name without a domain gets the driver's name as its domain."""
     attributes: dict[str, object] = {}
     for name, value in as_dict(raw).items():
         full = name if "/" in name else f"{driver}/{name}"
@@ -299,7 +299,7 @@ def _decode_selector(raw: Mapping[str, object]) -> DeviceSelector:
 
 def _decode_held_devices(results: object) -> Iterable[DeviceId]:
     for each in as_dicts(results):
-        # A claim with admin access only monitors the device, which stays free for other claims.
+        # A claim with admin access monitors a device without holding it: the device stays free for other claims.
         if each.get("adminAccess") is not True:
             yield DeviceId(*(intern(as_text(each.get(field))) for field in ("driver", "pool", "device")))
 

@@ -136,7 +136,7 @@ class PodConstraints:
 
     @property
     def node_affinity_key(self) -> tuple[int, int]:
-        """Cache key: ids of node selector and affinity. Replicas mostly share them; valid while this object lives."""
+        """Cache key: ids of node selector and affinity, which replicas mostly share. Valid while this object lives."""
         return id(self.node_selector), id(self.node_terms)
 
 

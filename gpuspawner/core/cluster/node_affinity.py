@@ -60,14 +60,13 @@ def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints
 
 def filter_values(values: tuple[str, ...], requirement: SelectorRequirement) -> tuple[str, ...]:
     """Return those values of a label that meet a requirement."""
-    if requirement.operator in (IN, NOT_IN):  # A set is faster than the lists, which may be very long.
+    if requirement.operator in (IN, NOT_IN):  # A set is faster than these lists, which may be long.
         common = frozenset(values).intersection(requirement.values)
         return tuple(value for value in values if (value in common) is (requirement.operator == IN))
     return tuple(value for value in values if meets_requirement({requirement.key: value}, requirement))
 
 
 def _narrow_labels(labels: PossibleLabels, requirements: Iterable[SelectorRequirement]) -> PossibleLabels | None:
-    """Return labels with only the values that meet all requirements, or None if a required label has no value left."""
     narrowed = dict(labels)
     for each in requirements:
         values = narrowed.get(each.key)

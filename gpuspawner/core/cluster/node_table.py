@@ -55,7 +55,7 @@ class NodeGrouping:
 
 
 class EquivalentNodes:
-    """The rows of equivalent nodes.
+    """Rows of a node table whose nodes are equivalent.
 
     :ivar example: one of the nodes.
     :ivar cache: results that callers computed for these nodes; cleared when one of the nodes changes.

@@ -40,7 +40,7 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 
 
 class _ResizeStatus:
-    """The amounts that a bound pod holds during an in-place resize, from its status."""
+    """Amounts of a bound pod during an in-place resize: the larger of held and requested, only held if infeasible."""
 
     def __init__(self, status: Mapping[str, object]) -> None:
         self._infeasible = any(
@@ -52,11 +52,9 @@ class _ResizeStatus:
         self._pod = status if "resources" in status else {}
 
     def get_container_amounts(self, container: Mapping[str, object], requests: MilliAmounts) -> MilliAmounts:
-        """Return for each resource the larger of the amounts that a container holds and that its spec requests."""
         return self._compute_largest(self._containers.get(as_text(container.get("name"))), requests)
 
     def get_pod_amounts(self, requests: MilliAmounts) -> MilliAmounts:
-        """Return for each resource the larger of the amounts that the pod as a whole holds and requests."""
         return self._compute_largest(self._pod, requests)
 
     def _compute_largest(self, status: Mapping[str, object] | None, requests: MilliAmounts) -> MilliAmounts:
@@ -111,7 +109,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
 
 
 def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:
-    """Return a container's requests; a limit without a request also counts as a request."""
+    """Count a limit without a request as a request, as the API server does."""
     resources = as_dict(container.get("resources"))
     return {**_read_amounts(resources.get("limits")), **_read_amounts(resources.get("requests"))}
 
@@ -137,7 +135,6 @@ def _raise_to(total: MilliAmounts, least: Mapping[str, int]) -> None:
 
 
 def _read_amounts(raw: object) -> MilliAmounts:
-    """Return the amounts of a v1 ResourceList; malformed quantities are skipped."""
     amounts: MilliAmounts = {}
     for name, value in as_dict(raw).items():
         millis = _parse_millis(value) if isinstance(value, str | int | float) else None

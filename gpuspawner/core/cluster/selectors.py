@@ -77,7 +77,6 @@ def _is_valid_field_requirement(requirement: SelectorRequirement) -> bool:
 
 
 def _compares_integers(value: str | None, requirement: SelectorRequirement) -> bool:
-    """Return whether a label's value meets ``Gt`` or ``Lt``; a value that is not an integer meets neither."""
     found = None if value is None else _parse_int64(value)
     bound = _parse_int64(requirement.values[0]) if len(requirement.values) == 1 else None
     if found is None or bound is None:

@@ -15,7 +15,7 @@ from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, 
 from gpuspawner.core.cluster.node_table import NodeTable
 
 _TermCounts = dict[PodAffinityTerm, dict[str, int]]
-"""Term → node name → number of pods on the node with that term. Replicas have equal terms, so there are few terms."""
+"""Anti-affinity term → node name → number of pods on the node with the term. Equal terms of replicas are one entry."""
 
 
 class AntiAffinityIndex:
@@ -34,7 +34,7 @@ class AntiAffinityIndex:
         self._change(pod, -1)
 
     def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Mapping[str, int]]]:
-        """Yield the terms that apply or may apply to a namespace, each with node name → number of pods with it."""
+        """Yield anti-affinity terms that may apply to a namespace, each with node name → number of pods with it."""
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
 
@@ -88,7 +88,7 @@ class Occupancy:
         self.anti_affinity_index = AntiAffinityIndex()
         self.table = NodeTable(self._get_requested_amount)
         self._plain_nodes: dict[str, Node] = {}
-        """Name → node without the devices of DRA drivers."""
+        """Nodes by name, without the devices of DRA drivers."""
         self._devices = _NO_DEVICES
         self._claimed: dict[str, Mapping[str, int]] = {}
         """Node name → extended resource → devices that ResourceClaims hold; ``_requested`` includes them."""
@@ -326,7 +326,6 @@ def _add(total: dict[_H, int], more: Mapping[_H, int]) -> None:
 
 
 def _subtract(total: dict[_H, int], less: Mapping[_H, int]) -> None:
-    """Subtract amounts that were added before, and drop entries that become 0."""
     for key, number in less.items():
         if number:
             total[key] -= number

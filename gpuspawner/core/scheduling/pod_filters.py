@@ -77,7 +77,6 @@ class NominatedPods:
 
 
 def _select_local_terms(terms: Iterable[PodAffinityTerm], node: Node) -> Iterable[PodAffinityTerm]:
-    """Return the terms whose topology key is a label of the node."""
     return (term for term in terms if term.topology_key in node.labels)
 
 
@@ -162,7 +161,6 @@ class PodFilters:
                 yield Obstacle(reason=Reason.SPREAD, detail=spread.key)
 
     def _find_by_domain(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles that depend only on the node's topology domains; cached per combination of domains."""
         values = tuple(map(node.labels.get, self._keys))
         if not self._needs_domains and self._avoided_values.isdisjoint(values):
             return ()
@@ -181,11 +179,7 @@ class PodFilters:
             yield from _find_matching_domains(domains, node, keys=self._avoided_keys, reason=reason)
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
-        """Yield an obstacle unless all domains of the node contain pods that the pod's affinity selects.
-
-        If the affinity selects no pod in the cluster but would select the pod itself, any node is accepted, so that the
-        first replica can start (``satisfyPodAffinity``).
-        """
+        """Accept any node for a first replica: its affinity selects itself but no other pod (satisfyPodAffinity)."""
         domains = {(key, node.labels[key]) for key in self._affinity_keys}
         sure, maybe = self._affinity_domains.sure, self._affinity_domains.maybe
         if domains <= sure:
@@ -202,7 +196,6 @@ class PodFilters:
 def _find_matching_domains(
     domains: MatchingDomains, node: Node, *, keys: Iterable[str], reason: Reason
 ) -> Iterator[Obstacle]:
-    """Yield an obstacle for each label whose value puts the node into one of the domains."""
     for key in keys:
         domain = (key, node.labels.get(key, ""))
         if key in node.labels and domain in domains.sure:

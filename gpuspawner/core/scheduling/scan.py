@@ -68,10 +68,7 @@ def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitR
 
 
 def _run_filters(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> FitResult:
-    """Return the result for one node.
-
-    :param filters: builds the filters that depend on other pods. This is expensive, so other obstacles are found first.
-    """
+    """Call ``filters`` only for a node without other obstacles, as filters that depend on other pods are expensive."""
     obstacles = GATED_OBSTACLES if pod.constraints.is_gated else find_node_obstacles(pod, node)
     if not obstacles:
         pod_filters = filters()
@@ -120,11 +117,6 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 
 class _Scan:
-    """The result for the groups of nodes added so far.
-
-    :ivar fit_if_empty: number of nodes that would accept the pod if no other pods ran.
-    """
-
     def __init__(self, pod: Pod, occupancy: Occupancy, *, limit: int | None) -> None:
         self.fit_if_empty = 0
         self._pod = pod
@@ -141,11 +133,9 @@ class _Scan:
 
     @property
     def has_fit(self) -> bool:
-        """Whether at least one node has no obstacle."""
         return self._nodes[()] > 0
 
     def add(self, group: EquivalentNodes) -> None:
-        """Check the nodes of a group."""
         obstacles = self._node_filters.find_obstacles(group.example)
         if obstacles:
             self._nodes[obstacles] += len(group)
@@ -182,7 +172,6 @@ class _Scan:
         )
 
     def _count_large_enough(self, group: EquivalentNodes) -> int:
-        """Return the number of nodes in a group whose allocatable amounts cover the pod's needs."""
         count = group.cache.get(self._needs)
         if count is None:
             count = reduce(and_, self._build_masks(self._table.get_allocatable_column, group.pick)).bit_count()
@@ -192,10 +181,6 @@ class _Scan:
         return count
 
     def _split_nodes(self, group: EquivalentNodes, nominated: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
-        """Split a group by obstacles from other pods; leave out rows of nodes with nominated pods.
-
-        Yield for each part a function that picks its values from a column, its number of nodes, and its obstacles.
-        """
         if self._pod_filters.is_inactive and not nominated:
             yield group.pick, len(group), ()
             return
@@ -207,12 +192,7 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Compare the pod's needs with the free amounts of ``size`` nodes, and count the nodes by obstacles.
-
-        Masks are integers with one byte per node, 1 if the node belongs to the set.
-
-        :param from_pods: the obstacles that all these nodes have from other pods.
-        """
+        """Count nodes by obstacles with masks: integers with one byte per node, 1 if the node belongs to the set."""
         by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
         for (resource, _), mask in zip(self._needs, self._build_masks(self._table.get_free_column, pick), strict=True):
             by_shortages = dict(_split_by_mask(by_shortages, mask, obstacle=make_shortage(resource)))
@@ -222,7 +202,6 @@ class _Scan:
             self._count_places(by_shortages[()].to_bytes(size, "little"), pick)
 
     def _check_nominated(self, node: Node) -> None:
-        """Check a node as if the pods nominated to it ran there."""
         requested = self._pod_filters.get_requested(node.name)
         shortages = find_shortages(self._needs, node, requested=requested)
         obstacles = sort_obstacles((*self._pod_filters.find_obstacles(node), *shortages, *self._undecided))
@@ -235,10 +214,7 @@ class _Scan:
             self._places += 1 if self._pod.constraints.host_ports else min(copies)
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Add the number of copies of the pod that the nodes accept to ``_places``; stop above the limit.
-
-        :param fits: one byte per node, 1 if the pod fits.
-        """
+        """Count the copies of the pod on nodes whose byte in ``fits`` is 1; stop above the limit."""
         if self._pod.constraints.host_ports:  # One copy per node: a second copy would find the host port in use.
             self._places += sum(fits)
             return
@@ -256,7 +232,6 @@ class _Scan:
                 break
 
     def _build_masks(self, column: Callable[[str], list[int]], pick: _Picker) -> list[int]:
-        """Return for each needed resource a mask of the nodes whose amount in the column covers the need."""
         return [
             int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little")
             for resource, number in self._needs
@@ -273,7 +248,6 @@ def _divide_column(column: Iterator[int], number: int) -> Iterator[int]:
 
 
 def _split_by_mask(parts: dict[_Obstacles, int], mask: int, *, obstacle: Obstacle) -> Iterator[tuple[_Obstacles, int]]:
-    """Split each set of nodes by a mask: nodes outside of the mask get ``obstacle``, too. Empty sets are left out."""
     for obstacles, nodes in parts.items():
         if inside := nodes & mask:
             yield obstacles, inside

@@ -45,19 +45,14 @@ class SpreadCheck:
         return skew <= self._constraint.max_skew
 
     def _find_minimum(self, counts: Mapping[str, int]) -> int:
-        """Return the number of pods in the domain with the fewest, or 0 if domains are fewer than ``minDomains``."""
         return 0 if len(counts) < self._constraint.min_domains else min(counts.values(), default=0)
 
 
 def _count_pods(
     constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy, domains: Mapping[str, str]
 ) -> Mapping[str, int]:
-    """Return domain → number of matching pods.
-
-    :param domains: node name → domain.
-    """
     counts = dict.fromkeys(domains.values(), 0)
-    if not constraint.selector:  # kube-scheduler counts no pods for an empty selector either (countPodsMatchSelector)
+    if not constraint.selector:  # For an empty selector, kube-scheduler counts no pods (countPodsMatchSelector).
         return counts
     for other in iter_bound_pods(
         occupancy, pod.namespace, predicate=lambda labels: selects_labels(constraint.selector, labels)
@@ -70,10 +65,7 @@ def _count_pods(
 
 
 def _find_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> Mapping[str, str]:
-    """Return node name → domain, for nodes that ``nodeAffinityPolicy`` and ``nodeTaintsPolicy`` do not exclude.
-
-    Nodes without the topology labels of all spread constraints of the pod are left out.
-    """
+    """Like kube-scheduler, leave out nodes that lack the topology label of any of the pod's spread constraints."""
     table = occupancy.table
     keys = {each.topology_key for each in pod.constraints.spread_constraints}
     return {
