@@ -71,7 +71,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # Without labels, nothing separates the type's nodes from those of a described type that get labels later.
+        # Without labels, nothing separates the type's nodes from nodes of a described type that get labels later.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -87,7 +87,6 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
 
 
 def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str, tuple[str, ...]]) -> bool:
-    """Return whether a GPU type's ``match`` selects a subset of the nodes that another ``match`` selects."""
     common = all(not set(values).isdisjoint(match.get(key, ())) for key, values in whole.items() if values)
     return common and any(whole.values()) and not any(match.get(key) for key, values in whole.items() if not values)
 
@@ -97,12 +96,8 @@ def _find_distinguishing_label(
 ) -> dict[str, tuple[str, ...]] | None:
     """Return a label and values that match all remaining nodes but no node of another type, or None.
 
-    The function prefers a label that the discovered type already matches, then a label that no remaining node has (the
-    values are then empty), because its absence also separates nodes that join later.
-
-    :param match: the other type's match.
-    :param left: the remaining nodes, which only the discovered type matches.
-    :param known: the discovered type's match.
+    A label that the discovered type already matches is preferred, then a label that no remaining node has (the values
+    are then empty), because its absence also separates nodes that join later.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
     usable = [
@@ -114,13 +109,7 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return a label's values on the remaining nodes, or None if they do not exclude all nodes of another type.
-
-    The set is empty if no remaining node has the label and the other type requires it.
-
-    :param found: values on the nodes, None for a node without the label.
-    :param asked: values that the other type's match accepts; empty = the label must be absent.
-    """
+    """Return the values of a label that tells the remaining nodes from another type's nodes, or None if it cannot."""
     texts = {text for text in found if text is not None}
     if None in found:
         return None if texts or not asked else texts
@@ -223,10 +212,6 @@ def assemble_catalog(
 def _collect_types(
     configured: ConfiguredCatalog, nodes: tuple[Node, ...], *, table: AcceleratorTable
 ) -> tuple[dict[str, GPUType], tuple[GPUType, ...]]:
-    """Return the offered GPU types by slug, and the discovered types that the settings hide.
-
-    :param nodes: one node of each kind is enough.
-    """
     gpus = {
         slug: replace(gpu, max_count=_find_largest_count(gpu, nodes)) if slug in configured.uncounted else gpu
         for slug, gpu in configured.gpus.items()
@@ -243,13 +228,6 @@ def _collect_types(
 def _find_default_gpus(
     gpus: Mapping[str, GPUType], own: OwnResources, *, nodes: Iterable[Node]
 ) -> tuple[tuple[str, int], ...]:
-    """Return the GPU types that can provide the GPUs in ``extra_resource_limits``, as (slug, number of GPUs).
-
-    Such a type has the requested resource, allows that many units in one server, and does not contradict the admin's
-    node selector. The types are in display order.
-
-    :param nodes: all nodes; empty if unknown.
-    """
     nodes = tuple(nodes)
     return tuple(
         (slug, number)
@@ -260,7 +238,6 @@ def _find_default_gpus(
 
 
 def _meets_selector(gpu: GPUType, selector: Iterable[tuple[str, str]], *, nodes: Iterable[Node]) -> bool:
-    """Return whether a node of a GPU type has the labels of a node selector; True if the type has no node."""
     own = find_nodes_of_type(gpu, nodes)
     return not own or any(all(node.labels.get(key) == value for key, value in selector) for node in own)
 
@@ -268,13 +245,12 @@ def _meets_selector(gpu: GPUType, selector: Iterable[tuple[str, str]], *, nodes:
 def _find_dropped_gpus(
     own: OwnResources, default_gpus: Iterable[tuple[str, int]], *, gpus: Mapping[str, GPUType]
 ) -> dict[str, int]:
-    """Return the GPUs of KubeSpawner's traits that the default choice leaves out: one server has one GPU type."""
+    """One server has one GPU type, so the default choice drops other GPU resources of KubeSpawner's traits."""
     kept = next((gpus[slug].resource for slug, _ in default_gpus), None)
     return {resource: number for resource, number in own.gpus if resource != kept}
 
 
 def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
-    """Return the labels, besides GPU labels, whose values can change the catalog."""
     types = (*configured.gpus.values(), *configured.hidden_gpus)
     return frozenset(
         {
@@ -288,12 +264,10 @@ def _list_relevant_labels(configured: ConfiguredCatalog) -> frozenset[str]:
 
 
 def _make_fallback_image(reference: str) -> Image:
-    """Return the image for settings without images; its display name is the last part of the image reference."""
     return Image(slug="default", display_name=reference.rsplit("/", 1)[-1], image=reference, description=reference)
 
 
 def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
-    """Return the largest number of a type's units on one node, existing or declared in ``scale_up``; at least 1."""
     added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
     own = (node for node in nodes if gpu.matches_labels(node.labels))
     return max(
@@ -302,13 +276,12 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return the number of units in GPU Feature Discovery's label, or 0 if the device plugin already reports units."""
+    """Return GPU Feature Discovery's number of GPUs for a node whose device plugin reports 0 units, else 0."""
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0
 
 
 def _add_node_facts(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTable) -> GPUType:
-    """Return a type with the platforms, ``spot`` and ``interconnect`` of its nodes; values that the admin set stay."""
     own = [node.labels for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels)]
     return replace(
         gpu,
@@ -321,10 +294,6 @@ def _add_node_facts(gpu: GPUType, nodes: Iterable[Node], *, table: AcceleratorTa
 def _list_platforms(
     gpu: GPUType, nodes: Sequence[Mapping[str, str]], *, table: AcceleratorTable
 ) -> tuple[Platform, ...]:
-    """Return the platforms of a type's nodes, or of the GPU models in its match if there are no nodes.
-
-    :param nodes: labels of each node.
-    """
     if nodes:
         return deduplicate_platforms(read_platform(labels) for labels in nodes)
     named = [table.find(key, value) for key, values in gpu.match.items() for value in values]
@@ -335,7 +304,6 @@ def _list_platforms(
 def _select_new_types(
     found: Iterable[GPUType], configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]
 ) -> dict[str, GPUType]:
-    """Return slug → discovered type that the settings do not describe, without the nodes of described types."""
     described = (*configured.gpus.values(), *configured.hidden_gpus)
     own = (gpu for gpu in found if gpu.slug not in configured.gpus and gpu.slug not in configured.unions)
     left = {gpu.slug: subtract_described_types(gpu, described, nodes=nodes) for gpu in own}
@@ -343,10 +311,7 @@ def _select_new_types(
 
 
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
-    """Return whether the settings hide a discovered type.
-
-    They hide it by its slug, or a hidden type matches some of its nodes and described types match all its other nodes.
-    """
+    """Hide a type by its slug, or if hidden types match some of its nodes and described types match all others."""
     if found.slug in configured.hidden:
         return True
     own = find_nodes_of_type(found, nodes)

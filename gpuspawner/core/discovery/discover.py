@@ -72,7 +72,7 @@ def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
 
 
 class _TypeKey(NamedTuple):
-    """The properties that nodes of one type share. ``keys`` are label names; their values may differ."""
+    """Properties that all nodes of one GPU type share; ``keys`` are label names, whose values may differ."""
 
     slug: str
     source: str
@@ -82,13 +82,11 @@ class _TypeKey(NamedTuple):
 
 
 def _list_gpu_resources(node: Node) -> list[str]:
-    """Return the GPU resources that a node has, healthy or not, or may have as DRA devices of unknown number."""
     names = {*node.capacity, *node.allocatable, *node.uncounted}
     return sorted(name for name in names if find_vendor(name) is not None and may_have_units(node, name))
 
 
 def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
-    """Return the GPU type for one resource of a node."""
     slug, name = offer.model or _name_unlabeled(offer)
     suffix, part = "", ""
     if offer.profile is not None and offer.model is not None:
@@ -112,7 +110,6 @@ def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
 
 
 def _format_name(name: str, *, part: str, shared: bool) -> str:
-    """Return a display name: the model, its MIG profile or AMD partition, and whether the GPU is shared."""
     if part and shared:
         return gettext_lazy("{name} ({part}, shared)", name=name, part=part)
     if shared:
@@ -129,7 +126,6 @@ def _format_partition(profile: str) -> str:
 
 
 def _build_slug(base: str, suffix: str) -> str:
-    """Return a slug made of a base and a suffix; the end of a long base is cut off."""
     ending = f"-{slugify(suffix)[: _MAX_SLUG_LENGTH // 2]}" if suffix else ""
     return slugify(f"{base[: _MAX_SLUG_LENGTH - len(ending)].rstrip('-.')}{ending}")
 
@@ -141,14 +137,12 @@ def _find_unit(offer: NodeGPU) -> UnitKind:
 
 
 def _name_unlabeled(offer: NodeGPU) -> tuple[str, str]:
-    """Return slug and name for a resource on nodes whose labels do not tell the GPU model."""
     if offer.profile is not None:
         return f"nvidia-mig-{offer.profile}", f"NVIDIA MIG {offer.profile}"
     return f"{offer.vendor}-gpu", gettext_lazy("{vendor} GPU (any model)", vendor=format_vendor(offer.vendor))
 
 
 def _join_types(one: GPUType, other: GPUType) -> GPUType:
-    """Return one type for the nodes of two types that differ in label values only."""
     match = {key: tuple(dict.fromkeys((*values, *other.match[key]))) for key, values in one.match.items()}
     return replace(
         one,
@@ -161,7 +155,6 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
 
 
 def _make_slug_unique(found: GPUType, source: str, *, taken: Iterable[str]) -> GPUType:
-    """Return a type with an unused slug. If the slug changes, the display name also shows the source of the labels."""
     used = set(taken)
     if found.slug not in used:
         return found
@@ -196,5 +189,4 @@ def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) 
 
 
 def _select_extended_resources(amounts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return the extended resources: names with a domain."""
     return tuple((name, number) for name, number in amounts.items() if "/" in name)

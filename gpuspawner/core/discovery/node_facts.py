@@ -64,7 +64,6 @@ def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table
 
 
 def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, test: _LabelTest) -> bool:
-    """Return whether each node has a label that passes a test: the match requires one, or each existing node has it."""
     if any(values and all(test(key, value) for value in values) for key, values in gpu.match.items()):
         return True
     found = [any(test(key, value) for key, value in labels.items()) for labels in nodes]
@@ -72,7 +71,7 @@ def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, tes
 
 
 GPU_NODE_LABELS = (
-    # NVIDIA's GPU Operator sets this label before the driver is installed, and changes it to "false" without a card.
+    # NVIDIA's GPU Operator sets gpu.present before the driver is installed, and changes it to "false" without a card.
     "nvidia.com/gpu.present",
     GFD_PRODUCT,
     GKE_ACCELERATOR,

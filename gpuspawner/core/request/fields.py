@@ -17,12 +17,12 @@ class FieldKind(StrEnum):
     """The kind of value in a field."""
 
     CHOICE = "choice"
-    """The slug of an entry in the settings."""
+    """The field holds the slug of an entry in the settings."""
     AMOUNT = "amount"
     DURATION = "duration"
     COUNT = "count"
     REFERENCE = "reference"
-    """The name of an object that is not in the settings, such as a custom image."""
+    """The field holds the name of an object that is not in the settings, such as a custom image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,8 @@ class AmountField(Field):
     def make_bounds(self, largest: int, own: OwnAmount = NO_AMOUNT) -> Bounds | None:
         """Return bounds from one step up to the largest multiple of it, None if there is none.
 
-        KubeSpawner's limit is the default and always in the range; a smaller one than a step halves the steps. A limit
-        without a guarantee is requested in full, as Kubernetes does by itself.
+        KubeSpawner's limit is the default and always in the range. A step above this limit is
+        halved. A limit without a guarantee is requested in full, as Kubernetes does by itself.
 
         :param largest: the largest amount, in base units.
         :param own: KubeSpawner's limit and guarantee.

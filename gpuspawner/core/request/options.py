@@ -21,7 +21,7 @@ from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize
 _QUERY_FIELDS = ("v", "preset", *FORM_FIELDS)
 _START_PRESET = "start_preset"
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
-"""Fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
+"""Form fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
 _IMAGE, _CUSTOM_IMAGE = IMAGE.name, CUSTOM_IMAGE.name
 
@@ -80,7 +80,6 @@ def parse_query(query: Mapping[str, object]) -> dict[str, object]:
 
 
 def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problems: Problems) -> dict[str, str]:
-    """Return the text of each known field, by name; add a problem for each unknown field."""
     texts: dict[str, str] = {}
     for name, value in fields.items():
         if name in known:
@@ -93,7 +92,6 @@ def _read_texts(fields: Mapping[str, object], known: tuple[str, ...], *, problem
 
 
 def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
-    """Return a field's text. If it is not a text, has several values or is too long, add a problem and return None."""
     values = value if isinstance(value, list | tuple) else [value]
     texts = [text for text in values if isinstance(text, str)]
     if len(texts) < len(values):
@@ -118,7 +116,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
 
 
 def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
-    """Return texts as user options: convert counts to numbers, and add units. The validation refuses wrong texts."""
+    """Leave a text that is no count as it is, because the validation refuses it."""
     options: dict[str, object] = dict(texts)
     for name in ("v", "gpu_count"):
         text = texts.get(name)
@@ -180,6 +178,5 @@ def split_form(form: Mapping[str, object], extra: Collection[str]) -> tuple[dict
 
 
 def _normalize_reference(value: object) -> str | None:
-    """Return the complete reference of an image in a registry, or None for any other value, such as a slug."""
     reference = parse_reference(value) if isinstance(value, str) and "/" in value else None
     return reference.full if reference is not None else None

@@ -23,7 +23,7 @@ ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 HIDING_VARIABLES = {
     "nvidia": ("NVIDIA_VISIBLE_DEVICES", "void"),
     "amd": ("AMD_VISIBLE_DEVICES", "void"),
-    "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # "void" means all to habana-container-runtime-hook
+    "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # habana-container-runtime-hook takes "void" as "all".
 }
 """Vendor → environment variable by which its container runtime picks GPUs, and the value that hides all GPUs."""
 
@@ -130,7 +130,6 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
 
 
 def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
-    """Return what a selection's fields with a fixed list of entries, such as the priority, add to the pod."""
     merged = PodAdditions()
     for each in CLOSED_CHOICES:
         if each.name in selection.choices:
@@ -156,10 +155,7 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
 def _calculate_limit_and_request(
     amount: int | None, amount_field: AmountField, *, catalog: Catalog
 ) -> tuple[int | None, int | None]:
-    """Return the limit of a chosen amount and the request that goes with it; None = KubeSpawner's own.
-
-    Without bounds, the request is the field's own part of the amount.
-    """
+    """Return (limit, request) of a chosen amount; None keeps KubeSpawner's configured value."""
     bounds: Bounds | None = getattr(catalog, amount_field.name)
     if bounds is None:
         return amount, _multiply_exactly(amount, amount_field.guarantee)
@@ -173,26 +169,23 @@ def _calculate_limit_and_request(
 
 @lru_cache(maxsize=4096)
 def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
-    """Return ``whole`` times ``fraction``, rounded up without floating-point error, or None if one is None."""
+    """Round up without a floating-point error: ``Fraction(repr(0.1))`` is exactly 1/10."""
     if whole is None or fraction is None:
         return None
     return math.ceil(whole * Fraction(repr(fraction)))
 
 
 def _find_queue(gpu: GPUType | None, catalog: Catalog) -> KueueQueue | None:
-    """Return the Kueue queue for servers with a GPU type, or None if they use no queue."""
     queue = catalog.queue
     return queue if gpu is not None and queue is not None and queue.accepts(gpu.slug) else None
 
 
 def _find_start_timeout(gpu: GPUType | None, queue: KueueQueue | None) -> int | None:
-    """Return the longer start timeout in seconds, of the GPU type and of the queue; None if neither has one."""
     both = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
     return max((each for each in both if each is not None), default=None)
 
 
 def _build_expressions(match: LabelMatch) -> tuple[MatchExpression, ...]:
-    """Return label matches as expressions; a key without values means that the node must not have the label."""
     return tuple(
         MatchExpression(key=key, operator="In" if values else "DoesNotExist", values=tuple(values))
         for key, values in match.items()
@@ -200,14 +193,12 @@ def _build_expressions(match: LabelMatch) -> tuple[MatchExpression, ...]:
 
 
 def _require_architectures(image: Image) -> tuple[MatchExpression, ...]:
-    """Return the expression that keeps an image off nodes with a CPU architecture for which it was not built."""
     if not image.architectures:
         return ()
     return (MatchExpression(key=ARCHITECTURE_LABEL, operator="In", values=image.architectures),)
 
 
 def _list_own_variables(gpu: GPUType | None) -> tuple[str, ...]:
-    """Return the variable by which the container runtime of a GPU's vendor picks GPUs, if there is one."""
     if gpu is None:
         return ()
     vendor = "habana" if gpu.resource.startswith(_HABANA_RESOURCES) else gpu.vendor

@@ -117,10 +117,6 @@ def validate(options: object, catalog: Catalog) -> Selection:
 
 
 def _find_default_gpu(catalog: Catalog, *, image: Image | None) -> dict[str, object]:
-    """Return the GPU type and number of users who choose none, as user options; empty for no GPU.
-
-    :param image: the chosen image; None if the choice of the image is wrong.
-    """
     for slug, number in catalog.default_gpus:
         gpu = catalog.gpus.get(slug)
         if gpu is not None and number <= gpu.max_count and (image is None or not explain_misfit(image, gpu)):
@@ -155,7 +151,7 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     :param selection: a selection that is valid in this catalog.
     :param catalog: has the display names for the option ``profile``.
     """
-    with use_language(ENGLISH):  # for admins and programs
+    with use_language(ENGLISH):  # Admins and programs read the summary.
         summary = summarize_selection(selection, catalog)
     options: dict[str, object] = {"v": OPTIONS_VERSION}
     if selection.custom_image is None:
@@ -225,7 +221,6 @@ def is_given(name: str, value: object) -> bool:
 
 
 def _select_known_fields(options: object, problems: Problems) -> dict[str, object]:
-    """Return the options with known names, and add a problem for each other option."""
     if options is None:
         return {}
     if not isinstance(options, Mapping):
@@ -236,7 +231,7 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
     for name, value in options.items():
         if isinstance(name, str) and name in OPTION_FIELDS:
             known[name] = value
-        elif not problems.is_full:  # Skip if full: the search for similar names is slow, and input may have a million.
+        elif not problems.is_full:  # The search for similar names is slow, and input may have a million names.
             problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, OPTION_FIELDS[:-1]))
     return known
 
@@ -252,7 +247,6 @@ def _check_version(given: Mapping[str, object], problems: Problems) -> None:
 def _merge_with_preset(
     given: Mapping[str, object], preset: Mapping[str, object], *, catalog: Catalog
 ) -> dict[str, object]:
-    """Return the preset's options, overridden by the given options that have a value."""
     merged = dict(preset)
     if catalog.cpu is None:
         merged.pop("cpu", None)
@@ -280,7 +274,6 @@ def _check_image(
 
 
 def _check_gpu_count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
-    """Return the requested number of GPUs: 0 without a GPU type, 1 if the options have a type without a count."""
     if count is None:
         return 0 if gpu is None else 1
     number = problems.check_whole_number("gpu_count", count, title=NUMBER_OF_GPUS)
@@ -302,7 +295,6 @@ def _check_amount(
 
 
 def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, problems: Problems) -> dict[str, str]:
-    """Return field name → chosen slug, or default, for each offered field with a fixed list of entries."""
     choices = {}
     for each in CLOSED_CHOICES:
         offered = catalog.choices.get(each.name, {})
@@ -313,17 +305,13 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 
 
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
-    """Yield CPU and memory unless the amount is KubeSpawner's own.
-
-    KubeSpawner's own amount is left out of the options, because a hook may give another one to this user's start.
-    """
+    """Leave KubeSpawner's own CPU and memory limits out of the options: a hook may change them for one start."""
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
             yield each
 
 
 def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, object]:
-    """Return a selection's CPU, memory or other amounts in the format of ``user_options``, for the given fields."""
     amounts = ((each, find_amount(selection, each)) for each in fields)
     return {each.name: each.format_option(amount) for each, amount in amounts if amount is not None}
 
@@ -331,10 +319,7 @@ def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, obj
 def _check_shared_memory(
     merged: Mapping[str, object], memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems
 ) -> int | None:
-    """Return the requested size of /dev/shm, or None if the GPU type sets it.
-
-    Files in /dev/shm count towards the container's memory limit, so a size above this limit is rejected.
-    """
+    """Refuse a size of /dev/shm above the memory limit, because files in /dev/shm count towards this limit."""
     if not is_given("shared_memory", merged.get("shared_memory")):
         return None
     size = _check_amount(SHARED_MEMORY, merged, bounds=bounds, problems=problems)

@@ -73,8 +73,6 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
 
 
 class _AlternativeSearch:
-    """Searches for selections that fit, with a limited number of checks."""
-
     def __init__(
         self,
         selection: Selection,
@@ -89,7 +87,6 @@ class _AlternativeSearch:
         self._answers = {selection: False}
 
     def list_single_changes(self, selection: Selection) -> Iterator[Selection]:
-        """Yield selections that differ in one choice."""
         for changed in (
             self._find_fewer_gpus(selection),
             self._find_less("cpu", selection),
@@ -102,7 +99,6 @@ class _AlternativeSearch:
                 yield other
 
     def list_amount_changes(self, selection: Selection) -> Iterator[Selection]:
-        """Yield the selection with less CPU and less memory, but as much of both as fits; nothing if none fits."""
         if selection.cpu_millis is None or selection.memory_bytes is None:
             return
         least = self._make_least(selection)
@@ -110,7 +106,6 @@ class _AlternativeSearch:
             yield self._raise_amounts(least, selection)
 
     def list_gpu_changes(self, selection: Selection) -> Iterator[Selection]:
-        """Yield selections with fewer GPUs or another GPU type; if needed, also with less CPU and memory."""
         if selection.gpu is None:
             return
         for gpu in (self._catalog.gpus[selection.gpu], *self._others):
@@ -122,7 +117,6 @@ class _AlternativeSearch:
                 yield self._raise_amounts(self._find_most_gpus(self._make_least(most)) or least, selection)
 
     def _check_fits(self, candidate: Selection) -> bool:
-        """Return whether a selection fits; False once :data:`MAX_FIT_CHECKS` is reached."""
         if candidate not in self._answers:
             if len(self._answers) > MAX_FIT_CHECKS:
                 return False
@@ -133,17 +127,12 @@ class _AlternativeSearch:
         return selection if self._check_fits(selection) else self._find_fewer_gpus(selection)
 
     def _find_fewer_gpus(self, selection: Selection) -> Selection | None:
-        """Return the selection with fewer GPUs, as many as fit, or None if not even one GPU fits."""
         found = _bisect_largest(
             1, selection.gpu_count - 1, fits=lambda count: self._check_fits(replace(selection, gpu_count=count))
         )
         return None if found is None else replace(selection, gpu_count=found)
 
     def _find_less(self, name: str, selection: Selection) -> Selection | None:
-        """Return the selection with less CPU or memory, reduced no further than needed to fit; None if nothing fits.
-
-        :param name: ``cpu`` or ``memory``.
-        """
         bounds, amount = self._get_bounds(name), _get_amount(name, selection)
         if bounds is None or amount is None:
             return None
@@ -153,7 +142,6 @@ class _AlternativeSearch:
         return None if found is None else changed(step=found)
 
     def _make_least(self, selection: Selection) -> Selection:
-        """Return the selection with the smallest amounts of CPU and memory that the catalog offers."""
         for name in ("cpu", "memory"):
             if _get_amount(name, selection) is not None and (bounds := self._get_bounds(name)) is not None:
                 least = _find_least_step(name, selection, bounds=bounds)
@@ -161,11 +149,7 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Return a selection with as much of the original CPU, then of the original memory, as fits.
-
-        :param found: a selection that fits.
-        :param selection: the selection with the original amounts.
-        """
+        """Raise CPU, then memory, of ``found`` towards ``selection``, as far as the result still fits."""
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
             if amount is None:
@@ -183,13 +167,11 @@ def _runs_long_enough(longest_s: int | None, selected_s: int | None) -> bool:
 
 
 def _measure_distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:
-    """Return a sort key that prefers the same vendor, no less memory, the same kind of unit, and similar memory."""
     memory, own_memory = gpu.memory_bytes or 0, own.memory_bytes or 0
     return gpu.vendor != own.vendor, memory < own_memory, gpu.unit != own.unit, abs(memory - own_memory)
 
 
 def _bisect_largest(low: int, high: int, *, fits: Callable[[int], bool]) -> int | None:
-    """Return the largest number for which ``fits`` returned True, or None if ``fits`` returned False for ``low``."""
     if high < low or not fits(low):
         return None
     for _ in range(_BISECTIONS):
@@ -208,7 +190,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return the smallest step of an amount; memory must be at least as large as the selected shared memory."""
+    """Shared memory is a part of the memory, so memory must be at least as large as the selected shared memory."""
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 

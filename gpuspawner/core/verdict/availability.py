@@ -131,7 +131,7 @@ _MAX_EXACT_CHOICES = 16
 
 
 class _TypeCounts:
-    """The counts of several GPU types. They follow changes of pods; a change of a node needs a new object."""
+    """Counts of several GPU types. They follow changes of pods, but a change of a node needs a new object."""
 
     def __init__(self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> None:
         self.gpus = gpus
@@ -147,7 +147,6 @@ class _TypeCounts:
         self._counts = [self._count(index) for index in range(len(gpus))]
 
     def update(self) -> tuple[Availability, ...]:
-        """Return the availability of each type. Only types whose nodes changed are counted again."""
         touched = self._table.find_changed_rows(self._counted_touches)
         self._counted_touches = self._table.change_count
         for index, stock in enumerate(self._stocks):
@@ -159,7 +158,6 @@ class _TypeCounts:
         return tuple(self._counts)
 
     def _count(self, index: int) -> Availability:
-        """Return the availability of one type, except ``waiting``."""
         if self.existing[index] == UNKNOWN_AVAILABILITY:
             return UNKNOWN_AVAILABILITY
         free_units = self._table.get_free_column(self.gpus[index].resource)
@@ -169,7 +167,7 @@ class _TypeCounts:
             units_left = _select_ready(pool, self._table, column=free_units)
             if max(units_left) > 0:
                 cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
-                # Only nodes with free units count. The number is negative if pods still hold a GPU that broke.
+                # Only nodes with free units count. Free units are negative while pods still hold a GPU that broke.
                 rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
         counts = [row[2] for row in rows]
         return replace(
@@ -180,7 +178,6 @@ class _TypeCounts:
         )
 
     def count_waiting(self) -> list[int]:
-        """Return how many units pending pods request of each type; a pod counts for each type that it accepts."""
         answers: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
         units: Counter[tuple[tuple[int, int], str]] = Counter()
         for pod in self.occupancy.pending_pods:
@@ -206,10 +203,7 @@ class _TypeCounts:
         return total
 
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
-        """Return, for each type, whether a pod's node selector and affinity match the type's nodes.
-
-        :param number: constraints compared with nodes so far; from ``_MAX_EXACT_CHOICES`` on, only labels are compared.
-        """
+        """Compare the first ``_MAX_EXACT_CHOICES`` constraints with nodes, further ones only with the types' labels."""
         if number >= _MAX_EXACT_CHOICES:
             return [
                 any(may_match_node_affinity(match, constraints) for match in gpu.label_matches) for gpu in self.gpus
@@ -244,7 +238,6 @@ class AvailabilityCache:
 
 
 def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
-    """Return the parts of a type's availability that do not depend on pods."""
     resource = stock.gpu.resource
     if any(resource in pool.example.uncounted for pool in stock.pools):
         return UNKNOWN_AVAILABILITY
@@ -268,17 +261,12 @@ def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
 
 
 def _list_free_amounts(rows: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield CPU, memory and units of the nodes that have a pod slot left; negative amounts count as 0.
-
-    :param rows: CPU millicores, memory bytes, GPU units and pod slots of each node.
-    """
     for cpu, memory, count, pods in rows:
         if pods > 0:
             yield max(0, cpu), max(0, memory), count
 
 
 def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> int:
-    """Return the number of units, healthy or not, on all nodes of a group of equivalent nodes."""
     key = ("units", resource)
     if key not in pool.cache:
         pool.cache[key] = sum(count_units(table.get_by_row(row), resource) for row in pool.rows)
@@ -287,7 +275,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return a column's values for the ready nodes of a group; (0,) if none is ready, because max() needs a value."""
+    """Return (0,) if no node of the group is ready, because callers apply max() to the result."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)

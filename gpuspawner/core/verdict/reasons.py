@@ -129,7 +129,6 @@ def _explain_closed(gpu: GPUType | None) -> str:
 
 
 def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constraints: PodConstraints) -> str:
-    """Return why no node matches the pod's node affinity: the image's CPU architecture, or another requirement."""
     relaxed = _drop_architecture(constraints)
     if relaxed is not None and any(matches_node_affinity(node, relaxed) for node in nodes):
         return gettext("{no_node} has the kind of processor that the image is made for", no_node=_format_no_node(gpu))
@@ -137,7 +136,6 @@ def _explain_not_selected(gpu: GPUType | None, nodes: Iterable[Node], *, constra
 
 
 def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
-    """Return constraints without the required CPU architectures, or None if no architecture is required."""
     terms = constraints.node_terms or ()
     relaxed = [
         replace(term, expressions=tuple(each for each in term.expressions if each.key != _ARCHITECTURE))
@@ -156,7 +154,7 @@ def _explain_in_use(
     """Return how many units are in use or broken, for a pod that needs more units than any node has free."""
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    # ``others``: units exist also outside of ``now``, on nodes that do not accept the pod now (cordoned, for example).
+    # ``others``: more units exist on nodes that do not accept the pod now (on cordoned nodes, for example).
     others = len(nodes) > len(now) and sum(_find_capacity(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
         return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)
@@ -193,11 +191,7 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 
 
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
-    """Return which requested amount no node has.
-
-    :param has: amounts of each node.
-    :param left: whether ``has`` contains the amounts that are free now; otherwise, the amounts of empty nodes.
-    """
+    """Take ``has`` as the amounts that are free now if ``left`` is True, else as the amounts of empty nodes."""
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0
     if gpu is not None:
@@ -245,7 +239,7 @@ _FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
         lambda size_bytes: format_rounded_memory(size_bytes, round_up=False),
     ),
 }
-"""Resource → functions that format a requested amount and the largest amount on a node."""
+"""Resource → function that rounds a requested amount up, function that rounds the largest amount on a node down."""
 
 
 def _format_gpus(gpu: GPUType, units: int, *, free: bool) -> str:
@@ -263,7 +257,6 @@ def _format_free_nodes(gpu: GPUType | None, pod: Pod) -> str:
 
 
 def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str] | None) -> bool:
-    """Return whether a node would have the needed amounts if it were empty and all its hardware worked."""
     allocatable, capacity = node.allocatable, node.capacity
     for name, number in needs:
         if name in node.uncounted or (
@@ -277,13 +270,7 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
 
 
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
-    """Return whether a node may have units of a resource that the API does not show now.
-
-    The node's device plugin may be unregistered, or a DRA driver may not have published its devices.
-
-    :param name: name of the resource.
-    :param anywhere: whether nodes that show no units may have DRA devices of this resource.
-    """
+    """Allow for an unregistered device plugin, and for a DRA driver that has not published its devices yet."""
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))
     )
@@ -299,12 +286,10 @@ def _accepts_pod(node: Node, constraints: PodConstraints) -> bool:
 
 
 def _reaches_volumes(node: Node, constraints: PodConstraints) -> bool:
-    """Return whether a node can mount the pod's volumes, which may be bound to a zone."""
     return all(matches_any_term(node, terms) for terms in constraints.volume_terms)
 
 
 def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
-    """Return whether a node has the topology keys of the pod's affinity and spread constraints."""
     keys = (
         *(each.topology_key for each in constraints.spread_constraints),
         *(each.topology_key for each in constraints.affinity),
@@ -313,13 +298,11 @@ def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
 
 
 def _list_free(nodes: Sequence[Node], resource: str, *, occupancy: Occupancy) -> list[int]:
-    """Return how much each node has free of a resource; an unknown number of devices is assumed to suffice."""
     free = occupancy.table.list_free(nodes, resource)
     return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
 
 
 def _select_open_nodes(nodes: Iterable[Node], tolerations: tuple[Toleration, ...]) -> list[Node]:
-    """Return the nodes that accept servers with these tolerations now."""
     answers: dict[tuple[bool, int], bool] = {}
     found = []
     for node in nodes:
@@ -332,14 +315,12 @@ def _select_open_nodes(nodes: Iterable[Node], tolerations: tuple[Toleration, ...
 
 
 def _find_capacity(node: Node) -> ResourceAmounts:
-    """Return a node's allocatable amounts; an unknown number of devices is assumed to suffice."""
     if not node.uncounted:
         return node.allocatable
     return {**node.allocatable, **dict.fromkeys(node.uncounted, _UNLIMITED)}
 
 
 def _estimate_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> dict[str, int]:
-    """Return the amounts of a new node of a pool; unknown CPU and memory are assumed to suffice."""
     machines = scalable_pool.machines
     if machines is not None:
         most = {name: find_largest_size(machines, name) for name in pod.requests}

@@ -75,7 +75,6 @@ def find_pods_ahead(
 
 
 def _list_devices(pod: Pod) -> frozenset[str]:
-    """Return the extended resources that a pod requests."""
     return frozenset(name for name, number in pod.requests.items() if number and "/" in name)
 
 
@@ -88,7 +87,7 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Fast path: no node of the GPU type can match ``other``. If the caller passes no nodes, this is the only check.
+    # Fast path: no node of the GPU type can match the other pod. If there are no nodes, this is the only check.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
@@ -208,8 +207,8 @@ def starts_now(pod: Pod, inventory: Inventory) -> bool:
 def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     """Return whether a pod starts now even if the pending pods are bound first, whichever nodes they take.
 
-    The nodes need room for one copy more of the pod than pods are pending. A copy counts as large as the largest of
-    them, so each pending pod takes the room of one copy at most.
+    The nodes need room for one more copy of the pod than there are pending pods. A copy counts as large as the
+    largest of these pods, so each pending pod takes the room of at most one copy.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -219,7 +218,7 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
         return False
     rivals = _find_rivals(pod, known.occupancy)
     if any(rival.constraints.anti_affinity for rival in rivals):
-        return False  # such a pod may close more nodes than its own
+        return False  # anti-affinity may close more nodes than the pod's own
     largest = dict(pod.requests)
     for rival in rivals:
         largest |= {name: max(number, largest.get(name, 0)) for name, number in rival.requests.items()}
@@ -228,7 +227,6 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
 
 
 def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
-    """Return the pending pods that are scheduled before a pod and are small enough for a node that it fits."""
     fits: dict[tuple[tuple[str, int], ...], bool] = {}
     rivals = []
     for other in occupancy.pending_pods:
@@ -236,7 +234,7 @@ def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
             continue
         size = tuple(sorted(other.requests.items()))
         if size not in fits:
-            # Users can create pods of any number of sizes.
+            # Check a limited number of sizes, because users can create pods of any number of sizes.
             is_checked = len(fits) < _MAX_COMPARED_CHOICES
             fits[size] = not is_checked or fits_somewhere(replace(pod, requests=other.requests), occupancy)
         if fits[size]:
@@ -249,8 +247,6 @@ def _is_fresh(inventory: Inventory) -> bool:
 
 
 class _PodCase:
-    """One pod in one cluster, with the nodes and node pools that are relevant for the pod."""
-
     def __init__(
         self, pod: Pod, occupancy: Occupancy, *, gpu: GPUType | None, pools: tuple[ScalableNodePool, ...] | None
     ) -> None:
@@ -269,7 +265,6 @@ class _PodCase:
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        """Return why no existing node, and no new node of a known pool, could ever take the pod; "" if one could."""
         # A gated pod is not blocked: the controller that removes the gate (Kueue) may change tolerations and selector.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
@@ -282,7 +277,6 @@ class _PodCase:
         return explain_never(pod, self._groups, gpu=self._gpu, reserved=self._reserved, scalable_pools=for_it)
 
     def explain_doubt(self, inventory: Inventory) -> str:
-        """Return what could let a pod run although no known node could take it (a new node, for example), or ""."""
         if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
             return _UNSEEN_DEVICES
         # The pod may tolerate reserved nodes: the API server adds a RuntimeClass's tolerations, which the hub cannot
@@ -294,9 +288,9 @@ class _PodCase:
     def _may_scale_up(self) -> bool:
         """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
 
-        If NodePools could not be read, it may. If the GPU type, or each of its members, has a ``scale_up``, it may not.
-        Otherwise labels on nodes decide: Karpenter may add nodes of any size. Other autoscalers add nodes of
-        the same size as a pool's existing nodes, and the type's existing nodes could not take the pod.
+        Unreadable NodePools mean yes; ``scale_up`` of the GPU type, or of each of its members, means no. Otherwise
+        labels on nodes decide: Karpenter may add nodes of any size. Other autoscalers add nodes of the same size as a
+        pool's existing nodes, and the type's existing nodes could not take the pod.
         """
         if self._pools is None:
             return True
@@ -306,7 +300,6 @@ class _PodCase:
         return left.any_size or (left.fixed_size and (self._gpu is None or not self._nodes))
 
     def predict(self, inventory: Inventory) -> Verdict:
-        """Return the verdict for a pod that some node may take at some time; the data must be fresh and complete."""
         found, age_s = self._survey, inventory.age_s
         if found.answer is Answer.YES:
             return Verdict(outcome=Outcome.NOW, places=found.places, places_exact=found.places_exact, age_s=age_s)
@@ -317,7 +310,6 @@ class _PodCase:
         return self._predict_later(inventory)
 
     def _predict_later(self, inventory: Inventory) -> Verdict:
-        """Return the verdict for a pod that fits nowhere now."""
         pod, nodes = self._pod, self._nodes
         could = find_candidate_nodes(pod, self._groups)
         ahead = find_pods_ahead(pod, self._occupancy.pending_pods, nodes=could, gpu=self._gpu)
@@ -347,7 +339,6 @@ class _PodCase:
         return Verdict(outcome=Outcome.WAITS, ahead=len(ahead), reason=why, age_s=inventory.age_s)
 
     def _find_nodes(self) -> None:
-        """Find the GPU type's nodes except those that taints reserve for other pods; without a type, find all nodes."""
         table, alike = self._occupancy.table, build_node_grouping(self._pod)
         if self._gpu is None:
             self._groups = [[table.get_by_row(row) for row in pool.rows] for pool in table.group_nodes(alike)]
@@ -360,7 +351,6 @@ class _PodCase:
         self._nodes = [node for group in self._groups for node in group]
 
     def _find_node_pools(self) -> None:
-        """Find pools that can grow: from ``scale_up``, Karpenter's NodePools, and the machine sizes of their nodes."""
         own = build_scale_up_pools(self._gpu, self._nodes) if self._gpu is not None else ()
         pools = [add_gpu_sizes(each, self._gpu) for each in self._pools or ()]
         self._scalable_pools = (*own, *derive_pools_from_nodes(pools, self._nodes), *pools)
@@ -371,5 +361,4 @@ def _make_unknown(inventory: Inventory, reason: str) -> Verdict:
 
 
 def _rank_node_pool(scalable_pool: ScalableNodePool) -> tuple[bool, float, bool]:
-    """Return a sort key: pools with the shortest time first, then those with a known machine size first."""
     return scalable_pool.minutes is None, scalable_pool.minutes or 0.0, scalable_pool.machines is not None

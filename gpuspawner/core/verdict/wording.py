@@ -95,7 +95,6 @@ def _format_unknown(reason: str, verdict: Verdict) -> str:
 
 
 def _format_ahead(verdict: Verdict) -> str:
-    """Return a clause that says how many servers are scheduled first, or "" if this is unknown."""
     if verdict.ahead is None:
         return ""
     if verdict.ahead == 0:

@@ -94,18 +94,12 @@ def _is_settled(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NodeInspection:
-    """Checks the GPUs of nodes, one node per call.
-
-    :param ambiguous: GPU models in Karpenter's labels that some nodes offer as whole GPUs and other nodes in parts.
-    """
-
     catalog: Catalog
     table: AcceleratorTable
     ambiguous: frozenset[KarpenterModel]
     tolerations: tuple[Toleration, ...]
 
     def list_warnings(self, node: Node) -> Iterator[AdminWarning]:
-        """Yield the problems with one node's GPUs."""
         names = {*node.capacity, *node.allocatable}
         resources = sorted(name for name in names if find_vendor(name) is not None and count_units(node, name))
         unsure = tuple(_warn_of_uncounted_devices(node))
@@ -116,7 +110,6 @@ class _NodeInspection:
             yield from self._list_resource_warnings(node, resource)
 
     def _list_resource_warnings(self, node: Node, resource: str) -> Iterator[AdminWarning]:
-        """Yield at most one reason why users cannot choose a GPU resource, and a warning if its GPUs are broken."""
         types = [
             gpu for gpu in self.catalog.gpus.values() if gpu.resource == resource and gpu.matches_labels(node.labels)
         ]
@@ -146,7 +139,6 @@ class _NodeInspection:
 
 
 def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
-    """Return the warning that no GPU type matches a node: the settings have none, and none was discovered."""
     what = f"{offer.resource} ({sanitize_name(offer.model[1])})" if offer.model is not None else offer.resource
     message = (
         f"{what} is not offered: no GPU type of the settings matches the labels. "
@@ -156,7 +148,6 @@ def _warn_of_missing_type(offer: NodeGPU) -> AdminWarning:
 
 
 def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) -> AdminWarning:
-    """Return the warning that a node's labels do not identify the GPU model that a server would get."""
     lead = f"{resource} is not offered" if not types else f"{resource} may not be what {types[0].slug} says"
     if _has_invalid_mig(node):
         return AdminWarning(kind=WarningKind.MIG_INVALID, resource=resource, message=f"{lead}: {_advise_on_mig(node)}")
@@ -168,7 +159,6 @@ def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) 
 
 
 def _warn_of_missing_resource(node: Node) -> Iterator[AdminWarning]:
-    """Yield the problems of a node whose labels show GPUs that no extended resource offers."""
     label = find_gpu_node_label(node.labels)
     if _has_invalid_mig(node):
         # With an invalid MIG layout and the MIG strategy "single", NVIDIA's device plugin offers no GPUs.
@@ -201,7 +191,6 @@ def _warn_of_uncounted_devices(node: Node) -> Iterator[AdminWarning]:
 
 
 def _list_blocking_taints(node: Node, types: Iterable[GPUType], *, tolerations: tuple[Toleration, ...]) -> list[str]:
-    """Return the keys of permanent taints that keep all types off a node; empty if one type tolerates every taint."""
     keys: list[str] = []
     for gpu in types:
         untolerated = [

@@ -90,7 +90,6 @@ def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
 
 
 def _list_named_types(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield (path of the setting, slug) for each GPU type that the policy or a pool names."""
     rules = [("policy.default", policy.default)]
     rules += [(f"policy.groups.{name}", rule) for name, rule in policy.groups.items()]
     rules += [(f"policy.users.{name}", rule) for name, rule in policy.users.items()]
