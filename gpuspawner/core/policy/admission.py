@@ -82,10 +82,6 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
 def _explain_refusal(
     error: SelectionError, options: object, *, allowance: Allowance, unread_types: Collection[str] | None
 ) -> SelectionError:
-    """Return the error to raise for a choice that is not valid in the catalog of what the person may have.
-
-    :param error: the problems that the validation found.
-    """
     full = allowance.complete_catalog
     unlimited_types = {slug: replace(gpu, max_runtime_s=None) for slug, gpu in full.gpus.items()}
     try:

@@ -115,10 +115,10 @@ class Allowance:
 
     @cached_property
     def complete_catalog(self) -> Catalog:
-        """The full catalog, with bounds also for CPU and memory that the person's limits cap and nothing else bounds.
+        """The full catalog, plus bounds of CPU and memory where nothing but the person's limits bounds the amount.
 
-        Without bounds in the settings, the largest node gives them. The person's limits hold before the hub knows a
-        node: until then these bounds are open above, and the person's limits narrow them.
+        The full catalog lacks bounds while neither the settings nor a node provides any. The bounds here have no upper
+        end; the person's limits narrow them, and so hold even before the hub knows a node.
         """
         full = self.full_catalog
         if full.cpu is not None and full.memory is not None:
@@ -296,7 +296,6 @@ class Allowance:
         return narrow_bounds(getattr(self.complete_catalog, amount_field.name), least=allowed.min, most=allowed.max)
 
     def _make_open_bounds(self, amount_field: AmountField) -> Bounds | None:
-        """Return bounds that are open above, None if neither the person's rule nor the namespace's quota caps them."""
         bounds = amount_field.make_bounds(UNLIMITED, getattr(self.full_catalog.own, amount_field.name))
         limits = (self._get_range(amount_field).max, self._find_quota_room(amount_field, bounds))
         return bounds if find_lowest_limit(*limits, UNLIMITED) != UNLIMITED else None
@@ -306,10 +305,6 @@ class Allowance:
         return found or AmountRange()
 
     def _find_quota_room(self, amount_field: AmountField, bounds: Bounds | None) -> int | None:
-        """Return how much CPU or memory fits into the namespace's quota, in base units; None = no limit.
-
-        :param bounds: tell how much a pod with an amount requests.
-        """
         if self.usage.quota is None or bounds is None:
             return None
         left = self.usage.quota.left
@@ -318,13 +313,11 @@ class Allowance:
         return find_lowest_limit(left.get(f"limits.{amount_field.name}"), most)
 
     def _select_allowed(self, name: str, offered: Mapping[str, EntryT]) -> dict[str, EntryT]:
-        """Return the entries of a choice that the person may pick."""
         return {slug: entry for slug, entry in offered.items() if self.rule.allows_choice(name, slug)}
 
     def _check_choice(
         self, choice_field: ChoiceField, slug: str, *, offered: Mapping[str, Choice | Image]
     ) -> Denial | None:
-        """Return why the person may not pick an entry of a choice, or None."""
         if self.rule.allows_choice(choice_field.name, slug):
             return None
         name = offered[slug].display_name if slug in offered else slug
@@ -332,11 +325,7 @@ class Allowance:
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
     def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
-        """Return why the person may not have an amount of CPU or memory, or None.
-
-        :param amount_field: CPU or memory.
-        :param amount: the amount in base units; None = check only whether at least one amount is allowed.
-        """
+        """With ``amount`` None, check only whether the person may have any amount of CPU or memory."""
         name = amount_field.name
         full, own = getattr(self.complete_catalog, name), self._narrow_by_rule(amount_field)
         if full is None or (own is full and self.usage.quota is None):

@@ -101,7 +101,6 @@ def _list_server_names(servers: Collection[ServerUsage]) -> tuple[str, ...]:
 
 
 def _choose_code(code: str, most: int) -> str:
-    """Return ``code``, or the code of a forbidden GPU type if the limit is 0."""
     return code if most > 0 else denials.GPU_NOT_ALLOWED
 
 
@@ -178,5 +177,4 @@ def _list_namespace_limits(gpu: GPUType, usage: Usage) -> Iterator[GPULimit]:
 
 
 def _normalize_limit(limit: int | None) -> int | None:
-    """Return a limit, or None if it means "unlimited"."""
     return None if limit is None or limit >= UNLIMITED else limit

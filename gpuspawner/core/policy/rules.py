@@ -56,7 +56,7 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Rules of groups without GPU types of their own have those of the default rule: keep these only once.
+    # Rules of groups without GPU types of their own have the default rule's types: keep these types only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -117,14 +117,12 @@ def _merge_generous(one: Rule, other: Rule) -> Rule:
 
 
 def _join_present(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Apply ``join`` to two values; if one is None, return the other."""
     if one is None or other is None:
         return other if one is None else one
     return join(one, other)
 
 
 def _join_if_both(one: Any, other: Any, *, join: Callable[[Any, Any], Any]) -> Any:
-    """Apply ``join`` to two values, or return None (no limit) if one is None."""
     return None if one is None or other is None else join(one, other)
 
 
@@ -141,10 +139,7 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Merge the GPU types of two rules by ``join``; the key ``*`` of a rule matches types that the rule does not name.
-
-    :param either: whether to keep types that only one of the rules allows.
-    """
+    """Let ``*`` in a rule match types that the rule does not name; if ``either``, keep types of only one rule."""
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
         first, second = _look_up_type(slug, one), _look_up_type(slug, other)

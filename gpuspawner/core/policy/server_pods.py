@@ -135,21 +135,16 @@ def _parse_count(noted: str) -> int:
 def _guess_types(
     pod: ServerPod, held: Collection[str], *, catalog: Catalog, labels: Mapping[str, str] | None
 ) -> tuple[str, ...]:
-    """Return the slugs of the possible types of a pod's GPUs: one if its annotation or node shows the type."""
     if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
         return (pod.annotated_gpu,)
     types = [gpu for gpu in (*catalog.gpus.values(), *catalog.hidden) if gpu.resource in held and not gpu.members]
-    # For a pod that waits for a node, its node selector may show the type.
+    # The node selector of a pod without a node may show the GPU type.
     there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
     return tuple(gpu.slug for gpu in there or types)
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
-    """Return the slugs of the GPU pools (GPU limits shared by groups) that a server counts towards.
-
-    :param groups: normalized groups of the server's owner; None = unknown: pools of all groups count.
-    :param slugs: possible types of the server's GPUs; empty = unknown: pools of all types count.
-    """
+    """Unknown groups (None) stand for all groups, and unknown types (empty ``slugs``) stand for all types."""
     if policy is None:
         return ()
     return tuple(

@@ -92,7 +92,7 @@ _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods"
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
-"""Quota scope for pods with requests or limits. It changes nothing for a quota that limits CPU, memory or GPUs."""
+"""Quota scope for pods with requests or limits. This scope changes nothing for a quota of CPU, memory or GPUs."""
 
 
 def read_remaining_quota(raw: object) -> RemainingQuota | None:
@@ -115,7 +115,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     scopes = _read_scopes(spec)
     if not scopes <= {_NOT_BEST_EFFORT}:
         return
-    used = as_dict(status.get("used"))  # Empty for a new quota without a status: nothing is used.
+    used = as_dict(status.get("used"))  # A new quota has no status: nothing is used.
     for written, hard in as_dict(status.get("hard") or spec.get("hard")).items():
         name = _SHORT_NAMES.get(written, written)
         if not _is_counted(name) or (scopes and name == _PODS):
@@ -126,7 +126,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 
 
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
-    """Return the scopes of a quota, with ``?`` for each scope expression whose operator is not ``Exists``."""
+    """Return the scopes of a ResourceQuota, with ``?`` for a scope expression whose operator is not ``Exists``."""
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()
     expressions = as_dicts(as_dict(spec.get("scopeSelector")).get("matchExpressions"))
@@ -135,7 +135,6 @@ def _read_scopes(spec: Mapping[str, object]) -> set[str]:
 
 
 def _is_counted(name: str) -> bool:
-    """Return whether servers use a resource of a quota: CPU, memory, pods or requests of extended resources."""
     if name in _AMOUNTS or name == _PODS:
         return True
     return name.startswith(_REQUESTS) and "/" in name

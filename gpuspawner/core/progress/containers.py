@@ -65,7 +65,7 @@ def explain_container_end(container: Container) -> StartFailure:
 
 
 def _find_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    # A server that kubelet restarts after an OOM kill will run out of memory again.
+    # Report an OOM kill even if kubelet has restarted the server: the server will run out of memory again.
     if container.is_running and (container.end_reason != "OOMKilled" or _is_sidecar(container)):
         return None
     if container.waiting in _PULL_REASONS:
@@ -89,7 +89,6 @@ def _describe_config_trouble(container: Container, events: Sequence[SourcedEvent
 
 
 def _is_sidecar(container: Container) -> bool:
-    """Return whether a container is neither the server's container nor an init container."""
     return container.name != _NOTEBOOK and not container.is_init
 
 
@@ -153,7 +152,6 @@ def format_missing_secret() -> str:
 
 
 def _count_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> tuple[SourcedEvent | None, int]:
-    """Return the newest event of a failed pull of the image, and how often the pull has failed."""
     found = [
         event
         for event in events

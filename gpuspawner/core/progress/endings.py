@@ -119,7 +119,6 @@ def _format_end_of_running(code: str) -> str:
 def _find_removal(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_node_lost: bool = False
 ) -> tuple[str, SourcedEvent | None]:
-    """Return the code of why a pod was removed, empty if unknown, and the event behind it."""
     event, code = next(
         (
             (event, code)

@@ -213,7 +213,7 @@ _REFUSAL_PHRASES = re.compile(
     r'|violates PodSecurity "[^"]+": .*',
     re.DOTALL,
 )
-"""The parts of an answer that users may see: they are about the user's own pod, or the admin's policy wrote them."""
+"""The parts of the API server's answer that users may see: about the user's own pod, or from the admin's policy."""
 
 
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
@@ -237,11 +237,6 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _redact_others(message: str, *, name: str, namespace: str) -> str:
-    """Return a message without the names of other servers' pods and claims.
-
-    :param name: name of the user's pod.
-    :param namespace: namespace of the user's pod.
-    """
     # All servers' pods of a hub have a common prefix (jupyter-ada, jupyter-bob): redact other pods' names.
     prefix = name.partition("-")[0]
     if prefix:
@@ -256,7 +251,6 @@ def _redact_others(message: str, *, name: str, namespace: str) -> str:
 
 
 def _remove_names(event: SourcedEvent) -> str:
-    """Return an event's message with names, labels and taints redacted, by the rules for its source."""
     message = event.message
     if event.source is EventSource.CLUSTER_AUTOSCALER:
         return _IN_BRACES.sub(lambda found: found[0] if _NODE_GROUP.fullmatch(found[0]) else REDACTED, message)
@@ -272,7 +266,6 @@ _PUNCTUATION = " ,;.[]"
 
 
 def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
-    """Return the matches of a pattern in a message, with ``…`` for the text between them."""
     found, at = [], 0
     for each in known.finditer(message):
         found += [REDACTED] if message[at : each.start()].strip(_PUNCTUATION) else []
@@ -282,7 +275,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether ``own`` without its prefix begins with the name ``found``: ``ada`` in ``jupyter-ada--lab``."""
+    """Return whether ``own`` without its prefix begins with the name ``found``: ``ada`` for ``jupyter-ada--lab``."""
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 
@@ -291,5 +284,5 @@ def _redact_other_names(pattern: str, *, own: str, message: str) -> str:
 
 
 def _is_own_name(found: str, own: str) -> bool:
-    """Return whether a name is the pod's name, alone or in kubelet's form ``NAME_NAMESPACE(UID)``."""
+    """Accept a pod's name alone and in kubelet's form ``NAME_NAMESPACE(UID)``."""
     return found.rstrip(".") == own or found.startswith(f"{own}_")

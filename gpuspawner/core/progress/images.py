@@ -41,7 +41,7 @@ class PulledImage:
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _IMAGE_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
-"""Image names in a message. They are removed first, because a name can contain any word of the patterns below."""
+"""Image names in kubelet's message; they are removed before the search for causes, as a name can contain any word."""
 _PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
 _DURATION_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
@@ -94,7 +94,6 @@ def parse_image_name(message: str) -> str:
 
 
 def _parse_duration(text: str) -> float | None:
-    """Return the seconds of a Go duration (``1m2.5s``)."""
     try:
         return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PARTS.findall(text))
     except ValueError:

@@ -59,7 +59,6 @@ def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) 
 
 
 def _find_last_step(events: Sequence[SourcedEvent]) -> SourcedEvent | None:
-    """Return the newest event about a step or problem on the node, or None if a volume was attached after it."""
     for event in reversed(events):
         if event.source is EventSource.KUBELET and event.reason in _STEPS | _VOLUME_TROUBLES | _OTHER_TROUBLES:
             return event
@@ -103,7 +102,6 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return the message that the image is on the node, with the duration of the pull; None without event Pulled."""
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
     # Prefer an image that was pulled over an image that was already present.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)

@@ -50,7 +50,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Where kube-scheduler's message turns from the nodes' reasons to preemption or claims; the rest is ignored."""
+"""Start of the part of kube-scheduler's message about preemption or claims; this part is ignored."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -98,7 +98,7 @@ def parse_refusals(message: str) -> SchedulerRefusals:
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # kube-scheduler counts a node under one taint only, so add these counts. Others may overlap: keep the largest.
+        # Add up taints: kube-scheduler counts a node under one taint only. Other counts may overlap: keep the largest.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)

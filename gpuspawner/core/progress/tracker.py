@@ -22,10 +22,10 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""Seconds without an alarm once kube-scheduler may place a pod, and until the same sentence may be reported again."""
+"""For this many seconds, a newly schedulable pod raises no alarm, and a reported sentence is not repeated."""
 
 _GONE_CONFIRMED_S = 5.0
-"""A pod that is missing for this many seconds counts as deleted. KubeSpawner may be replacing an older pod."""
+"""A pod counts as deleted if it is missing for this many seconds; until then KubeSpawner may be replacing it."""
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
@@ -48,25 +48,23 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
 class Tracker:
     """The state of one start. Call :meth:`observe` whenever something changes, and every few seconds.
 
-    :param is_resumed: whether the start began in an earlier process of the hub, which sent its pod. A pod that is
-        missing or terminating is then that pod, not one of an earlier start.
+    :param is_resumed: whether an earlier process of the hub began the start and created the pod. A missing or
+        terminating pod is then the pod of this start, not of an earlier start.
     """
 
     def __init__(self, *, is_resumed: bool = False) -> None:
         self._is_resumed = is_resumed
         self._percent = 0
         self._last_pod: Mapping[str, object] | None = None
-        """The last observed pod."""
         self._stage: Stage | None = None
         self._stage_since_s = 0.0
         self._schedulable_since_s: float | None = None
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
-        """Code of a failure that is not confirmed yet, and seconds from the beginning of the start to its detection."""
+        """Code of a failure that is not confirmed yet, and seconds from the start's beginning to its detection."""
         self._last_reported = ("", False)
         self._recent: dict[tuple[Stage, str, bool], float] = {}
         self._reported_steps: set[str] = set()
-        """Sentences of stage STARTING that were reported."""
         self._is_over = False
 
     @property
@@ -91,14 +89,12 @@ class Tracker:
         return tuple(filter(None, reports))
 
     def _list_missed(self, before: list[ProgressMessage], current: ProgressMessage) -> list[ProgressMessage]:
-        """Return the messages of steps that the pod has passed since the last report."""
         if self._stage is Stage.READY or current.sentence in self._reported_steps:
             return []
         reported = [at for at, each in enumerate(before, 1) if each.sentence in self._reported_steps]
         return before[max(reported, default=0) :]
 
     def _build_report(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> Report | None:
-        """Return the report of a message, or None if the message is not new."""
         self._enter_stage(message.stage, now_s)
         sentence = self._find_news(message, facts, now_s=now_s)
         if not sentence:
@@ -117,7 +113,7 @@ class Tracker:
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
-        """Return the pod if it belongs to this start, or None for a terminating or finished pod of an earlier start."""
+        """Ignore a terminating or finished pod that is seen first: it belongs to an earlier start (not if resumed)."""
         pod = as_dict(raw)
         if not pod:
             return None
@@ -128,7 +124,6 @@ class Tracker:
         return None if is_first and (is_ending or has_ended) else pod
 
     def _list_messages(self, facts: Facts, now_s: float) -> tuple[ProgressMessage, ...]:
-        """Return the messages of the steps that the pod has passed, then the message of the current step."""
         pod = facts.pod
         known = self._last_pod if pod is None else pod
         if known is None and not self._is_resumed:
@@ -161,7 +156,6 @@ class Tracker:
         return ProgressMessage(stage=self._stage or Stage.CHECKING, sentence="")
 
     def _confirm_failure(self, message: ProgressMessage, now_s: float) -> ProgressMessage:
-        """Return a message in stage FAILED if its failure has lasted long enough; otherwise return it unchanged."""
         failure = message.failure
         if failure is None:
             self._suspected = None
@@ -182,7 +176,6 @@ class Tracker:
         self._percent = max(self._percent, int(low + (high - low) * done))
 
     def _find_news(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> str:
-        """Return the sentence to report; "" if it equals the last one or was reported within the quiet period."""
         sentence = message.sentence
         if sentence:
             sentence = join_sentences(
@@ -197,7 +190,6 @@ class Tracker:
         return sentence
 
     def _describe_elapsed(self, message: ProgressMessage, facts: Facts, *, now_s: float) -> str:
-        """Return a sentence about the remaining time (stages of waiting) or the elapsed time (image pull), or ""."""
         if message.stage in (Stage.QUEUED, Stage.WAITING, Stage.SCALING):
             return format_time_left(None if facts.timeout_s is None else facts.timeout_s - now_s)
         if message.stage is Stage.PULLING and not message.is_alarm:
@@ -206,7 +198,6 @@ class Tracker:
 
 
 def _describe_missing_events(message: ProgressMessage, facts: Facts) -> str:
-    """Return a sentence that says that reasons may be missing if the hub cannot read events; "" if it can."""
     if not facts.lacks_events or message.stage not in _STAGES_FROM_EVENTS:
         return ""
     return gettext("The hub may not read the cluster's events, so a reason may be missing here.")

@@ -80,7 +80,6 @@ def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: 
 
 
 def _needs_repair(refusals: SchedulerRefusals) -> bool:
-    """Return whether the pod waits for a repair (of a volume or a node, for example) instead of capacity."""
     return any(each in refusals.counts for each in _REPAIR_REASONS) and not any(
         each in refusals.counts for each in _ROOM_REASONS
     )
@@ -163,7 +162,7 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
         return join_sentences(gettext("Your server waits for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
-        # The verdict's reason does not name the GPU type, because the form shows it beside the type. So name it here.
+        # The verdict's reason does not name the GPU type, because the form shows both side by side. Name the type here.
         waits_for = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
         return join_sentences(waits_for, make_sentence(translate_now(verdict.reason)))
     names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
