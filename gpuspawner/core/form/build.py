@@ -169,7 +169,6 @@ def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | Non
 
 
 def _find_fastest_scale_up(gpu: GPUType) -> ScaleUp | None:
-    """Return the fastest ``scale_up`` setting of a GPU type and of the types that it combines, or None without one."""
     known = [each.scale_up for each in (gpu, *gpu.members) if each.scale_up is not None]
     return min(known, key=lambda each: each.minutes, default=None)
 
@@ -337,7 +336,6 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
-    """Return field name → the messages of its problems, joined into one text."""
     messages: dict[str, list[str]] = {}
     for problem in problems:
         messages.setdefault(problem.field, []).append(problem.message)
@@ -360,7 +358,6 @@ def _build_choice_field_views(catalog: Catalog) -> Iterator[ChoiceFieldView]:
 
 
 def _build_vendor_views(allowance: Allowance, inventory: Inventory, *, live: LiveState) -> tuple[VendorView, ...]:
-    """Return the GPU types grouped by vendor; vendors and types keep the catalog's order."""
     groups: dict[str, list[GPUTypeView]] = {}
     gpus = tuple(allowance.full_catalog.gpus.values())
     shown = set(list_shown_types(allowance))
@@ -423,17 +420,14 @@ def _build_gpu_type_view(
 
 
 def _convert_to_gib(size_bytes: int | None) -> float | None:
-    """Convert bytes to GiB. A whole number is returned as int, which is shorter in JSON than a float."""
+    """Return a whole number of GiB as int, which is shorter in JSON than a float."""
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
 
 
 def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
-    """Yield the presets that are valid in the catalog and not hidden by the policy.
-
-    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster.
-    """
+    """Leave out invalid presets: for example, the last node with the GPU type may have left the cluster."""
     catalog, allowed = allowance.complete_catalog, allowance.catalog
     for preset in catalog.presets.values():
         is_denied = preset.slug not in allowed.presets
@@ -454,13 +448,12 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
 
 def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Return why a preset is denied; None if the user may start no server at all, which the form says elsewhere."""
+    """Give no reason to a user who may start no server at all, because the form says this elsewhere."""
     reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 
 
 def _build_blocked_verdict(allowance: Allowance) -> VerdictView | None:
-    """Return the verdict for a user who may start no server at all, or None for other users."""
     blocked = allowance.blocked
     return None if blocked is None else VerdictView(outcome=Outcome.NEVER.value, sentence=blocked.message)
 

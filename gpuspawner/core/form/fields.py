@@ -104,8 +104,6 @@ def restore_fields(
 
 
 class _FieldRestorer:
-    """Restores saved values one field at a time into ``values`` and ``notices``."""
-
     def __init__(self, catalog: Catalog, values: dict[str, str], *, explain_denial: DenialExplainer | None) -> None:
         self.catalog = catalog
         self.values = values
@@ -113,10 +111,7 @@ class _FieldRestorer:
         self._denial_explainer = explain_denial
 
     def list_field_restorers(self) -> dict[str, Callable[[object], None]]:
-        """Return field name → function that restores its saved value, for each shown field in the form's order.
-
-        The GPU type comes before the count, which depends on it.
-        """
+        """Keep the form's order: the GPU type comes before the number of GPUs, which depends on the type."""
         own: dict[str, Callable[[object], None]] = {
             "image": self._restore_image,
             "custom_image": self._restore_custom_image,
@@ -133,15 +128,11 @@ class _FieldRestorer:
         return {name: restorers[name] for name in FORM_FIELDS if name not in hidden}
 
     def fit_shared_memory(self) -> None:
-        """Clear the size of /dev/shm if it does not fit into the restored memory."""
         if self.values["shared_memory"]:
             self._restore_shared_memory(f"{self.values['shared_memory']}G")
 
     def fit_run_time(self, *, is_saved: bool) -> None:
-        """Shorten the run time to the limit of the restored GPU type.
-
-        :param is_saved: whether the run time comes from saved options; shortening a default needs no notice.
-        """
+        """Shorten the run time to the limit of the restored GPU type, without a notice for a default."""
         gpu = self.values["gpu"] or None
         bounds = narrow_bounds(self.catalog.run_time, most=find_max_run_time_s(gpu, self.catalog))
         if bounds is None or parse_duration(saved := self.values["run_time"]) <= bounds.max:
@@ -247,7 +238,6 @@ class _FieldRestorer:
 
 
 def _quote_saved(saved: object) -> str:
-    """Return a saved text or number in parentheses, shortened; "" for JSON values that the form never saves."""
     if isinstance(saved, bool) or not isinstance(saved, str | int | float):
         return ""
     try:
@@ -301,9 +291,8 @@ def fill_fields(
 
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
-    """Return why the policy denies the saved value of a field, or "" if it does not."""
     full = allowance.complete_catalog
-    # Unless the field is the image, try all images: one that cannot use the GPU type makes the options invalid.
+    # Unless the field is the image, try all images: with one that cannot use the GPU type, options are invalid.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -311,7 +300,6 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
 
 
 def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
-    """Return the text of each field: the text of the submitted form or link if it has one, else the given value."""
     if "preset" in typed:  # The preset of a link fills in the fields that the link does not name.
         preset = try_validate({"preset": typed["preset"]}, catalog)
         values = values if preset is None else format_field_values(preset)
@@ -324,14 +312,12 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
 
 
 def _list_hidden_fields(catalog: Catalog) -> set[str]:
-    """Return the names of the fields for which the catalog offers nothing; the form does not show them."""
     hidden = {each.name for each in AMOUNT_FIELDS if getattr(catalog, each.name) is None}
     hidden |= {each.name for each in CLOSED_CHOICES if each.name not in catalog.choices}
     return hidden if catalog.custom_images is not None else {*hidden, "custom_image"}
 
 
 def _find_selection(values: Mapping[str, str], catalog: Catalog) -> Selection | None:
-    """Return the selection in the fields, or None if it is invalid."""
     hidden = _list_hidden_fields(catalog)
     try:
         options = parse_form({name: [text] for name, text in values.items() if name not in hidden})

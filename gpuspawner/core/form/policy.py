@@ -204,12 +204,10 @@ def _hides_denied(allowance: Allowance) -> bool:
 
 
 def _has_max_run_time(catalog: Catalog) -> bool:
-    """Return whether the admin limits the run time of all servers or of servers with some GPU type."""
     return catalog.max_runtime_s is not None or any(gpu.max_runtime_s is not None for gpu in catalog.gpus.values())
 
 
 def _drop_hidden_gpus(view: ImageView, hidden: set[str]) -> ImageView:
-    """Return the view of an image, with the hidden GPU types removed from the types that the image cannot use."""
     if not hidden:
         return view
     left = (replace(each, gpus=tuple(slug for slug in each.gpus if slug not in hidden)) for each in view.misfits)
@@ -217,7 +215,6 @@ def _drop_hidden_gpus(view: ImageView, hidden: set[str]) -> ImageView:
 
 
 def _format_max_run_time(slug: str, allowance: Allowance) -> str:
-    """Return the run time limit of a GPU type as text if it is shorter than the limit without a GPU, else ""."""
     longest, bounds = allowance.find_max_run_time_s(slug), allowance.catalog.run_time
     general_limit = find_lowest_limit(allowance.find_max_run_time_s(None), None if bounds is None else bounds.max)
     if longest is None or (general_limit is not None and general_limit <= longest):
@@ -243,7 +240,6 @@ def _format_ending(slug: str, allowance: Allowance) -> str:
 
 
 def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
-    """Yield a text for each limit on a total of GPUs: the user's, each pool's, the quota's; ignore forbidden types."""
     if own := allowance.describe_usage():
         yield own
     full = allowance.full_catalog

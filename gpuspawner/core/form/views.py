@@ -74,7 +74,7 @@ class NumberView:
     :param step: valid amounts are ``min`` plus multiples of ``step``, and ``default``.
     :param default: amount in the field at first, or after a step from an empty field.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
-    :param request: the pod's request in place of that fraction, at most the amount; "" = the fraction.
+    :param request: the pod's request, at most the amount, if ``guarantee`` does not decide it; else "".
     :param is_optional: the field is empty at first, and may stay empty.
     """
 
@@ -425,8 +425,6 @@ class _CachedImages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CachedRow:
-    """The last view of a GPU type, and the values that it was built from."""
-
     gpu: GPUType
     available: Availability
     scalable_pools: tuple[ScalableNodePool, ...] | None
@@ -486,7 +484,6 @@ class FormCache:
 
 
 def _put(entries: OrderedDict[tuple[int, str], _ValueT], *, key: tuple[int, str], value: _ValueT, limit: int) -> None:
-    """Add an entry, and drop the oldest entry if there are more than ``limit``."""
     entries[key] = value
     if len(entries) > limit:
         entries.popitem(last=False)

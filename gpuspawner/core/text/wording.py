@@ -14,7 +14,7 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
-"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` matches too, but takes ``an`` either way."""
+"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` is not spelled out, but also takes ``an``."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose spoken names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
@@ -103,7 +103,6 @@ def find_closest_word(word: str, words: Collection[str]) -> str:
 
 
 def _select_candidates(word: str, index: Mapping[str, list[str]]) -> list[str]:
-    """Return the words that share the most n-grams with ``word``; an n-gram that fewer words contain scores higher."""
     scores: defaultdict[str, float] = defaultdict(float)
     for ngram in _list_ngrams(word):
         candidates = index.get(ngram, [])
@@ -122,7 +121,6 @@ def _index_by_ngram(words: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _list_ngrams(word: str) -> set[str]:
-    """Return the bigrams and trigrams of a word, with markers for its start and end."""
     marked = f"\x02{word}\x03"
     return {marked[start : start + size] for size in (2, 3) for start in range(len(marked) - size + 1)}
 

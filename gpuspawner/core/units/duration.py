@@ -17,12 +17,11 @@ _MAX_LENGTH = 64
 
 _MINUTE_S = 60
 _UNITS = (("day", 24 * 60), ("hour", 60), ("minute", 1))
-"""Name and minutes of each unit, largest unit first."""
 _MIN_MINUTES_IN_DAYS = 2 * 24 * 60
-"""Durations below this are shown in hours: ``30 hours``, not ``1 day 6 hours``."""
+"""Durations below this number of minutes are shown in hours: ``30 hours``, not ``1 day 6 hours``."""
 
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
-# Accepts the short form (8h, 2h30m, 2d6h) and the long form (8 hours, 2 hours 30 minutes).
+# The pattern accepts the short form (8h, 2h30m, 2d6h) and the long form (8 hours, 2 hours 30 minutes).
 _DURATION = re.compile(
     rf"(?:{_NUMBER} ?d(?:ays?)?)? ?(?:{_NUMBER} ?h(?:ours?)?)? ?(?:{_NUMBER} ?m(?:in(?:utes?)?)?)?",
     re.ASCII | re.IGNORECASE,
@@ -78,7 +77,6 @@ def _format_unit(unit: str, number: int) -> str:
 
 
 def _split_units(duration_s: int) -> list[tuple[str, int]]:
-    """Return (unit, number) pairs, largest unit first, without zeros."""
     left = duration_s // _MINUTE_S
     parts = []
     for unit, factor in _UNITS if left >= _MIN_MINUTES_IN_DAYS else _UNITS[1:]:

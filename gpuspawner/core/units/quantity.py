@@ -32,7 +32,7 @@ _QUANTITY_UNITS = {
 
 _NUMBER = r"(?P<number>\d+\.?\d*|\.\d+)"
 _CPU = re.compile(rf"{_NUMBER}(?P<unit>m?)", re.ASCII)
-# 16G, 16 GiB and 16gb are equal. A single lower-case m is not accepted: in Kubernetes it means thousandths.
+# 16G, 16 GiB and 16gb are equal. A single lower-case m is not accepted: in Kubernetes m means thousandths.
 _MEMORY = re.compile(rf"{_NUMBER} ?(?:(?P<unit>[KMGTkgt]|m(?=[iIbB]))[iI]?[bB]?|[bB])", re.ASCII)
 _QUANTITY = re.compile(rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{{1,3}}))?", re.ASCII)
 
@@ -142,12 +142,11 @@ def format_gib(size_bytes: int) -> str:
 
 
 def _strip_text(value: str) -> str:
-    """Return a text without surrounding spaces; a text that is too long becomes empty, which no pattern matches."""
+    """Empty a text that is too long, so that no pattern matches it."""
     return value.strip() if len(value) <= _MAX_LENGTH else ""
 
 
 def _read_number_text(value: object) -> str | None:
-    """Return a text or a number as text; None for a bool, for a number out of range and for any other type."""
     if isinstance(value, str):
         return _strip_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _UPPER_BOUND:
@@ -176,7 +175,6 @@ def _parse_cpu_text(text: str | None) -> int:
 
 @lru_cache(maxsize=4096)  # 2 and 2.0 share a cache entry, but give the same text.
 def _format_number(number: float) -> str:
-    """Return a number as decimal text without an exponent."""
     # repr() is the shortest text that reads back as the same float: 0.1, not 0.1000000000000000055…
     return _format_decimal(Fraction(repr(number)))
 
@@ -189,7 +187,7 @@ def _check_range(number: Fraction) -> int:
 
 @lru_cache(maxsize=4096)
 def _format_decimal(number: Fraction) -> str:
-    """Return a fraction as decimal text; its denominator must have no prime factors except 2 and 5."""
+    """Require a denominator without prime factors except 2 and 5, because the loop would not end for others."""
     digits = 0
     while number * 10**digits % 1:
         digits += 1
