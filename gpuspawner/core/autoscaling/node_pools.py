@@ -231,7 +231,7 @@ def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Nod
 
 
 def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Check only what is cheap to check: this function runs for every pending pod."""
+    """Keep this check of a pod against a node pool cheap, as it runs for every pending pod."""
     if scalable_pool.max_new_nodes == 0:
         return True
     machines = scalable_pool.machines

@@ -176,7 +176,7 @@ def parse_mig_memory(profile: str | None) -> int | None:
 
 
 def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """With MIG strategy ``mixed``, GPU Feature Discovery sets separate labels for each MIG profile."""
+    """Prefer the labels of a MIG profile: with MIG strategy ``mixed``, each profile has labels of its own."""
     labels = node.labels
     shared_resource, profile = _parse_nvidia_resource(resource)
     prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
@@ -210,7 +210,7 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
 
 
 def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """GKE's autoscaler knows GKE's labels before the node exists, and a node has them before the GPU driver works.
+    """Match only GKE's labels: GKE's autoscaler knows them before a node exists, and they precede the GPU driver.
 
     Nodes with whole, sliced and shared GPUs have the same accelerator label, so the match includes the labels for the
     MIG partition size and the sharing strategy.

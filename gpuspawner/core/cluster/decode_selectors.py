@@ -121,7 +121,7 @@ _BETA_LABELS = {
     "failure-domain.beta.kubernetes.io/region": _REGION,
 }
 _ZONE_SEPARATOR = "__"
-"""Separates the zones in the label of a regional volume."""
+"""Separator of the zones in the zone label of a regional volume (``us-east1-b__us-east1-c``)."""
 
 
 def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:

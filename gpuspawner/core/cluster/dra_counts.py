@@ -173,7 +173,7 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the resources that a device counts for, and record those whose number the device makes unknown."""
+        """Return the resources that a DRA device provides; record those that are uncountable because of the device."""
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():
             is_selected = selects_device(device_class.selectors, device.attributes, driver=part.driver)

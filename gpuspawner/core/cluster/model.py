@@ -141,7 +141,7 @@ class PodConstraints:
 
 
 NO_CONSTRAINTS = PodConstraints()
-"""The object that all pods without constraints share."""
+"""The constraints of a pod without any; all such pods share this object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

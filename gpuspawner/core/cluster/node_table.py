@@ -19,9 +19,9 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""The table keeps this many groupings up to date, the most recently used. A pod's constraints select its grouping."""
+"""At most this many groupings, the most recently used, stay up to date. A pod's constraints define a grouping."""
 _MAX_CHANGES = 512
-"""The table remembers the rows of this many changes of free amounts, the latest ones."""
+"""The table remembers for this many changes of free amounts, the latest ones, which row changed."""
 _MAX_COLUMNS = 64
 """The table keeps at most this many resources as columns, the most recently added."""
 
@@ -233,7 +233,7 @@ class NodeTable:
             for row, node in enumerate(self._nodes):
                 if node is not None:
                     _add_row(groups, row, node=node, key=grouping.build_key(node))
-        self._groups[grouping] = groups  # moves the grouping to the end, as the most recently used
+        self._groups[grouping] = groups  # The last grouping is the most recently used.
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())
 

@@ -40,7 +40,7 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 
 
 class _ResizeStatus:
-    """Amounts of a bound pod during an in-place resize: the larger of held and requested, only held if infeasible."""
+    """During an in-place resize, the larger of held and requested amounts counts, or the held one if infeasible."""
 
     def __init__(self, status: Mapping[str, object]) -> None:
         self._infeasible = any(

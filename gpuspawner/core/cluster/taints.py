@@ -62,7 +62,7 @@ _TRANSIENT_PREFIXES = (
 """Prefixes of taints that mark a temporary state of a node. Kubernetes, autoscalers and cloud platforms set them while
 a node starts, fails or is removed (https://kubernetes.io/docs/reference/labels-annotations-taints/)."""
 _TRANSIENT_SUFFIX = "/agent-not-ready"
-"""Suffix of taints that a daemon removes once it has started (Cilium, AWS' CSI drivers)."""
+"""Suffix of taints that keep pods off a node until a daemon on the node has started (Cilium, AWS' CSI drivers)."""
 
 
 def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:

@@ -311,7 +311,7 @@ def _select_new_types(
 
 
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
-    """Hide a type by its slug, or if hidden types match some of its nodes and described types match all others."""
+    """Hide a discovered type by slug, or if hidden types match some of its nodes and described types all others."""
     if found.slug in configured.hidden:
         return True
     own = find_nodes_of_type(found, nodes)

@@ -69,7 +69,7 @@ CPU = AmountField(
     kept=KEPT,
     step=500,
     default=2000,
-    guarantee=0.5,  # Half: servers idle most of the time, and other pods can use idle CPU, but not idle memory.
+    guarantee=0.5,  # The pod requests half: servers idle most of the time, and other pods can use idle CPU.
     bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional"),
 )
 MEMORY = AmountField(

@@ -116,7 +116,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
 
 
 def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
-    """Leave a text that is no count as it is, because the validation refuses it."""
+    """Leave a malformed number as text: the later validation refuses it with a message."""
     options: dict[str, object] = dict(texts)
     for name in ("v", "gpu_count"):
         text = texts.get(name)
@@ -158,7 +158,7 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     own = {name: value for name, value in options.items() if name not in names}
     found = {name: value for name, value in options.items() if name in names}
     reference = _normalize_reference(own.get(_IMAGE)) if _IMAGE in extra else None
-    # Options that were stored have both: the reference as it was sent, and the normalized one.
+    # Stored options have both references: ``image`` as it was sent, and the normalized ``custom_image``.
     if reference and own.get(_CUSTOM_IMAGE) in (None, "", reference):
         found[_IMAGE] = own.pop(_IMAGE)
         own[_CUSTOM_IMAGE] = reference

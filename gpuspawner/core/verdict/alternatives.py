@@ -149,7 +149,7 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Raise CPU, then memory, of ``found`` towards ``selection``, as far as the result still fits."""
+        """Raise CPU, then memory, of ``found`` towards the amounts of ``selection``, as far as the result fits."""
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
             if amount is None:

@@ -60,7 +60,7 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
     :param amounts: (CPU millicores, memory bytes, GPU count) of each shape; tuples, because there is one for each node.
     """
     kept: list[tuple[int, int, int]] = []
-    # In this order, a shape never covers a shape before it.
+    # In descending order, a shape never covers an earlier shape.
     for each in sorted(set(amounts), reverse=True):
         _, memory, count = each
         for _, other_memory, other_count in kept:
@@ -86,7 +86,7 @@ class Availability:
     :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
-    :param largest_shapes: the same if no pod ran on the nodes; includes cordoned nodes.
+    :param largest_shapes: what ``shapes`` would be if no pod ran on the nodes; includes cordoned nodes.
     """
 
     total: int | None = None

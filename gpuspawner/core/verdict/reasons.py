@@ -151,7 +151,6 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
 def _explain_in_use(
     resource: str, left: Sequence[int], *, now: Sequence[Node], nodes: Sequence[Node], needed: int
 ) -> str:
-    """Return how many units are in use or broken, for a pod that needs more units than any node has free."""
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
     # ``others``: more units exist on nodes that do not accept the pod now (on cordoned nodes, for example).
