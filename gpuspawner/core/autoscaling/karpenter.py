@@ -120,7 +120,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the largest amounts, because a broken or starting node reports less than its machine type has."""
+    """Return the largest amount of each resource, as a broken or starting node reports less than its machine has."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():

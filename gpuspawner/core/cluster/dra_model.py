@@ -250,7 +250,7 @@ def decode_resource_slice(raw: object) -> ResourceSlice:
 
 
 def decode_device_class(raw: object) -> DeviceClass:
-    """Return a DeviceClass."""
+    """Return a DeviceClass (resource.k8s.io/v1), decoded from JSON."""
     metadata, spec = _split_object(raw)
     resource = as_text(spec.get("extendedResourceName"))
     return DeviceClass(
@@ -263,7 +263,7 @@ def decode_device_class(raw: object) -> DeviceClass:
 
 
 def decode_resource_claim(raw: object) -> ResourceClaim:
-    """Return a ResourceClaim."""
+    """Return a ResourceClaim (resource.k8s.io/v1), decoded from JSON."""
     metadata, _ = _split_object(raw)
     allocation = as_dict(as_dict(as_dict(raw).get("status")).get("allocation"))
     return ResourceClaim(

@@ -81,7 +81,7 @@ class EquivalentNodes:
         return tuple(self._rows)
 
     def has_any(self, rows: Collection[int]) -> bool:
-        """Return whether at least one of these rows is in the group."""
+        """Return whether at least one of the given rows is in the group of nodes."""
         return not self._rows.keys().isdisjoint(rows)
 
     def pick(self, column: list[int]) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return the values of a label that tells the remaining nodes from another type's nodes, or None if it cannot."""
+    """Return the values by which a label tells the remaining nodes from another type's nodes; None if it cannot."""
     texts = {text for text in found if text is not None}
     if None in found:
         return None if texts or not asked else texts

@@ -427,7 +427,7 @@ def _convert_to_gib(size_bytes: int | None) -> float | None:
 
 
 def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
-    """Leave out invalid presets: for example, the last node with the GPU type may have left the cluster."""
+    """Leave out a preset that is invalid now, for example because the last node with its GPU type left the cluster."""
     catalog, allowed = allowance.complete_catalog, allowance.catalog
     for preset in catalog.presets.values():
         is_denied = preset.slug not in allowed.presets

@@ -139,7 +139,7 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Let ``*`` in a rule match types that the rule does not name; if ``either``, keep types of only one rule."""
+    """Let ``*`` in a rule match types that the rule does not name; if ``either``, keep types that only one rule has."""
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
         first, second = _look_up_type(slug, one), _look_up_type(slug, other)

@@ -144,7 +144,7 @@ def _guess_types(
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
-    """Unknown groups (None) stand for all groups, and unknown types (empty ``slugs``) stand for all types."""
+    """Find a server's GPU pools; unknown groups (None) count as all groups, empty ``slugs`` as all GPU types."""
     if policy is None:
         return ()
     return tuple(

@@ -155,7 +155,7 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
 def _calculate_limit_and_request(
     amount: int | None, amount_field: AmountField, *, catalog: Catalog
 ) -> tuple[int | None, int | None]:
-    """Return (limit, request) of a chosen amount; None keeps KubeSpawner's configured value."""
+    """Return (limit, request) for a chosen amount of CPU or memory; None keeps KubeSpawner's configured value."""
     bounds: Bounds | None = getattr(catalog, amount_field.name)
     if bounds is None:
         return amount, _multiply_exactly(amount, amount_field.guarantee)

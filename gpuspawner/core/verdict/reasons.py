@@ -190,7 +190,7 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 
 
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
-    """Take ``has`` as the amounts that are free now if ``left`` is True, else as the amounts of empty nodes."""
+    """Name a requested amount that no node has; ``has`` are free amounts if ``left``, else amounts of empty nodes."""
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0
     if gpu is not None:
@@ -269,7 +269,7 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
 
 
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
-    """Allow for an unregistered device plugin, and for a DRA driver that has not published its devices yet."""
+    """Return whether a node may have units of an unregistered device plugin or of a DRA driver that is starting."""
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))
     )
