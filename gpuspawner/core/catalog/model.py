@@ -353,6 +353,13 @@ class Catalog:
         """
         return next(iter(self.choices.get(name, ())), None)
 
+    def find_queue(self, gpu: str) -> KueueQueue | None:
+        """Return the Kueue queue for servers with a GPU type, or None if they use no queue.
+
+        :param gpu: slug of the type.
+        """
+        return self.queue if self.queue is not None and self.queue.accepts(gpu) else None
+
 
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
     """Return bounds limited to a range, with the same steps, or None if no step lies in the range.

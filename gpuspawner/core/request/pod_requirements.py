@@ -106,7 +106,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
     run_time_s = find_lowest_limit(selection.run_time_s, max_run_time_s)
     selector = {key: values[0] for key, values in (match or {}).items() if len(values) == 1}
     expressions = _build_expressions({key: values for key, values in (match or {}).items() if len(values) != 1})
-    queue = _find_queue(gpu, catalog)
+    queue = catalog.find_queue(gpu.slug) if gpu is not None else None
     own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None else None
     return PodRequirements(
         **asdict(calculate_resources(selection, catalog)),
@@ -173,11 +173,6 @@ def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
     if whole is None or fraction is None:
         return None
     return math.ceil(whole * Fraction(repr(fraction)))
-
-
-def _find_queue(gpu: GPUType | None, catalog: Catalog) -> KueueQueue | None:
-    queue = catalog.queue
-    return queue if gpu is not None and queue is not None and queue.accepts(gpu.slug) else None
 
 
 def _find_start_timeout(gpu: GPUType | None, queue: KueueQueue | None) -> int | None:
