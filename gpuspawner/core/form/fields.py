@@ -29,7 +29,6 @@ from gpuspawner.core.request.field_definitions import (
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import (
-    NUMBER_OF_GPUS,
     OPTIONS_VERSION,
     Selection,
     find_amount,
@@ -223,8 +222,9 @@ class _FieldRestorer:
     def _restore_count(self, saved: object) -> None:
         if not self.values["gpu"]:
             return
-        number = Problems().check_whole_number("gpu_count", saved, title=NUMBER_OF_GPUS)
-        if number is not None and 1 <= number <= self.catalog.gpus[self.values["gpu"]].max_count:
+        problems = Problems()
+        number = problems.check_gpu_count(saved, self.catalog.gpus[self.values["gpu"]])
+        if "gpu_count" not in problems:
             self.values["gpu_count"] = str(number)
             return
         kept = self.values["gpu_count"]

@@ -6,15 +6,16 @@ import math
 from collections.abc import Collection
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
-from gpuspawner.core.catalog.model import Bounds, CustomImages
+from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType
 from gpuspawner.core.errors import Problem, SelectionError
-from gpuspawner.core.request.field_definitions import FIELDS_BY_NAME, IMAGE
-from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, AmountNotation
+from gpuspawner.core.request.field_definitions import FIELDS_BY_NAME, IMAGE, SHARED_MEMORY
+from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, AmountField, AmountNotation
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.wording import format_list, join_sentences, join_with_or, quote, suggest_name
-from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
+from gpuspawner.core.units.quantity import QuantityError, TooPreciseError, format_memory
 
 _THE_IMAGE = gettext_lazy("The image")
+_NUMBER_OF_GPUS = gettext_lazy("The number of GPUs")
 
 _NOT_A_TEXT = gettext_lazy("The {choice} must be a text, not {value}.")
 _UNKNOWN_CHOICE = gettext_lazy("There is no {choice} {value}.")
@@ -24,6 +25,8 @@ _NOT_AN_AMOUNT = gettext_lazy("{subject} must be a number or a text, not {value}
 _NOT_WHOLE = gettext_lazy("{subject} must be a whole number, not {value}.")
 _UNREADABLE_AMOUNT = gettext_lazy("{subject} {must}, not {value}.")
 _OFF_STEP = gettext_lazy("{subject} must be {least} to {most} in steps of {step}, not {value}.")
+_NOT_ONE_GPU = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1, not {value}.")
+_WRONG_GPU_COUNT = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.")
 
 _MAX_PROBLEMS = 20
 """Largest number of problems in one error. Further problems are dropped, so that no hostile request fills the logs."""
@@ -147,45 +150,80 @@ class Problems:
             return found.full
         return None
 
-    def check_amount(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds | None) -> int | None:
+    def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
         """Return an amount in whole base units (millicores, bytes, seconds), or None if unreadable or not offered.
 
         If the amount is outside of the bounds, the problem is added and the amount is returned.
 
-        :param field: name of the field.
+        :param field: the field of the amount.
         :param value: any JSON value; null means the default.
-        :param notation: parses and formats the amount.
         :param bounds: allowed amounts in base units; None if the amount is not offered.
         """
-        title = notation.title
+        name, title = field.name, field.notation.title
         if bounds is None:
             if value is not None:
-                self.add(field, "unknown_field", message=_explain_not_offered(notation))
+                self.add(name, "unknown_field", message=_explain_not_offered(field.notation))
             return None
         if value is None or (value == "" and bounds.is_optional):
             return bounds.usual
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            self.refuse(field, "wrong_type", value=value, message=_NOT_AN_AMOUNT, subject=title)
-        elif isinstance(value, str) and len(value) > (longest := find_max_length(field)):
-            self.add(field, "too_long", message=_explain_too_long(title, longest))
+            self.refuse(name, "wrong_type", value=value, message=_NOT_AN_AMOUNT, subject=title)
+        elif isinstance(value, str) and len(value) > field.max_length:
+            self.add(name, "too_long", message=_explain_too_long(title, field.max_length))
         else:
-            return self._check_bounds(field, value, notation=notation, bounds=bounds)
+            return self._check_bounds(name, value, notation=field.notation, bounds=bounds)
         return None
 
-    def check_whole_number(self, field: str, value: object, *, title: str) -> int | None:
-        """Return a whole number, or None if the value is wrong; 1.0 is accepted, because JSON has one number type.
+    def check_gpu_count(self, value: object, gpu: GPUType | None) -> int:
+        """Return the number of GPUs; null means 1, or 0 without a GPU type. 1.0 is 1: JSON has one number type.
 
-        :param field: name of the field.
+        If the number is wrong for the GPU type, the problem is added and the number is returned; 0 if it is no number.
+
         :param value: any JSON value.
-        :param title: the field's title, at the start of a sentence.
+        :param gpu: the chosen GPU type; None for no GPU, or if the choice of the type is wrong.
         """
+        if value is None:
+            return 0 if gpu is None else 1
         if isinstance(value, float) and math.isfinite(value) and value.is_integer():
             value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
-        self.refuse(field, code, value=value, message=_NOT_WHOLE, subject=title)
-        return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
+            self.refuse("gpu_count", code, value=value, message=_NOT_WHOLE, subject=_NUMBER_OF_GPUS)
+            return 0
+        if gpu is not None and not 1 <= value <= gpu.max_count:
+            self.refuse(
+                "gpu_count",
+                "out_of_range",
+                value=value,
+                message=_NOT_ONE_GPU if gpu.max_count == 1 else _WRONG_GPU_COUNT,
+                gpu=gpu.display_name,
+                most=str(gpu.max_count),
+            )
+        if gpu is None and value != 0 and "gpu" not in self:
+            message = gettext("Without a GPU type the number of GPUs must be 0 or left out.")
+            self.add("gpu_count", "conflict", message=message)
+        return value
+
+    def check_shared_memory(self, value: object, memory_bytes: int | None, *, bounds: Bounds | None) -> int | None:
+        """Return the size of /dev/shm as :meth:`check_amount` does, or None if the GPU type sets it.
+
+        Files in /dev/shm count towards the container's memory limit, so a size above this limit is rejected.
+
+        :param value: any JSON value; null means that the GPU type sets the size.
+        :param memory_bytes: the memory of the server; None if it has no limit or its amount is wrong.
+        :param bounds: allowed sizes in bytes; None if the size is not offered.
+        """
+        if value is None:
+            return None
+        size = self.check_amount(SHARED_MEMORY, value, bounds=bounds)
+        if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in self:
+            message = gettext(
+                "Shared memory is a part of the memory: it must be at most {most}, not {value}.",
+                most=format_memory(memory_bytes),
+                value=format_memory(size),
+            )
+            self.add("shared_memory", "out_of_range", message=message)
+        return size
 
     def _check_bounds(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds) -> int | None:
         limits = {

@@ -1,7 +1,7 @@
 """Declares the fields of the form, each in one place.
 
-Settings, user options, checks, policy, the form and the pod are built from these declarations. Further rules for image,
-GPU type and number of GPUs are in :mod:`gpuspawner.core.request.selection`.
+Settings, user options, checks, policy, the form and the pod are built from these declarations. Further rules are
+in :mod:`gpuspawner.core.request.checks` (number of GPUs, shared memory) and :mod:`gpuspawner.core.request.selection`.
 
 To add a field that offers a fixed list of entries (as the priority does), add a
 :class:`~gpuspawner.core.request.fields.ClosedChoiceField` to :data:`CLOSED_CHOICES`, a model of its entries and keys to

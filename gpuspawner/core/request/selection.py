@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.model import (
-    Bounds,
     Catalog,
     CustomImages,
     GPUType,
@@ -39,8 +38,7 @@ from gpuspawner.core.request.field_definitions import (
 )
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
-from gpuspawner.core.text.wording import describe_unknown_field, join_sentences, quote, sanitize_name
-from gpuspawner.core.units.quantity import format_memory
+from gpuspawner.core.text.wording import describe_unknown_field, join_sentences, sanitize_name
 
 OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
@@ -88,19 +86,19 @@ def validate(options: object, catalog: Catalog) -> Selection:
     preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalog.presets)
     merged = _merge_with_preset(given, catalog.presets[preset].options if preset else {}, catalog=catalog)
     image, custom_image = _check_image(given, merged, catalog=catalog, problems=problems)
-    cpu = _check_amount(CPU, merged, bounds=catalog.cpu, problems=problems)
-    memory = _check_amount(MEMORY, merged, bounds=catalog.memory, problems=problems)
+    cpu = problems.check_amount(CPU, merged.get("cpu"), bounds=catalog.cpu)
+    memory = problems.check_amount(MEMORY, merged.get("memory"), bounds=catalog.memory)
     chosen = _look_up_image(image, custom_image, catalog=catalog) if image or custom_image else None
     if "gpu" not in merged and merged.get("gpu_count") != 0:
         merged = {**_find_default_gpu(catalog, image=chosen), **merged}
     gpu = problems.check_choice("gpu", merged.get("gpu"), title=GPU.title, offered=catalog.gpus)
-    count = _check_gpu_count(merged.get("gpu_count"), catalog.gpus[gpu] if gpu else None, problems=problems)
+    count = problems.check_gpu_count(merged.get("gpu_count"), catalog.gpus[gpu] if gpu else None)
     if gpu and chosen is not None:
         _check_image_fits_gpu(chosen, catalog.gpus[gpu], problems=problems)
     longest = find_max_run_time_s(gpu, catalog)
     run_time_bounds = narrow_bounds(catalog.run_time, most=longest)
-    run_time = _check_amount(RUN_TIME, merged, bounds=run_time_bounds, problems=problems)
-    shared = _check_shared_memory(merged, memory, bounds=catalog.shared_memory, problems=problems)
+    run_time = problems.check_amount(RUN_TIME, merged.get("run_time"), bounds=run_time_bounds)
+    shared = problems.check_shared_memory(merged.get("shared_memory"), memory, bounds=catalog.shared_memory)
     choices = _check_closed_choices(merged, catalog=catalog, problems=problems)
     problems.raise_any()
     return Selection(
@@ -273,27 +271,6 @@ def _check_image(
     return "", custom
 
 
-def _check_gpu_count(count: object, gpu: GPUType | None, *, problems: Problems) -> int:
-    if count is None:
-        return 0 if gpu is None else 1
-    number = problems.check_whole_number("gpu_count", count, title=NUMBER_OF_GPUS)
-    if number is None:
-        return 0
-    if gpu is not None and not 1 <= number <= gpu.max_count:
-        problems.add("gpu_count", "out_of_range", message=_explain_count_out_of_range(number, gpu))
-    if gpu is None and number != 0 and "gpu" not in problems:
-        message = gettext("Without a GPU type the number of GPUs must be 0 or left out.")
-        problems.add("gpu_count", "conflict", message=message)
-    return number
-
-
-def _check_amount(
-    amount_field: AmountField, merged: Mapping[str, object], *, bounds: Bounds | None, problems: Problems
-) -> int | None:
-    name = amount_field.name
-    return problems.check_amount(name, merged.get(name), notation=amount_field.notation, bounds=bounds)
-
-
 def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, problems: Problems) -> dict[str, str]:
     choices = {}
     for each in CLOSED_CHOICES:
@@ -316,23 +293,6 @@ def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, obj
     return {each.name: each.format_option(amount) for each, amount in amounts if amount is not None}
 
 
-def _check_shared_memory(
-    merged: Mapping[str, object], memory_bytes: int | None, *, bounds: Bounds | None, problems: Problems
-) -> int | None:
-    """Refuse a size of /dev/shm above the memory limit, because files in /dev/shm count towards this limit."""
-    if not is_given("shared_memory", merged.get("shared_memory")):
-        return None
-    size = _check_amount(SHARED_MEMORY, merged, bounds=bounds, problems=problems)
-    if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in problems:
-        message = gettext(
-            "Shared memory is a part of the memory: it must be at most {most}, not {value}.",
-            most=format_memory(memory_bytes),
-            value=format_memory(size),
-        )
-        problems.add("shared_memory", "out_of_range", message=message)
-    return size
-
-
 def _check_image_fits_gpu(image: Image, gpu: GPUType, *, problems: Problems) -> None:
     why = "" if "image" in problems or "custom_image" in problems else explain_misfit(image, gpu)
     if why:
@@ -340,23 +300,7 @@ def _check_image_fits_gpu(image: Image, gpu: GPUType, *, problems: Problems) -> 
         problems.add("gpu", "conflict", message=join_sentences(why, other))
 
 
-def _explain_count_out_of_range(number: int, gpu: GPUType) -> str:
-    if gpu.max_count == 1:
-        return gettext(
-            "The number of GPUs ({gpu}) in one server must be 1, not {value}.",
-            gpu=gpu.display_name,
-            value=quote(number),
-        )
-    return gettext(
-        "The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.",
-        gpu=gpu.display_name,
-        most=gpu.max_count,
-        value=quote(number),
-    )
-
-
 _UNSUPPORTED_VERSION = gettext_lazy("The version of the options must be {version}, not {value}.")
-NUMBER_OF_GPUS = gettext_lazy("The number of GPUs")
 _PRESET = gettext_lazy("preset")
 
 

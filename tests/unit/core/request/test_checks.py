@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gpuspawner.core.catalog.model import Bounds, CustomImages
+from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import Problems, find_max_length
-from gpuspawner.core.request.fields import AmountNotation
-from gpuspawner.core.units.duration import format_duration, parse_duration
-from gpuspawner.core.units.quantity import format_cpu, parse_cpu
+from gpuspawner.core.request.field_definitions import CPU as CPU_FIELD
+from gpuspawner.core.request.field_definitions import RUN_TIME
+from gpuspawner.core.units.quantity import format_cpu
 
-CPU = AmountNotation(title="CPU", parse=parse_cpu, show=format_cpu, unbounded="its bounds are not known")
+CPU = replace(CPU_FIELD, notation=replace(CPU_FIELD.notation, show=format_cpu))
+T4 = GPUType(slug="t4", display_name="T4", resource="nvidia.com/gpu", vendor="nvidia", max_count=4)
+ONE_T4 = replace(T4, max_count=1)
 QUAY = CustomImages(registries=("quay.io", "ghcr.io/acme"))
 BOUNDS = Bounds(min=500, max=4000, step=500, default=1000)
 
@@ -120,13 +124,13 @@ def test_an_image_that_cannot_be_named_is_noted_with_what_can(
 
 @pytest.mark.parametrize(("value", "millis"), [("2", 2000), (0.5, 500), (None, 1000)])
 def test_an_amount_is_read_and_null_means_the_default(value: object, millis: int):
-    assert Problems().check_amount("cpu", value, notation=CPU, bounds=BOUNDS) == millis
+    assert Problems().check_amount(CPU, value, bounds=BOUNDS) == millis
 
 
 @pytest.mark.parametrize(("value", "codes"), [("0.8", []), ("0.5", ["off_step"]), ("4", ["off_step"])])
 def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
     problems = Problems()
-    problems.check_amount("cpu", value, notation=CPU, bounds=Bounds(min=300, max=4000, step=500, default=800))
+    problems.check_amount(CPU, value, bounds=Bounds(min=300, max=4000, step=500, default=800))
     assert [code for code, _ in noted(problems).values()] == codes
 
 
@@ -145,26 +149,27 @@ def test_steps_count_from_the_lower_bound(value: str, codes: list[str]):
 )
 def test_an_amount_outside_its_bounds_is_noted_with_what_is_allowed(value: object, code: str, message: str):
     problems = Problems()
-    problems.check_amount("cpu", value, notation=CPU, bounds=BOUNDS)
+    problems.check_amount(CPU, value, bounds=BOUNDS)
     assert noted(problems) == {"cpu": (code, message)}
 
 
 def test_an_amount_without_bounds_cannot_be_chosen():
     problems = Problems()
-    problems.check_amount("cpu", 2, notation=CPU, bounds=None)
+    problems.check_amount(CPU, 2, bounds=None)
     assert noted(problems) == {"cpu": ("unknown_field", "CPU cannot be chosen here: its bounds are not known.")}
 
 
 def test_an_amount_that_nobody_is_asked_for_cannot_be_chosen_either():
     problems = Problems()
-    run_time = AmountNotation(title="The run time", parse=parse_duration, show=format_duration)
-    problems.check_amount("run_time", "8h", notation=run_time, bounds=None)
+    problems.check_amount(RUN_TIME, "8h", bounds=None)
     assert noted(problems) == {"run_time": ("unknown_field", "The run time cannot be chosen here.")}
 
 
-@pytest.mark.parametrize(("value", "number"), [(3, 3), (2.0, 2), (-1, -1)])
+@pytest.mark.parametrize(("value", "number"), [(None, 1), (3, 3), (2.0, 2)])
 def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int):
-    assert Problems().check_whole_number("gpu_count", value, title="The number of GPUs") == number
+    problems = Problems()
+    assert problems.check_gpu_count(value, T4) == number
+    assert noted(problems) == {}
 
 
 @pytest.mark.parametrize(
@@ -179,5 +184,23 @@ def test_a_whole_number_is_one_however_json_writes_it(value: object, number: int
 )
 def test_what_is_no_whole_number_is_noted(value: object, code: str):
     problems = Problems()
-    assert problems.check_whole_number("gpu_count", value, title="The number of GPUs") is None
+    assert problems.check_gpu_count(value, T4) == 0
     assert noted(problems)["gpu_count"][0] == code
+
+
+@pytest.mark.parametrize(
+    ("value", "gpu", "code", "message"),
+    [
+        (-1, T4, "out_of_range", "The number of GPUs (T4) in one server must be 1 to 4, not -1."),
+        (5.0, T4, "out_of_range", "The number of GPUs (T4) in one server must be 1 to 4, not 5."),
+        (10**50, ONE_T4, "out_of_range", "The number of GPUs (T4) in one server must be 1, not a number."),
+        (1, None, "conflict", "Without a GPU type the number of GPUs must be 0 or left out."),
+    ],
+    ids=["negative", "too many", "only one", "no type"],
+)
+def test_a_number_of_gpus_that_the_type_does_not_have_is_noted(
+    value: float, gpu: GPUType | None, code: str, message: str
+):
+    problems = Problems()
+    assert problems.check_gpu_count(value, gpu) == value
+    assert noted(problems) == {"gpu_count": (code, message)}
