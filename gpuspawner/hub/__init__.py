@@ -5,7 +5,7 @@ KubeSpawner's traits. This package gathers facts; ``gpuspawner.core`` evaluates 
 
 - ``spawner``: :class:`GPUSpawner`. ``startup``: checks of the settings when the hub starts.
 - ``errors``: what users see of an error, and which failed starts count as failures of the hub.
-- ``trait_overrides``: set and restore traits. ``spawner_protocol``: attributes that each module uses of a spawner.
+- ``trait_overrides``: set and restore traits. ``spawner_protocol``: protocols of a spawner's attributes.
 - ``config``: traits and offers. ``request``: the current HTTP request. ``kubespawner``: KubeSpawner's reflectors.
 - ``admission``: admit a user's choice. ``pod``: build its pod. ``start``: run its start.
 - ``form``: render the spawn form. ``metrics``: Prometheus metrics.

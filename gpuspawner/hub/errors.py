@@ -34,7 +34,7 @@ from gpuspawner.hub.spawner_protocol import HubUser
 
 try:
     from jupyterhub.spawner import SpawnException
-except ImportError:  # JupyterHub 5
+except ImportError:  # JupyterHub 5 has no SpawnException
 
     class SpawnException(web.HTTPError):  # type: ignore[no-redef]
         """Replaces JupyterHub 6's ``SpawnException``, which JupyterHub 5 lacks."""
@@ -51,12 +51,12 @@ _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
 
 _WEBHOOK_OUTAGE = re.compile(r'failed calling webhook "([^"]+)"')
-"""The API server's answer when it needs an admission webhook that cannot be reached, is too slow or fails."""
+"""Matches the API server's answer if an admission webhook cannot be reached, is too slow or fails."""
 
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
 )
-"""Matches the errors of admission webhooks, ValidatingAdmissionPolicies and Pod Security admission."""
+"""Matches the API server's answer if a webhook, a ValidatingAdmissionPolicy or Pod Security admission denies a pod."""
 
 SEE_FORM = gettext_lazy("Nothing was started. The form says what to change.")
 
@@ -101,7 +101,7 @@ class SlowStartError(TimeoutError):
 
 
 class ClusterFailure(SpawnException):
-    """Ends a start that the cluster failed or refused; no failure of the hub, because a restart of the hub cannot help.
+    """Ends a start that Kubernetes refused or that failed in the cluster; it does not count as a failure of the hub.
 
     :param message: plain text for the user.
     """
@@ -131,7 +131,6 @@ def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> Refuse
 
 
 def _find_status(error: GPUSpawnerError) -> HTTPStatus:
-    """Return 400 for an invalid choice, 403 if the policy denies the choice, 503 if the policy cannot be evaluated."""
     if not isinstance(error, PolicyError):
         return HTTPStatus.BAD_REQUEST
     return HTTPStatus.SERVICE_UNAVAILABLE if error.code == POLICY_UNREADABLE else HTTPStatus.FORBIDDEN
@@ -150,7 +149,7 @@ def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace
     """Return the exception for an error of the Kubernetes client, or None for any other error.
 
     A :class:`TimeoutError` with ``Could not …`` is such an error: KubeSpawner raises it after several requests timed
-    out. A :class:`TimeoutError` with ``did not start`` is none, because it concerns the pod.
+    out. A :class:`TimeoutError` with ``did not start`` is not such an error, because it concerns the pod.
 
     :param error: the exception that ended the start.
     :param pod_name: name of the server's pod; the message contains no name of another pod.
@@ -208,9 +207,9 @@ def _parse_status_message(body: Any) -> str:
 class FailureCount:
     """Keeps users from stopping the hub with starts that fail; one object for the hub's process.
 
-    JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub), for
-    the case that a restart helps. Only starts count that may have failed because of the hub itself, and only one for
-    each user until a start succeeds, because an admin's hook may fail for one user alone.
+    JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
+    because a restart may help. With this class, a failed start counts only if the hub itself may be the reason, and
+    once for each user until a start succeeds, because an admin's hook may fail for one user alone.
     """
 
     def __init__(self) -> None:
@@ -219,21 +218,21 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """Begin anew if a start succeeds, as JupyterHub does; settle one that fails before JupyterHub cleans up.
+        """Reset the count if a start succeeds, as JupyterHub does; settle a start that fails without clean-up.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.
         """
         if start not in self._followed:
             self._followed.add(start)
-            # The name now: after an error of the database, it could not be read.
+            # Read the user's name now: after a database error, the name may be unreadable.
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Take a failed start that is not to count out of JupyterHub's count, right before JupyterHub adds it.
+        """Subtract a failed start that must not count from JupyterHub's count, right before JupyterHub adds the start.
 
         :param start: JupyterHub's future of the start.
-        :param error: what it failed with.
+        :param error: the exception that ended the start.
         :param user: the user whose start failed.
         """
         if start in self._settled:
@@ -252,12 +251,12 @@ class FailureCount:
         if not has_failed(start):
             self._users.clear()
         elif start not in self._settled and isinstance(error := start.exception(), Exception):
-            # JupyterHub has counted it a moment ago.
+            # JupyterHub has just counted this start, for which settle() was not called.
             self._settle(error, user_name, settings=settings)
 
 
 def has_failed(start: asyncio.Future[Any]) -> bool:
-    """Return whether a start has failed; one that was canceled has not.
+    """Return whether a start has failed; a canceled start has not.
 
     :param start: JupyterHub's future of the start.
     """
@@ -267,24 +266,24 @@ def has_failed(start: asyncio.Future[Any]) -> bool:
 def is_hub_failure(error: Exception) -> bool:
     """Return whether a start may have failed because of the hub itself, so that a restart of the hub may help.
 
-    It does not help against refusals, an API server or webhook that does not answer, or a server that is slow to start.
+    A restart does not help against refusals, an unreachable API server or webhook, or a server that is slow to start.
 
-    :param error: what the start failed with.
+    :param error: the exception that ended the start.
     """
     return not (_is_refusal(error) or isinstance(error, TimeoutError | ApiException | aiohttp.ClientError))
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether JupyterHub 6 takes an exception for a refusal, which it does not count."""
+    """Return whether JupyterHub 6 treats an exception as a refused start, which it does not count as a failure."""
     is_clients = isinstance(error, web.HTTPError) and error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
     return is_clients or isinstance(error, SpawnException)
 
 
 def find_start_failure() -> Exception | None:
-    """Return what a start has failed with while JupyterHub cleans up after it, None at any other time.
+    """Return the exception that ended a start, while JupyterHub cleans up after the start; None at any other time.
 
-    JupyterHub cleans up where it handles the exception. An error of the clean-up itself hides that exception; a refusal
-    is found behind it.
+    JupyterHub cleans up inside its ``except`` block. If the clean-up raises another exception, a
+    :class:`SpawnException` of the start is found in that exception's context.
     """
     handled = sys.exception()
     if not isinstance(handled, Exception):

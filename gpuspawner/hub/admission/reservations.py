@@ -32,7 +32,7 @@ UNSEEN_POD_S = 60.0
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches which user and server own each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of catalogs for which decoded servers are cached; users' catalogs may differ by group overrides."""
+"""Maximum number of catalogs for which servers are cached; group overrides may give users different catalogs."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
 """Returns the normalized group names by user name, or None if the hub's database is not readable."""
@@ -43,7 +43,7 @@ class _Reservation:
     """The GPUs that are reserved for a server that is being started.
 
     :param old_uids: uids of the pods that the server had when its start was admitted.
-    :param unseen_until: monotonic time in seconds by which the reflector should have the new pod; 0 if no pod is due.
+    :param unseen_until: monotonic seconds by which the reflector should have the new pod; 0 if no new pod is expected.
     """
 
     server: ServerUsage
@@ -55,11 +55,10 @@ class _Reservation:
 class _DecodedPod(NamedTuple):
     """A decoded pod, cached until its ``resourceVersion`` or owner changes.
 
-    :param version: the pod's ``resourceVersion``.
     :param pod: the decoded pod, or None if the pod belongs to no server of this hub.
     :param owner: names of user and server in the hub's database.
-    :param servers: number of a catalog (``_number_view``) → the GPUs and pools that the server uses. A result is not
-        cached if the node's labels or the user's groups were missing.
+    :param servers: number of a catalog (``_number_view``) → GPUs and pools of the pod's server in that catalog, not
+        cached while the node's labels or the user's groups are unknown.
     """
 
     version: object
@@ -69,7 +68,7 @@ class _DecodedPod(NamedTuple):
 
 
 class Reservations:
-    """Counts the servers that limits apply to; the hub's process has one object.
+    """Counts the servers to which limits apply; the hub's process has one object.
 
     :param clock: returns monotonic seconds.
     """
@@ -104,7 +103,7 @@ class Reservations:
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
     def reserve(self, spawner: WatchingSpawner, server: ServerUsage) -> None:
-        """Count a start from now on; it replaces an earlier start of the same server.
+        """Count a start from now on, instead of an earlier start of the same server.
 
         :param spawner: the spawner of the server.
         :param server: the GPUs and pools that the server will use.
@@ -114,7 +113,7 @@ class Reservations:
 
     @contextmanager
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
-        """Keep a reservation until the reflector has the pod that the hub creates, unless the API server refuses it.
+        """Keep a reservation until the reflector has the pod created in this context or the API server refuses the pod.
 
         :param spawner: the spawner of the server.
         """
@@ -132,7 +131,7 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Stop waiting for a start's pod if the reflector has it.
+        """Stop waiting for a start's new pod if KubeSpawner's reflector has the pod.
 
         :param spawner: the spawner of the server.
         """
@@ -146,7 +145,7 @@ class Reservations:
             start.unseen_until = 0.0
 
     def _uids(self, server: ServerUsage) -> frozenset[str]:
-        """Return the uids of a server's pods from the last call of :meth:`_read_pods`."""
+        """Return the uids of a server's pods as of the last call of :meth:`_read_pods`."""
         if self._uids_of is None:
             found: dict[ServerKey, set[str]] = {}
             for known in self._known.values():
@@ -156,7 +155,6 @@ class Reservations:
         return self._uids_of.get((server.owner, server.name), frozenset())
 
     def _read_pods(self, spawner: WatchingSpawner) -> None:
-        """Read the reflectors' pods, and decode those that are new, have changed or have another owner now."""
         if (now := self._clock()) >= self._owners_until:
             self._owners, self._owners_until = read_pod_owners(spawner), now + OWNERS_CACHE_S
         found: dict[str, _DecodedPod] = {}
@@ -188,7 +186,6 @@ class Reservations:
             return None
 
     def _build_servers(self, catalog: Catalog, *, inventory: Inventory, groups_of: ReadGroups) -> list[ServerUsage]:
-        """Return the servers of all pods; servers that are cached for this catalog are not built again."""
         view = self._number_view(catalog)
         new = {key: known.pod for key, known in self._known.items() if known.pod and view not in known.servers}
         uncertain: dict[str, ServerUsage] = {}
@@ -239,7 +236,6 @@ class Reservations:
 
 
 def _needs_node_labels(pod: ServerPod, catalog: Catalog) -> bool:
-    """Return whether the type of a pod's GPUs can be read only from its node's labels."""
     return bool(pod.devices and pod.node and not (pod.annotated_gpu and is_known_type(catalog, pod.annotated_gpu)))
 
 

@@ -31,7 +31,7 @@ from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 class UserGroups:
     """Reads users' groups from JupyterHub's database; the hub's process has one object.
 
-    It logs a failure once, and again only if the groups were readable in between.
+    A failure to read groups is logged once, and again only after a successful read.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class UserGroups:
         self._policy: Policy | None = None
         self._logged_names: set[str] = set()
         self._spellings: dict[str, str] = {}
-        """Name of a group as first read, by its normalized name."""
+        """Normalized name of a group → its name as first read."""
         self._logged_groups: set[str] = set()
 
     def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
@@ -84,7 +84,6 @@ class UserGroups:
         return {name: frozenset(groups) for name, groups in found.items()}
 
     def _check_names(self, policy: Policy, spawner: AdmittedSpawner) -> None:
-        """Log a warning for each name in ``policy.users`` that is not normalized and so matches no user."""
         authenticator = getattr(spawner, "authenticator", None)
         if authenticator is None:
             return
@@ -95,7 +94,6 @@ class UserGroups:
                 spawner.log.warning(text, sanitize_name(name), sanitize_name(normalized))
 
     def _check_spellings(self, groups: Iterable[str], spawner: AdmittedSpawner) -> None:
-        """Log a warning for each group whose name differs from another group's only in letter case or Unicode form."""
         for group in sorted(groups):
             first = self._spellings.setdefault(normalize_group(group), group)
             if group != first and group not in self._logged_groups:
@@ -111,9 +109,8 @@ class UserGroups:
 
 
 _NO_SERVER_NAME = "/"
-"""Stands for no server where a server's name is expected: such a name cannot contain a slash."""
+"""Stands for no server; the name of a JupyterHub server cannot contain a slash."""
 _MAX_RULES = 4096
-"""Maximum number of users whose merged rule is cached."""
 
 
 class AdmissionService:
@@ -145,8 +142,8 @@ class AdmissionService:
         The hub caches namespace quotas for a few seconds. If a cached quota refuses the choice, the hub reads it again.
 
         :param spawner: the user's spawner.
-        :param options: the user options, any JSON value. The admission's options contain the site's own options among
-            them (``extra_options``) unchanged.
+        :param options: the user options, any JSON value. The returned admission contains the site's own options
+            (``extra_options``) unchanged.
         :param offer: the catalog and the cluster's state.
         :param is_start: whether the spawner is starting its server; the GPUs then count as used from now on.
         :raises SelectionError: the choice is invalid or not allowed.
@@ -180,7 +177,7 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
-        """Wait for KubeSpawner's list of pods if there is a policy, and return what the namespace's quotas leave."""
+        """Return what the namespace's quotas leave; with a policy, also wait for the pods that its limits count."""
         if offer.catalog.policy is None:
             return await offer.read_quota(spawner.namespace, max_age_s=max_age_s)
         quota, _ = await asyncio.gather(
@@ -208,7 +205,6 @@ class AdmissionService:
         return Allowance(full_catalog=offer.catalog, person=person, rule=self._find_rule(policy, person), usage=usage)
 
     def _find_rule(self, policy: Policy, person: Person) -> Rule:
-        """Return the rule merged from all rules that apply to a user, cached until the policy changes."""
         if policy is not self._policy or len(self._rules) >= _MAX_RULES:
             self._policy, self._rules = policy, {}
         if person not in self._rules:

@@ -31,7 +31,7 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Maximum number of complete sets of settings in a cache; JupyterHub's group overrides may give users other sets."""
+"""Maximum number of complete configurations in a cache; group overrides may give users different settings."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
@@ -44,12 +44,12 @@ class Offer:
 
     :param catalog: the choices.
     :param inventory: state of the cluster.
-    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the maximum is the most on one node.
+    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest node sets their limit.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param queues: reads pods' positions in Kueue's queues; None without a cluster.
-    :param answer_by: seconds of the event loop's clock until which the hub waits for further answers about the cluster;
-        None for no limit but that of each request.
+    :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further answers about
+        the cluster; None for no limit besides each request's timeout.
     :param cache: caches parts of the form between requests; None disables caching.
     """
 
@@ -92,7 +92,7 @@ class Offer:
     async def read_quota(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
         """Return what a namespace's quotas leave, or None if there are none or the hub cannot read them in time.
 
-        :param namespace: of the pods.
+        :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
         """
         if self.quotas is None:
@@ -125,17 +125,11 @@ class ParsedSettings:
 
 
 UNUSED_CLIENT_S = 600.0
-"""Seconds without a use, while other API clients are used, after which the hub stops watching a client's cluster."""
+"""The hub stops watching a cluster whose API client has been unused for so many seconds while others were used."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Cluster:
-    """What the hub reads through one API client.
-
-    :param used_at: monotonic seconds of the last use.
-    :param nodes: nodes from which ``catalogs`` were built.
-    """
-
     api: ClusterAPI
     store: ClusterStore
     volume_topology: VolumeTopology
@@ -159,7 +153,7 @@ class OfferFactory:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._clusters: list[_Cluster] = []
-        """The cluster of each API client, the last used one last."""
+        """The cluster of each API client, ordered by last use."""
         self._stopping: set[asyncio.Future[None]] = set()
         self._cache = FormCache()
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()
@@ -233,7 +227,7 @@ class OfferFactory:
         :param settings: the user's settings.
         :param store: the store that :meth:`get_store` returned.
         :param image: image reference that is offered if the settings contain no image.
-        :param own: KubeSpawner's amounts and GPUs, which hold where the settings say nothing.
+        :param own: CPU, memory and GPUs in KubeSpawner's traits, which apply where gpuspawner's settings have no value.
         :param answer_by: as in :class:`Offer`.
         """
         cluster = next(each for each in self._clusters if each.store is store)
@@ -264,7 +258,7 @@ def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
     """
     values: Any = raw
     try:
-        # marshal takes a quarter of repr's time. Its versions above 2 may write equal values differently.
+        # marshal takes a quarter of repr's time. Versions of its format above 2 may write equal values differently.
         return marshal.dumps(values, 2)
     except ValueError:
         return repr(raw)  # marshal raises ValueError for objects that are not of built-in types

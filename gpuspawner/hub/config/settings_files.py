@@ -21,9 +21,9 @@ from gpuspawner.settings.parsing import diff_values, merge_values
 
 CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0
-"""Seconds that the hub waits after a file changed before it reads it: a half-written file may be valid YAML."""
+"""Seconds between a file's last change and the hub's read of the file: a half-written file may be valid YAML."""
 _MAX_CACHED = 32
-"""Maximum number of complete sets of settings in a cache; JupyterHub's group overrides may give users other sets."""
+"""Maximum number of complete configurations in a cache; group overrides may give users different settings."""
 
 SettingsLogger = logging.Logger | logging.LoggerAdapter[Any]
 ParseSettings = Callable[[Mapping[str, Any]], ParsedSettings]

@@ -75,7 +75,6 @@ async def find_startable_alternatives(
 
 
 async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, Verdict]:
-    """Return the verdicts on the first presets by slug, without unknown verdicts."""
     found = {}
     for slug in islice(reach.presets, _MAX_PRESETS):
         selection = try_validate({"preset": slug}, reach)
@@ -87,7 +86,7 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
 
 
 def _count_available(spawner: PodBuildingSpawner, offer: Offer) -> tuple[Availability, ...]:
-    """Return the availability of each GPU type. If the hub cannot read all pods, count its own servers' pods."""
+    """Return the availability of each GPU type; if the hub cannot read all pods, add how many GPUs its servers hold."""
     gpus = tuple(offer.catalog.gpus.values())
     counts = count_availability(
         gpus,
@@ -128,7 +127,6 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
 def _list_free_types(
     selection: Selection, catalog: Catalog, *, availability: Mapping[str, Availability]
 ) -> list[GPUType]:
-    """Return other GPU types with free GPUs; types with a node that has room for the whole selection come first."""
     required = calculate_resources(selection, catalog)
     needed = FreeShape(required.cpu_request_millis or 0, required.memory_request_bytes or 0, selection.gpu_count)
     free = [gpu for gpu in list_other_types(selection, catalog) if availability[gpu.slug].largest]

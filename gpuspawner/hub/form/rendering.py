@@ -70,7 +70,6 @@ def translate_script(source: str) -> str:
 
 
 def _make_plural_replacer(translations: NullTranslations) -> Callable[[re.Match[str]], str]:
-    """Return a function for ``re.sub`` that replaces singular and plural in a call of ``tn`` by all plural forms."""
     plural = getattr(translations, "plural", lambda number: int(number != 1))
     numbers = {plural(number): number for number in reversed(_PLURAL_SAMPLES)}
     last = numbers[max(numbers)]
@@ -86,7 +85,6 @@ def _make_plural_replacer(translations: NullTranslations) -> Callable[[re.Match[
 
 
 def _parse_literal(literal: str) -> str | None:
-    """Return the text of a JavaScript string literal, or None if it is not valid JSON, as in a site's own script."""
     try:
         text: str = json.loads(f'"{literal}"')
     except ValueError:
@@ -135,7 +133,6 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
 
 @lru_cache(maxsize=8)
 def _environment(template_dirs: tuple[str, ...]) -> Environment:
-    """Return the jinja2 environment for template folders; it is cached, because compiling templates takes long."""
     own = FileSystemLoader(str(data_dir("templates")))
     sites = FileSystemLoader([str(Path(folder) / "gpuspawner") for folder in template_dirs])
     loader = ChoiceLoader([sites, own, PrefixLoader({"gpuspawner": own})])
@@ -190,15 +187,12 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
 
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
-    """Return values with their types for a cache key: a ``Markup`` equals a ``str`` that must still be escaped."""
+    """Add types to values for a cache key: a ``Markup`` equals a ``str`` with the same text, which must be escaped."""
     return tuple((name, type(value), value) for name, value in values.items())
 
 
 def _make_data_writer() -> Callable[[FormView], Markup]:
-    """Return the templates' function ``data(view)``, which returns the form's data as JSON for a ``<script>``.
-
-    The JSON of each GPU type is cached.
-    """
+    """Return the templates' function ``data(view)``, which returns the form's data as JSON for a ``<script>``."""
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
     def row(gpu: GPUTypeView) -> str:
@@ -219,7 +213,7 @@ def _format_json(value: object) -> str:
 
 
 def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
-    """Return the templates' function ``asset(name)``, which makes CSS or JavaScript safe in its HTML element."""
+    """Return the templates' function ``asset(name)``, which returns CSS or JavaScript, escaped for its HTML element."""
 
     @lru_cache
     def written(name: str, _language: str) -> Markup:

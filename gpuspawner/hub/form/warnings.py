@@ -24,7 +24,7 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
-"""Maximum number of scopes in each cache; JupyterHub's group overrides may give some users other settings."""
+"""Maximum number of :class:`WarningScope` in each cache; group overrides may give users different settings."""
 
 LoggedWarning = tuple[str, str]
 """The text of a warning, and the name of the node, preset or setting that the warning is about."""
@@ -46,10 +46,10 @@ class WarningScope(NamedTuple):
 
 
 class _LoggedFor(NamedTuple):
-    """The state for which a warning was logged.
+    """The node and settings for which a warning was logged; the warning is logged again only after they change.
 
     :param node: the node when the warning was logged; None for a preset or setting.
-    :param scope: settings and tolerations; for a preset or setting only the settings, as tolerations do not matter.
+    :param scope: settings and tolerations; for a preset or setting only the settings.
     """
 
     node: Node | None
@@ -123,7 +123,7 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once, and again only after its node or the settings have changed; log when none remain."""
+        """Log each warning once, and again only after its node or the settings have changed; log that none remains."""
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (
             bool(self._logged),
@@ -138,7 +138,7 @@ class AdminWarnings:
         with use_language(ENGLISH):
             view = build_warnings_view(new)
         if view is not None:
-            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view has only the first
+            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view may omit the last warnings
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)
@@ -150,7 +150,6 @@ class AdminWarnings:
             log.warning("GPUs and presets: All are offered and work again.")
 
     def _select_unlogged(self, flag: AdminWarning) -> AdminWarning:
-        """Return a copy of a warning without the nodes, presets and settings for which it was already logged."""
         nodes, presets, paths = (
             tuple(name for name in names if (flag.message, name) not in self._logged)
             for names in (flag.nodes, flag.presets, flag.settings)
@@ -159,7 +158,6 @@ class AdminWarnings:
 
 
 def _remember(known: dict[WarningScope, _T], viewpoint: WarningScope, *, value: _T) -> None:
-    """Add a value to a cache; drop the oldest value if the cache is full."""
     known[viewpoint] = value
     if len(known) > _MAX_SCOPES:
         del known[next(iter(known))]

@@ -17,10 +17,10 @@ _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
 _MAX_VALUES = 100
-"""Maximum number of values of a label; in a cluster with more GPU types, only the first ones used have their own."""
+"""Maximum number of values of a label; with more GPU types, only those used first have their own value."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-"""Upper bounds of the buckets in seconds: from a cached image on a free node to a large image on a new node."""
+"""Upper bounds of the buckets in seconds, for starts with a cached image up to starts on a new node."""
 
 _SPAWNS = Counter(
     "spawns",
