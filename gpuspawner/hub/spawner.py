@@ -72,7 +72,7 @@ from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
 _MAX_FAILED_STARTS = 256
-"""Failed starts that are kept for open forms; each holds the objects of its request."""
+"""Maximum number of failed starts kept for open forms; each keeps the objects of its request in memory."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
@@ -97,7 +97,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Before super().__init__, because KubeSpawner's constructor may call methods that are overridden here.
+        # Set these before super().__init__: KubeSpawner's constructor may call methods that are overridden here.
         self.trait_overrides = TraitOverrides(self)
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
@@ -117,7 +117,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._show_form if self._is_ours() else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # Not a coroutine: take_draft must run in the request's own task, and JupyterHub may run a coroutine in another.
+        # No coroutine: JupyterHub may run a coroutine in another task, but take_draft needs the request's own task.
         return self._render_form(context.take_draft(), context.read_choice_header())
 
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
@@ -157,12 +157,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
-        """Take over the server's failed start, whose error pages still show, if an open form only refreshes itself.
+        """Keep the server's failed start, whose error JupyterHub's pages show, when an open form refreshes itself.
 
-        JupyterHub replaces the spawner of a failed start for each request for the form.
+        After a failed start, JupyterHub makes a new spawner for each request for the form.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # A spawner that has a start keeps it: JupyterHub may be running it.
+        # A spawner keeps a start of its own, which JupyterHub may be running.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
@@ -175,7 +175,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # Not a coroutine: keep_draft must run in the request's own task, and JupyterHub may run a coroutine in another.
+        # No coroutine: JupyterHub may run a coroutine in another task, but keep_draft needs the request's own task.
         own, extra = split_form(form_data, self.extra_options)
         draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
@@ -246,10 +246,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
-        """Expand a template such as ``claim-{username}`` for the spawner's user.
-
-        A text without braces is returned as is: KubeSpawner's expansion takes a third of the time to build a manifest.
-        """
+        """Return a text without braces as is: template expansion takes a third of the time to build a manifest."""
         if "{" not in template and "}" not in template:
             return template
         expanded: str = super()._expand_user_properties(template, slug_scheme)
@@ -279,7 +276,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             self.failure_count.follow(start, self.user)
 
     def _settle_failure(self) -> None:
-        """Decide what JupyterHub keeps of a start that has just failed: its count, its error and its options."""
         if self.start_state.is_admitted:
             self._stored_options = self.user_options
         start, failure = private_api.get_spawn_future(self), find_start_failure()
@@ -292,7 +288,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return
         self.failure_count.settle(start, failure, user=self.user)
         if not self.start_state.is_admitted:
-            # JupyterHub has stored them before anything was checked, and commits again after this.
+            # JupyterHub stored the refused options before any check. Restore the last admitted ones before its commit.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:
                 self.orm_spawner.user_options = self._stored_options
@@ -307,7 +303,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restore what the hub's database keeps of the server; resume a start that the hub's end has cut off."""
+        """Restore what the hub's database keeps of the server; resume a start that the end of the hub interrupted."""
         super().load_state(state)
         if self._is_ours():
             resumption.load_record(self, state)
@@ -339,7 +335,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_reflector(self, kind: str, **kwargs: Any) -> Any:
-        """Start the reflector of pods or events or return the running one; replace a reflector marked as dead."""
         if not self._is_ours():
             return await super()._start_reflector(kind, **kwargs)
         reflectors, key = type(self).reflectors, self._get_reflector_key(kind)
@@ -353,7 +348,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def _start_watching_events(self, replace: bool = False) -> Any:
-        """Start the reflector of events or return the running one; return None if the hub may not read events."""
         watch = partial(super()._start_watching_events, replace=replace)
         if not self._is_ours():
             return await watch()
@@ -368,7 +362,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             start: asyncio.Future[Any] = super().start()
             return start
         give_up_dead_reflectors(type(self).reflectors)
-        # Begin here, not in the task below: JupyterHub's timer begins now, but a busy hub runs the task later.
+        # Begin here, not in the task below: JupyterHub's timer has begun, but a busy hub runs the task later.
         self.start_state.feed.begin()
         self._follow_start()
         self.start_state.end = None
@@ -381,7 +375,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
         starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is cancelled before it has begun never cancels KubeSpawner's start, so cancel that here.
+        # A task that is canceled before it begins cannot cancel KubeSpawner's start, so cancel that start here.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
@@ -391,9 +385,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # In a start, KubeSpawner calls _make_create_pod_request and sometimes _make_create_pvc_request before. It repeats
-    # each until it returns True. The first call runs the preflight: after KubeSpawner has created the user's namespace,
-    # which the dry run and many hooks need.
+    # In a start, KubeSpawner calls _make_create_pvc_request, if the server has a volume claim, and then
+    # _make_create_pod_request, each until it returns True. The first call runs the preflight, because by then
+    # KubeSpawner has created the user's namespace, which the dry run and many hooks need.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -415,12 +409,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                     self, pod, create=lambda placed: send(placed, request_timeout)
                 )
         except ApiException as error:
-            # An earlier request, whose answer was lost, may have created the pod; so may one that ended with a 5xx.
+            # The pod may exist if the answer to an earlier request was lost, or if this request ended with a 5xx.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
             if was_refused and self.new_claims.can_remove(self, token=self.start_state.token):
-                # Not remembered any more, so that the next start creates it.
+                # Forget that the claim exists, so that the next start creates it again.
                 self._pvc_exists = False
                 await self.new_claims.remove(self, token=self.start_state.token)
             raise
@@ -431,7 +425,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight once in a start: with the given pod, or with a draft, which KubeSpawner then creates."""
+        """Run the preflight once in a start; without a pod, draft the pod, which KubeSpawner then creates."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -496,7 +490,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if is_ours:
             if not await resumption.can_read_pods(self):
                 return None
-            # KubeSpawner may delete the pod below.
+            # Remember the pod before KubeSpawner's poll() may delete it.
             self.start_state.last_pod = find_pod(self) or self.start_state.last_pod
         status: int | None = await super().poll()
         if is_ours and status is None:
@@ -504,7 +498,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if is_ours and status is not None:
             try:
                 await endings.note_end(self, language=self.start_state.feed.language)
-            except Exception:  # JupyterHub must learn that the server has ended
+            except Exception:  # JupyterHub must learn in any case that the server has ended
                 self.log.exception("Cannot tell why the server of %s has ended", self._log_name)
         return status
 
@@ -528,7 +522,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
-        """Delete the pod; JupyterHub forgets the server only once the API server has accepted the deletion."""
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
         return await (endings.delete_pod(self, delete) if self._is_ours() else delete())
@@ -548,7 +541,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def make_offer(self) -> Offer:
         """Return the current offer, and schedule a task that logs new warnings about settings and cluster.
 
-        The offer's other questions about the cluster end with it after ``capacity_timeout``, counted from here.
+        All requests for one offer together wait at most ``capacity_timeout`` seconds, counted from this call.
         """
         answer_by = asyncio.get_running_loop().time() + self.capacity_timeout
         store = self.offer_factory.get_store(
@@ -560,7 +553,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
-            # Limits count the pods of this reflector. It reads them while the store reads its first lists.
+            # Start the reflector of pods, which limits count, while the store reads its first lists.
             offer, _ = await asyncio.gather(making, ensure_pods_watched(self, timeout_s=self.capacity_timeout))
         else:
             offer = await making

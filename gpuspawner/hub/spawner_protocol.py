@@ -31,16 +31,16 @@ class HubUser(Protocol):
     async def stop(self, server_name: str) -> None:
         """Have JupyterHub stop one of the user's servers and clean up after it.
 
-        :param server_name: empty for the default server.
+        :param server_name: name of the server; empty for the default server.
         """
 
 
 class ServerRow(Protocol):
     """A server's row in the hub's database, a :class:`jupyterhub.orm.Spawner`.
 
-    :ivar server: the row of its address, None while the server neither runs nor starts.
-    :ivar started: when the last start began, UTC without a zone.
-    :ivar state: of the spawner, as JSON.
+    :ivar server: the row of the server's address; None while the server neither runs nor starts.
+    :ivar started: when the last start began, in UTC without a time zone.
+    :ivar state: the spawner's state, as JSON.
     """
 
     server: Any

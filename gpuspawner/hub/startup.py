@@ -62,11 +62,7 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Return the settings files at a path, or the mapping if the argument is a mapping.
-
-    :raises SettingsError: the argument is neither. None, for example from an unset environment variable, is an error,
-        because the hub must not start without its policy.
-    """
+    """Refuse arguments such as None from an unset environment variable: the hub must not start without its policy."""
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)
     if path_or_mapping != "" and isinstance(path_or_mapping, str | Path):
@@ -89,10 +85,9 @@ def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
 
 
 def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
-    """Check the gpuspawner settings in a configuration of JupyterHub.
+    """Check the settings; a problem names the last file of ``given`` and ``settings_files`` that sets the wrong key.
 
-    :param given: the files that :func:`configure` has read, lowest precedence first. A problem names the last file that
-        sets the wrong key, among these files and ``settings_files``.
+    :param given: the files that :func:`configure` has read, lowest precedence first.
     """
     merged = _merge_sections(config)
     unknown = [
@@ -142,10 +137,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:
-    """Return the spawner's configuration, merged from the sections of ``GPUSpawner`` and its base classes.
-
-    An admin may have set ``c.KubeSpawner.gpus``, for example. The section of the most derived class has precedence.
-    """
+    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``; the most derived wins."""
     merged = Config()
     for name in GPUSpawner.section_names():
         merged.merge(_resolve_lazy_values(config.get(name, {})))
@@ -174,14 +166,13 @@ def _find_unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
     known = GPUSpawner.class_trait_names(config=True)
     for name in section:
         if name not in known:
-            # Prefer settings: among KubeSpawner's hundred traits, one nearly always has a similar name.
+            # Suggest gpuspawner's settings first: one of KubeSpawner's hundred traits nearly always has a similar name.
             near = difflib.get_close_matches(name, SETTING_TRAITS, n=1) or difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTING_TRAITS)}."
             yield Problem(field=name, code="unknown_key", message=f"there is no such setting.{hint}")
 
 
 def _find_unknown_language(tag: object) -> Iterable[Problem]:
-    """Yield a problem if the configured language is not available."""
     if tag and str(tag).lower() not in load_languages():
         known = ", ".join(language.tag for language in load_languages().values())
         yield Problem(
@@ -190,7 +181,6 @@ def _find_unknown_language(tag: object) -> Iterable[Problem]:
 
 
 def _find_own_options(names: object) -> Iterable[Problem]:
-    """Yield a problem if ``extra_options`` is not a list of names, or has the name of one of gpuspawner's options."""
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         yield Problem(field="extra_options", code="wrong_type", message="must be a list of names")
         return

@@ -46,7 +46,8 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
     The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
-    users does not suffice: ``jhub-*`` also matches users of a hub in ``jhub-dev``. A call is as slow as decoding a pod.
+    users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A call takes as long
+    as decoding a pod.
 
     :param spawner: any spawner of the hub.
     """
@@ -119,7 +120,7 @@ async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | No
 
     :param spawner: any spawner of the hub.
     :param timeout_s: maximum number of seconds to wait; None for no limit.
-    :param waits_again: wait also for a list that an earlier call has waited for in vain.
+    :param waits_again: whether to wait for a list even if an earlier call has already waited for it in vain.
     """
     give_up_dead_reflectors(type(spawner).reflectors)
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
@@ -134,7 +135,7 @@ async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | No
 async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
     """Have KubeSpawner watch the events of servers and wait for its first list.
 
-    The list goes on in the background after the timeout.
+    After the timeout, the list continues in the background.
 
     :param spawner: any spawner of the hub.
     :param timeout_s: seconds to wait.
@@ -143,10 +144,10 @@ async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -
 
 
 def renew_watches(spawner: WatchingSpawner) -> None:
-    """Replace the watches of pods and events that have given up; call this while a server starts.
+    """Replace watches of pods and events that have given up; call this while a server starts.
 
-    KubeSpawner gives up after half a minute without the API server, and every start that waits would never see its pod
-    run. A start that begins later replaces the watches as well, but there may be none.
+    KubeSpawner's watch gives up after half a minute without the API server, and the starts in progress would never see
+    their pods run. A later start would also replace the watch, but there may be no later start.
 
     :param spawner: any spawner of the hub.
     """
@@ -161,7 +162,7 @@ def renew_watches(spawner: WatchingSpawner) -> None:
 
 
 _renewed: WeakSet[Any] = WeakSet()
-"""Reflectors that are being replaced: all starts that wait look at the same ones."""
+"""Reflectors that are being replaced, so that only one of all starts in progress replaces a reflector."""
 
 
 def _finish_renewal(reflector: Any, _: asyncio.Future[None]) -> None:
@@ -169,13 +170,11 @@ def _finish_renewal(reflector: Any, _: asyncio.Future[None]) -> None:
 
 
 def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitable[None]]) -> asyncio.Future[None]:
-    """Return the task that starts a reflector and waits for its first list."""
-
     async def run() -> None:
         try:
             await start(spawner)
         except SystemExit as error:
-            # If the watch of all namespaces fails, KubeSpawner ends the hub. A request for the form must not do that.
+            # If the watch of all namespaces fails, KubeSpawner ends the hub. A request for the form must not end it.
             raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
     reading = asyncio.ensure_future(run())
@@ -234,14 +233,14 @@ PodEvent = Mapping[str, Any]
 """JSON of a Kubernetes v1 Event, as KubeSpawner's reflector holds it."""
 
 _SORTED_S = 0.9
-"""Seconds for which the index stays valid: slightly less than the second between two observations of a start."""
+"""Seconds for which :class:`PodEventIndex` stays valid: slightly less than the 1 s between two looks at a start."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:
     """Return a pod's events, oldest first.
 
-    The result equals that of ``KubeSpawner.events``. That property sorts the events of all pods, which is a
-    hundredth of a start's CPU time when twenty servers start at once, and more in a larger hub.
+    The result equals that of ``KubeSpawner.events``. That property sorts the events of all pods, which takes 1 % of a
+    start's CPU time when twenty servers start at once, and more in a larger hub.
 
     :param events: the events of all pods.
     :param name: the pod's name.

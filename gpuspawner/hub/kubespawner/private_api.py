@@ -34,7 +34,7 @@ class PrivateName(NamedTuple):
     """A private name that gpuspawner needs.
 
     :param owner: the class or module that has the name.
-    :param lost: what does not work without it, as part of a sentence.
+    :param lost: what does not work without the name, as part of a sentence.
     :param parameters: names of a function's parameters, without ``self``; None if the name is no function.
     :param is_overridden: whether gpuspawner overrides the method with these parameters and no others.
     """
@@ -88,7 +88,7 @@ PRIVATE_NAMES = (
     ),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
     PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
-    # The next five have no underscore, but KubeSpawner's documentation does not name them.
+    # The next five names have no underscore, but KubeSpawner's documentation does not name them.
     PrivateName(KubeSpawner, "reflectors", _PODS),
     PrivateName(ResourceReflector, "first_load_future", _PODS),
     PrivateName(ResourceReflector, "watch_task", "starts wait for pods that nothing watches any more"),
@@ -118,13 +118,12 @@ def check_private_names(names: Iterable[PrivateName] = PRIVATE_NAMES) -> None:
     problems = [problem for each in names for problem in _find_difference(each)]
     if problems:
         message = "\n".join(("gpuspawner cannot run with the versions that are installed here.", *problems))
-        # JupyterHub says of an import error only that the class could not be imported.
+        # JupyterHub's own message says only that the spawner class could not be imported.
         get_logger().critical(message)
         raise IncompatibleVersionError(message)
 
 
 def _find_difference(wanted: PrivateName) -> Iterator[str]:
-    """Yield a sentence if an installed version lacks a name, or has it with other parameters."""
     owner, name = wanted.owner, wanted.name
     module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
     package = _DISTRIBUTIONS.get(top := module.partition(".")[0], top)
@@ -134,7 +133,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
             yield f"{subject} is gone; without it, {wanted.lost}."
         return
     found = inspect.getattr_static(owner, name, None)
-    function = getattr(found, "__func__", getattr(found, "func", found))  # of a class method, or of traitlets' default
+    function = getattr(found, "__func__", getattr(found, "func", found))  # unwraps a class method or traitlets' default
     if not callable(function):
         yield f"{subject}() is gone; without it, {wanted.lost}."
     elif not _takes(function, wanted):
@@ -143,7 +142,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return the names that the methods of a class mention, among them the attributes that they assign."""
+    """Return all names in the code of a class's methods, which include the attributes that the methods assign."""
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
 
@@ -157,9 +156,7 @@ def _takes(function: Any, wanted: PrivateName) -> bool:
 
 
 class _Spawner(Protocol):
-    """The private attributes and methods of a spawner that the functions below use."""
-
-    # JupyterHub
+    # Attributes of JupyterHub's Spawner
     user: Any
     _log_name: str
     _check_pending: bool
@@ -169,7 +166,7 @@ class _Spawner(Protocol):
     _start_pending: bool
     _stop_pending: bool
     _waiting_for_response: bool
-    # KubeSpawner
+    # Attributes and methods of KubeSpawner
     _start_future: asyncio.Future[Any] | None
 
     def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
@@ -178,7 +175,7 @@ class _Spawner(Protocol):
     async def _start_watching_events(self) -> object: ...
     async def _start_watching_pods(self) -> object: ...
 
-    # traitlets
+    # Attributes and methods of traitlets' base classes
     _trait_values: dict[str, Any]
 
     def _find_my_config(self, config: Any) -> Any: ...
@@ -195,20 +192,20 @@ def get_spawn_future(spawner: object) -> asyncio.Future[Any] | None:
 
 
 def set_spawn_future(spawner: object, future: asyncio.Future[Any]) -> None:
-    """Give a spawner JupyterHub's future of a start that has failed, whose exception JupyterHub's pages show.
+    """Store JupyterHub's future of a failed start in a new spawner, so that JupyterHub's pages show its exception.
 
-    :param spawner: the server's.
-    :param future: of an earlier spawner of the server.
+    :param spawner: the new spawner of the server.
+    :param future: the future of an earlier spawner of the server.
     """
     cast("_Spawner", spawner)._spawn_future = future
 
 
 def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
-    """Have JupyterHub see a pending spawn until a future is done, and keep its exception for the page afterwards.
+    """Mark a server as spawning until a future is done; JupyterHub's pages then show the future's exception, if any.
 
     JupyterHub does the same in ``BaseHandler.spawn_single_user``, which needs a request.
 
-    :param future: ends when the server answers or the start fails.
+    :param future: done when the server answers or the start fails.
     """
     private = cast("_Spawner", spawner)
     private._spawn_pending, private._spawn_future = True, future
@@ -222,7 +219,7 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def is_start_cancelled(spawner: object) -> bool:
-    """Return whether JupyterHub has cancelled the start of a server, and the start has not ended yet."""
+    """Return whether JupyterHub has canceled the start of a server, and the start has not ended yet."""
     spawn = cast("_Spawner", spawner)._spawn_future
     return isinstance(spawn, asyncio.Task) and not spawn.done() and spawn.cancelling() > 0
 
@@ -230,13 +227,13 @@ def is_start_cancelled(spawner: object) -> bool:
 def is_stop_pending(spawner: object) -> bool:
     """Return whether JupyterHub stops the server.
 
-    JupyterHub's public ``pending`` does not tell while a cancelled start has not ended.
+    JupyterHub's public ``pending`` does not show the stop while a canceled start has not ended.
     """
     return cast("_Spawner", spawner)._stop_pending
 
 
 def is_checked(spawner: object) -> bool:
-    """Return whether JupyterHub, which has just started, checks whether the server still runs."""
+    """Return whether JupyterHub checks whether the server still runs, as it does once after its own start."""
     return cast("_Spawner", spawner)._check_pending
 
 
@@ -258,7 +255,7 @@ async def wait_until_answering(spawner: object) -> None:
 
 @contextmanager
 def note_proxy_pending(spawner: object) -> Iterator[None]:
-    """Have JupyterHub see that the server's route is being added to the proxy."""
+    """Mark the server in this context as being added to the proxy."""
     private = cast("_Spawner", spawner)
     private._proxy_pending = True
     try:
@@ -301,7 +298,7 @@ async def start_pods_reflector(spawner: object) -> None:
 
 
 async def start_events_reflector(spawner: object) -> None:
-    """Start the reflector of events, or wait for the first list of the one there is; see :func:`start_pods_reflector`.
+    """Start the reflector of events, or wait for the first list of a running reflector.
 
     :raises SystemExit: KubeSpawner watches all namespaces and its first list failed.
     """
@@ -311,7 +308,7 @@ async def start_events_reflector(spawner: object) -> None:
 def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
     """Return the URL of the server in a pod, as KubeSpawner's start returns it.
 
-    :param pod: runs, as the API server sends it.
+    :param pod: JSON of the running pod, as the API server sends it.
     """
     return cast("_Spawner", spawner)._get_pod_url(pod)
 
@@ -333,11 +330,11 @@ def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespa
     :param user_id: the value for ``{userid}`` in templates.
     """
     private = cast("_Spawner", spawner)
-    hub_namespace = private._namespace_default()  # reads a file
+    hub_namespace = private._namespace_default()  # read once, because KubeSpawner reads a file
     return SimpleNamespace(
         user=SimpleNamespace(id=user_id),
         slug_scheme=spawner.slug_scheme,
-        # Read the namespace from the configuration, as the spawner's own trait already has that of its user.
+        # Read the namespace from the configuration: the spawner's trait already holds the namespace of its own user.
         namespace=private._find_my_config(spawner.config).get("namespace", hub_namespace),
         _namespace_default=lambda: hub_namespace,
     )

@@ -99,8 +99,8 @@ def unregister_failed_reflector(
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
-    :param spares_hub: whether to raise the failure where KubeSpawner stops the hub because of it. A hub that has just
-        started should stop: JupyterHub would assume that each server that it cannot poll has stopped.
+    :param spares_hub: whether to raise the reflector's failure instead of KubeSpawner's ``SystemExit``, which stops the
+        hub. A hub that has just started should stop: JupyterHub would consider servers stopped that it cannot poll.
     """
     before = reflectors.get(key)
     try:
@@ -124,10 +124,7 @@ def unregister_failed_reflector(
 
 
 def _retrieve_failure(reflector: Any) -> BaseException | None:
-    """Return the exception of a reflector's first list, or None.
-
-    Once the exception is retrieved, asyncio no longer logs it when the future is garbage collected.
-    """
+    """Return the exception of a reflector's first list, if any; asyncio no longer logs an exception once retrieved."""
     first: asyncio.Future[None] = reflector.first_load_future
     # A cancelled task cancels the future that it awaits, and exception() of a cancelled future raises an error.
     return None if not first.done() or first.cancelled() else first.exception()
@@ -165,7 +162,7 @@ class EventsAccess:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._denied_until: dict[Any, float] = {}
-        """Monotonic time of the next request for events, by reflector key; removed once the hub can read events."""
+        """Reflector key → monotonic seconds of the next request for events; removed once the hub may read events."""
 
     async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
         """Return the running reflector of events, or None if the hub may not read events.
@@ -178,7 +175,7 @@ class EventsAccess:
             return None
         try:
             reflector = await start()
-        except (ApiException, SystemExit):  # SystemExit: KubeSpawner cannot watch all namespaces
+        except (ApiException, SystemExit):  # KubeSpawner exits if it cannot watch all namespaces
             if not _is_denied(type(spawner).reflectors.get(key)):
                 raise
             if key not in self._denied_until:
@@ -206,7 +203,6 @@ def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_denied(reflector: Any) -> bool:
-    """Return whether the API server answered a reflector's first list with 403."""
     first = None if reflector is None else reflector.first_load_future
     if first is None or not first.done() or first.cancelled():
         return False

@@ -95,7 +95,6 @@ def build_pod_config(
 
 
 def _build_own_fields(placement: PodRequirements, *, written: Collection[str]) -> dict[str, Any]:
-    """Return the fields of the choice that the admin's ``extra_pod_config`` does not have."""
     fields: dict[str, Any] = {}
     if placement.runtime_class is not None and {"runtimeClassName", "runtime_class_name"}.isdisjoint(written):
         fields["runtimeClassName"] = escape_braces(placement.runtime_class)
@@ -140,8 +139,8 @@ def build_container_config(
 def isolate_containers(admins: Any, resources: Collection[str]) -> Any:
     """Return the admin's side or init containers without GPUs, which only the notebook container gets.
 
-    Their images may set ``NVIDIA_VISIBLE_DEVICES=all``, as the notebook's image may. A variable in ``env`` overrides
-    both the image's variable and a variable from ``envFrom``.
+    An image may set ``NVIDIA_VISIBLE_DEVICES=all``. A variable in ``env`` overrides both the image's variable and a
+    variable from ``envFrom``.
 
     :param admins: value of ``extra_containers`` or ``init_containers``: a list, a dict of containers or None.
     :param resources: extended resources of the catalog's GPU types.
@@ -190,7 +189,7 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter of two run times; return ``own`` if it is not a number, so that the API server rejects it."""
+    """Return the shorter run time; an admin's value that is no number stays, so that the API server rejects it."""
     if run_time_s is None or own is None:
         return own if run_time_s is None else run_time_s
     return min(own, run_time_s) if isinstance(own, int | float) else own
@@ -206,9 +205,9 @@ def merge_node_affinity(
     """Return a pod's affinity as JSON, with requirements and preferences added to its node affinity.
 
     :param own: JSON of the affinity, or None.
-    :param required: as :class:`~gpuspawner.core.request.pod_requirements.PodRequirements` has them.
-    :param alternatives: likewise.
-    :param avoided: likewise.
+    :param required: expressions that a node must match.
+    :param alternatives: sets of expressions; a node must match at least one set.
+    :param avoided: expressions that match only the nodes that the pod should prefer.
     """
     nodes = dict((own or {}).get("nodeAffinity") or {})
     selector = dict(nodes.get(_REQUIRED) or {})
@@ -244,7 +243,6 @@ def _format_amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any
 
 
 def _merge_variables(own: list[Any] | None, variables: Mapping[str, str], *, replaced: Collection[str]) -> list[Any]:
-    """Return the admin's variables without the replaced ones, plus gpuspawner's variables."""
     kept = [variable for variable in own or [] if _read_name(variable) not in replaced]
     return [*kept, *({"name": name, "value": value} for name, value in variables.items())]
 

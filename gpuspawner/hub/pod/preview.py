@@ -50,16 +50,15 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
     duplicate.trait_overrides.restore()
-    # During a start, the attribute returns the draft of the pod with the start's choice.
+    # During a start, this attribute returns the draft of the pod with the start's choice.
     vars(duplicate).pop("get_pod_manifest", None)
     return duplicate
 
 
 def _drop_functions(duplicate: PodBuildingSpawner) -> None:
-    """Keep a copy of a spawner from calling the admin's functions, which may have other effects, for a manifest.
+    """Remove the admin's functions from a copy of a spawner, because they may have side effects.
 
-    Functions in traits (``uid`` and others) become None. Environment and arguments, which do not affect scheduling,
-    become empty.
+    Environment and arguments, which do not affect scheduling, become empty.
     """
     kind, values = type(duplicate), private_api.get_trait_values(duplicate)
     functions = [name for name, value in values.items() if callable(value)]
@@ -68,17 +67,17 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
 
 
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
-    """Return a copy of a spawner with the traits that the user's groups give a start, for a form.
+    """Return a copy of a spawner for a form, with the traits that ``group_overrides`` give the user at a start.
 
-    JupyterHub applies ``group_overrides`` only when a server starts, and in place.
+    JupyterHub itself applies ``group_overrides`` only when a server starts, and changes the spawner.
 
-    :param spawner: the user's; not changed, and returned itself without ``group_overrides``.
+    :param spawner: the user's spawner; it stays unchanged, and is returned itself if it has no ``group_overrides``.
     """
     if not spawner.group_overrides:
         return spawner
     duplicate = copy_spawner(spawner)
     values = private_api.get_trait_values(duplicate)
-    # Only plain dicts and lists are copied: JupyterHub merges an override into a dict that is there.
+    # Copy plain dicts and lists, because JupyterHub merges an override into the existing dict.
     values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
     duplicate.log = _FormLog(spawner.log)
     await duplicate.apply_group_overrides()
@@ -87,7 +86,7 @@ async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
 
 
 class _FormLog(logging.LoggerAdapter[logging.Logger]):
-    """Writes information as debugging: what JupyterHub says of each start, it would say of each form."""
+    """Lowers INFO messages to DEBUG: JupyterHub would log a user's group overrides each time a form is shown."""
 
     @override
     def info(self, msg: object, *args: object, **kwargs: Any) -> None:
@@ -106,12 +105,10 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
 
 
 def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
-    """Return the manifest of a pod without environments and mounts.
+    """Return a pod's manifest without environments and mounts, which schedulers ignore and are slow to serialize.
 
-    They are most of the work of serialization, and schedulers ignore them.
-
-    :param spawner: the pod's.
-    :param pod: the client's model of it; serialized whole if a hook has replaced the model.
+    :param spawner: the spawner that creates the pod.
+    :param pod: the pod as a model of the Kubernetes client; an object of another type from a hook is serialized whole.
     """
     containers = getattr(getattr(pod, "spec", None), "containers", None)
     if not isinstance(containers, list):
@@ -128,10 +125,10 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
 def exclude_gpu_nodes(
     manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
 ) -> Mapping[str, Any]:
-    """Return a pod's manifest that requires a node without GPUs, or the same manifest if the pod may need another one.
+    """Return a pod's manifest that requires a node without GPUs, or the same manifest if such nodes may lack room.
 
-    :param manifest: the finished pod, as sent to the API server.
-    :param pod: the manifest's, with the volumes behind its claims.
+    :param manifest: JSON of the finished pod, as sent to the API server.
+    :param pod: the decoded manifest, with the node constraints of its volumes.
     :param avoided: expressions that no GPU node fulfills.
     :param inventory: the cluster, with the age of its data.
     """
@@ -148,10 +145,7 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
-"""Key of a prepared pod: CUDA and architectures of the image, GPU type, and picks such as the priority.
-
-Amounts are set in a copy of the pod.
-"""
+"""Key of a prepared pod: CUDA version and architectures of the image, GPU type, and choices such as the priority."""
 
 
 @dataclass(slots=True)
@@ -167,7 +161,6 @@ class PodPreviews:
     _manifest: dict[str, Any] | None = None
     """The pod's manifest before any choice is merged into it."""
     _pods: dict[_PreviewKey, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
-    """The pod spec and the decoded pod of each prepared choice."""
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
         """Build the pods of a selection and of its variants with other GPU types, for :meth:`find_pod`.
@@ -207,7 +200,7 @@ class PodPreviews:
         if placement.additions.volumes:
             spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
         if placement.additions.priority is not None:
-            spec["priority"] = placement.additions.priority  # as the API server sets it when it creates the pod
+            spec["priority"] = placement.additions.priority  # the API server sets spec.priority when it creates a pod
         metadata = self._manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(
@@ -216,7 +209,6 @@ class PodPreviews:
         return None if pod is None else (spec, pod)
 
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
-        """Return a pod's containers, with the chosen CPU, memory and GPUs in the first, the notebook container."""
         notebook, *others = spec["containers"]
         gpus = self._gpu_resources
         resources = build_notebook_resources(notebook.get("resources") or {}, chosen, resources=gpus)

@@ -154,7 +154,6 @@ async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = No
 
 
 def _grace_s(pod: Mapping[str, Any]) -> float:
-    """Return the seconds after the end of the run time until the hub deletes the pod itself."""
     own_s = as_int(as_dict(pod.get("spec")).get("terminationGracePeriodSeconds"))
     return max(GRACE_S, (own_s or 0) + _MARGIN_S)
 

@@ -113,10 +113,9 @@ OWN_RESOURCE_TRAITS = (
 
 
 def read_own_resources(base: AdminValues) -> OwnResources:
-    """Return what KubeSpawner's traits give each server by themselves.
+    """Return the CPU, memory and GPUs that KubeSpawner's own traits give each server.
 
-    KubeSpawner takes 0 for "not set". An amount that Kubernetes does not accept counts as not set, too: it stays in the
-    pod, and the API server refuses that.
+    As in KubeSpawner, 0 counts as not set. So does an invalid amount, with which the API server later rejects the pod.
 
     :param base: the admin's values, as the spawner or Helm values have them.
     """
@@ -146,7 +145,7 @@ def _parse_bytes(value: object) -> int:
 
 
 def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
-    """Yield resource and number of each GPU resource in a trait.
+    """Yield the name and number of each GPU resource in a trait.
 
     :param limits: ``extra_resource_limits``; a value of another type holds no GPU.
     """
@@ -179,7 +178,6 @@ def format_volume(volume: PodVolume) -> dict[str, Any]:
 
 
 def _build_volumes(placement: PodRequirements, base: AdminValues) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the volumes and mounts of a choice, without those at a path where the admin already mounts a volume."""
     mounts = find_container_mounts(base["extra_container_config"], otherwise=base["volume_mounts"])
     mounted = [_find_mount_path(each) for each in (mounts.values() if isinstance(mounts, dict) else mounts or [])]
     own_volumes = [*_list_shared_memory(placement), *placement.additions.volumes]
@@ -188,7 +186,6 @@ def _build_volumes(placement: PodRequirements, base: AdminValues) -> tuple[list[
 
 
 def _list_shared_memory(placement: PodRequirements) -> list[PodVolume]:
-    """Return a list with the volume for /dev/shm, or an empty list if the choice sets no size for it."""
     if placement.shm_bytes is None:
         return []
     source = {"emptyDir": {"medium": "Memory", "sizeLimit": str(placement.shm_bytes)}}

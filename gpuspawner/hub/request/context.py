@@ -31,7 +31,7 @@ from gpuspawner.hub.spawner_protocol import UserServer
 
 LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
 """Prefix of each option's name in a link that starts a server. JupyterHub 6 warns about options without the prefix,
-because they may collide with its own; JupyterHub 5 would treat the prefix as part of the name."""
+because they may collide with JupyterHub's own options; JupyterHub 5 would treat the prefix as part of the name."""
 
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
@@ -86,7 +86,7 @@ def read_choice_header() -> dict[str, str] | None:
 
 
 def is_refresh(handler: Any) -> bool:
-    """Return whether an open form asks for the form again by itself.
+    """Return whether the request comes from an open form that refreshes itself.
 
     :param handler: tornado's handler of the request; None outside a request.
     """

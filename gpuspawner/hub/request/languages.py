@@ -22,7 +22,7 @@ LANGUAGE_FIELD = "_language"
 _MAX_HEADER_CHARACTERS = 400
 """Number of characters of ``Accept-Language`` that gpuspawner reads; browsers send about 50."""
 _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
-"""Aliases of the tags of available languages, in lower case; simplified Chinese, for example, has three tags."""
+"""Alias → tag of an available language, in lower case; simplified Chinese, for example, has three tags."""
 
 
 _is_named_by_request: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)
@@ -85,7 +85,6 @@ def pick_locale(accepted: str) -> Language:
 
 
 def _sort_by_quality(ranges: Iterable[str]) -> list[str]:
-    """Return the tags of language ranges with a quality above 0, most preferred first."""
     weighted = []
     for each in ranges:
         tag, _, quality = each.replace(" ", "").partition(";q=")
