@@ -29,7 +29,7 @@ _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission
 """Codes of failures that no other choice in the form is likely to avoid."""
 
 _throttle = WorkThrottle(0.2)
-"""Limits searches for other choices to a share of the event loop's time; each checks all nodes at least once."""
+"""Limits searches for other choices to a share of the event loop's time; each search checks all nodes at least once."""
 
 
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
@@ -54,7 +54,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return for each alternative how it differs from the user's choice, and the URL of the form filled in with it."""
+    """Return, for each alternative, a description of what differs and the URL of the form filled in with it."""
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
@@ -84,7 +84,6 @@ async def _find_named_alternatives(
 
 
 def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
-    """Return copies of the user's choice, each with another image that can use the chosen GPU type."""
     others = (
         _validate(replace(selection, image=slug, custom_image=None), catalog)
         for slug in catalog.images
@@ -94,7 +93,6 @@ def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selectio
 
 
 def _double_memory(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
-    """Return the user's choice with twice the memory or the offered maximum; empty if that is not more memory."""
     bounds, amount = catalog.memory, selection.memory_bytes
     if bounds is None or amount is None:
         return ()

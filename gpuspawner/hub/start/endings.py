@@ -31,7 +31,7 @@ from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, ServerRow, Watch
 from gpuspawner.hub.start.stream import read_uid
 
 RECORD_KEY = "gpuspawner"
-"""Key of our part of a spawner's state in the hub's database."""
+"""Key of gpuspawner's part of a spawner's state in the hub's database."""
 
 _END_KEY = "end"
 _PAUSE_S = 1.0
@@ -39,7 +39,7 @@ _PAUSE_S = 1.0
 _EVENTS_S = 10.0
 """Seconds to wait for the first list of events after a restart of the hub."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
-"""JupyterHub's template variables for all pages, and those that replace it on the home page and on the form's."""
+"""JupyterHub's template variables with an announcement: one for all pages, and two that replace it on one page."""
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
@@ -48,7 +48,7 @@ async def wait_for_cancelled_start(spawner: object) -> None:
     :param spawner: the spawner of the server.
     """
     spawn = private_api.get_spawn_future(spawner)
-    # A start that fails although it was cancelled stops its server itself.
+    # A start that fails after its cancellation stops its server in its own task, which must not wait for itself.
     if spawn is not None and private_api.is_start_cancelled(spawner) and spawn is not asyncio.current_task():
         await asyncio.wait([spawn])
 
@@ -65,7 +65,7 @@ def has_failed_start(spawner: object) -> bool:
 def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
     """Return whether a cancelled or failed start may have left a pod, in any state.
 
-    KubeSpawner's reflector may lack the pod: it came too late for a cancelled start, or the connection was lost.
+    KubeSpawner's reflector may lack a pod that was created after the start was canceled, or after the watch broke.
 
     :param spawner: the spawner of the server.
     :param is_pod_unseen: whether the start has sent its pod, and the hub has neither seen it nor read that it was
@@ -90,7 +90,7 @@ async def delete_pod(spawner: StoppingSpawner, delete: Callable[[], Awaitable[bo
     """Send the deletion of a pod until the API server accepts it, and return True.
 
     JupyterHub forgets a server whose stop fails, and the pod would run on. While the API server cannot be reached, the
-    stop therefore goes on, and JupyterHub's database names the server, even if the hub is restarted meanwhile.
+    stop therefore goes on, and JupyterHub's database keeps the server, even if the hub is restarted meanwhile.
 
     :param spawner: the spawner of the server.
     :param delete: sends the deletion once, and returns whether the API server has accepted it.
@@ -127,8 +127,8 @@ def is_refusal(error: Exception) -> bool:
 class ServerEnd:
     """Why a server ended, or did not start.
 
-    :param code: of the reason.
-    :param message: for the user, plain text in the user's language.
+    :param code: code of the reason.
+    :param message: the reason as plain text in the user's language.
     """
 
     code: str
@@ -136,7 +136,7 @@ class ServerEnd:
 
 
 class StoppingSpawner(PodWatchingSpawner, Protocol):
-    """A server that is stopped.
+    """A server that is being stopped.
 
     :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
     """
@@ -157,9 +157,9 @@ class EndedStart(Protocol):
 
 
 class EndedSpawner(WatchingSpawner, Protocol):
-    """A server that is polled.
+    """A server that JupyterHub polls.
 
-    :ivar orm_spawner: its row in the hub's database, None outside a hub.
+    :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
     :ivar events_enabled: whether KubeSpawner watches events.
     """
 
@@ -172,10 +172,10 @@ class EndedSpawner(WatchingSpawner, Protocol):
 
 
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
-    """Keep and log why a server that ran has ended, unless its own program ended or it was told already.
+    """Store and log why a running server has ended, unless its own program ended or a reason is stored already.
 
     :param spawner: the spawner of the server, whose last poll found that it has ended.
-    :param language: of the user.
+    :param language: language of the user.
     """
     state = spawner.start_state
     if state.end is not None or not _has_run(spawner):
@@ -202,14 +202,13 @@ async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
 
 
 def _has_run(spawner: EndedSpawner) -> bool:
-    """Return whether a server was ready, so that its end is not that of its start."""
     start = private_api.get_start_future(spawner)
     row = spawner.orm_spawner
     return (start is None or (start.done() and not has_failed_start(spawner))) and bool(row and row.server)
 
 
 def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
-    """Return the events of a server's pod; of a pod that this process never saw, those since the server's start."""
+    """Return the events of a server's pod; if this process never saw the pod, only those since the server's start."""
     reflector = spawner.event_reflector
     if reflector is None:
         return ()
@@ -225,15 +224,15 @@ def list_events_since(events: Sequence[PodEvent], start: datetime | None) -> Seq
     """
     if start is None:
         return events
-    # Times of the API server have whole seconds.
+    # The API server writes times in whole seconds, so round the time of the start down.
     first = start.replace(microsecond=0).isoformat().removesuffix("+00:00")
     return [each for each in events if as_text(each.get("lastTimestamp") or each.get("eventTime")) >= first]
 
 
 def read_start_time(row: ServerRow | None) -> datetime | None:
-    """Return when JupyterHub began the last start of a server, None if its database does not say.
+    """Return when JupyterHub began the last start of a server, or None if unknown.
 
-    :param row: the server's in the hub's database.
+    :param row: the server's row in the hub's database.
     """
     return None if row is None or row.started is None else row.started.replace(tzinfo=UTC)
 
@@ -243,17 +242,17 @@ def _read_scheduler(pod: Mapping[str, Any]) -> str:
 
 
 def write_end(end: ServerEnd | None) -> dict[str, object]:
-    """Return the part of a server's record that tells its end.
+    """Return the part of a server's record with the reason of its end.
 
-    :param end: None if there is nothing to tell.
+    :param end: the reason; None if there is nothing to tell.
     """
     return {} if end is None else {_END_KEY: {"code": end.code, "message": end.message}}
 
 
 def read_end(state: Mapping[str, object]) -> ServerEnd | None:
-    """Return why a server has ended, None if its record does not say.
+    """Return why a server has ended, or None if the spawner's state contains no reason.
 
-    :param state: of the spawner, from the hub's database.
+    :param state: the spawner's state from the hub's database.
     """
     end = as_dict(as_dict(state.get(RECORD_KEY)).get(_END_KEY))
     message = as_text(end.get("message"))
@@ -263,9 +262,9 @@ def read_end(state: Mapping[str, object]) -> ServerEnd | None:
 def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
     """Return JupyterHub's template variables with announcements that tell users why their servers have ended.
 
-    :param template_vars: the admin's; a value may be a function of the viewer.
+    :param template_vars: the admin's template variables; a value may be a function of the viewer.
     """
-    # The two for single pages replace that for all pages only where the admin has set them.
+    # A variable for a single page replaces that for all pages, so add one only if the admin has set it.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {
@@ -275,9 +274,7 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Announcement:
-    """Tells a viewer why their servers have ended, before the admin's own announcement.
-
-    JupyterHub calls it for each page.
+    """Tells the viewer why servers ended, before the admin's announcement; JupyterHub calls the object for each page.
 
     :param admins: the admin's HTML, or a function of the viewer that returns it; None without one.
     """
@@ -294,7 +291,6 @@ class _Announcement:
 
 
 def _list_ends(viewer: Any) -> list[str]:
-    """Return a line for each server of a viewer that has ended with a reason and was not started again."""
     rows = getattr(viewer, "orm_spawners", None) or {}
     found = []
     for name, row in rows.items():

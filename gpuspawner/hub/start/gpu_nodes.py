@@ -1,8 +1,8 @@
 """Creates the pods of servers without a GPU, and keeps them off GPU nodes while other nodes have room for them.
 
-Such a pod prefers nodes without GPUs, which kube-scheduler may outvote. Only a requirement frees GPU nodes for certain,
-and a requirement that no node can fulfill would leave the server waiting. The decision therefore falls on the finished
-pod, right before the hub sends it.
+Such a pod prefers nodes without GPUs, but kube-scheduler may weigh other criteria higher. Only a requirement frees GPU
+nodes for certain, and a requirement that no node can fulfill would leave the server waiting. gpuspawner therefore
+decides for the finished pod, right before the hub sends the pod.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class GPUNodeExclusion:
 
     def __init__(self) -> None:
         self._excluded: set[asyncio.Future[bool]] = set()
-        """Requests for pods that must not run on GPU nodes."""
+        """Requests in progress that create pods which must not run on GPU nodes."""
 
     async def create_pod(self, spawner: StartingSpawner, pod: Any, *, create: CreatePod) -> bool:
         """Create a pod and return whether it exists now; KubeSpawner calls again if it does not.
 
-        :param spawner: the server's, in the middle of the start.
-        :param pod: the client's model of it, after all hooks; not changed.
-        :param create: sends it.
+        :param spawner: the spawner of the server during the start.
+        :param pod: the pod as a model of the Kubernetes client, after all hooks; it stays unchanged.
+        :param create: sends the pod.
         """
         avoided = spawner.start_state.avoided
         if not avoided:
@@ -41,11 +41,11 @@ class GPUNodeExclusion:
         located = await offer.add_volume_topology(manifest, is_created=True)
         if located is None:
             return await create(pod)
-        # No await from here until the pod is counted: each of two concurrent starts must count the other.
+        # No await from here until the pod is counted: of two concurrent starts, the second must count the first.
         narrowed = exclude_gpu_nodes(manifest, located, avoided=avoided, inventory=offer.inventory)
         occupancy = offer.inventory.occupancy or Occupancy()
         if occupancy.get_pod(located.namespace, located.name) is None:
-            # The watch of pods replaces it. An earlier pod of the server stays: it holds its resources until its end.
+            # Count the pod until the watch reports it. An earlier pod of the same name stays: it still holds resources.
             occupancy.put_pod(located)
         is_created = False
         try:
@@ -76,9 +76,8 @@ class GPUNodeExclusion:
 
 
 def _replace_affinity(pod: Any, manifest: Mapping[str, Any]) -> Any:
-    """Return a copy of a pod with the affinity of a manifest."""
     changed, spec, affinity = copy(pod), copy(pod.spec), manifest["spec"]["affinity"]
-    if isinstance(spec, dict):  # of a hook
+    if isinstance(spec, dict):  # a hook may have set the spec to a dict
         spec["affinity"] = affinity
     else:
         spec.affinity = affinity

@@ -74,7 +74,7 @@ _VERDICT_MAX_AGE_S = 15.0
 """Seconds after which a verdict is outdated and no longer reported."""
 
 _NEW_NODE_S = 10.0
-"""Seconds after a pod is bound to a node during which it does not matter if the node is missing or not ready."""
+"""Seconds after the binding of a pod during which the hub ignores that the node is missing or not ready."""
 
 _VERDICT_SHARE = 0.05
 """Maximum share of the event loop's time for the verdicts on all pending pods."""
@@ -138,7 +138,6 @@ class StartObserver:
         )
 
     def _pod(self) -> Mapping[str, object] | None:
-        """Return the pod that this start has created, not a pod that existed before; None if there is none."""
         if not self._feed.is_sent:
             return None
         pod = find_pod(self._spawner)
@@ -154,7 +153,6 @@ class StartObserver:
         return None if is_ready is False and (is_early or not self._was_ready) else is_ready
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
-        """Return the verdict on a pending pod: a new verdict if one is due, else the last unless it is outdated."""
         now = self._feed.elapsed_s
         # Two verdicts of NEVER end a start. The throttle must not drop the second verdict, so wait for it.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
@@ -171,7 +169,6 @@ class StartObserver:
 
 
 def _read_versions(pod: Mapping[str, object] | None, events: Sequence[PodEvent]) -> object:
-    """Return a value that changes when the pod or one of its events changes."""
     return [_read_version(each) for each in (pod or {}, *events)]
 
 
@@ -181,7 +178,6 @@ def _read_version(each: Mapping[str, object]) -> tuple[object, object]:
 
 
 def _is_ready(name: str, inventory: Inventory) -> bool | None:
-    """Return whether a node is ready; False for a deleted node, None if the hub cannot read nodes."""
     if inventory.nodes is None:
         return None
     if inventory.occupancy is not None:

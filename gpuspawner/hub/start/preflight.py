@@ -36,7 +36,7 @@ _LEFT_TO_KUBESPAWNER = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
 or waits until the last pod is deleted (409)."""
 
 _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
-"""HTTP statuses that may differ for the next request: the API server or a webhook is overloaded or restarts."""
+"""HTTP statuses after which the dry run is repeated: the API server or a webhook is overloaded or restarts."""
 
 _CLAIM_GONE_S = 10.0
 _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
@@ -63,7 +63,7 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
         drop_draft(spawner)
         return pod
 
-    # An attribute of the object, so that a subclass's own get_pod_manifest does not change the pod a second time.
+    # Set an attribute of the object, so that a subclass's get_pod_manifest does not change the pod a second time.
     spawner.get_pod_manifest = take_draft
     spawner.trait_overrides.assign({"modify_pod_hook": None})
 
@@ -103,9 +103,9 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> None:
-    """Send the pod as a dry run, repeatedly for as long as KubeSpawner repeats a request that gets no answer.
+    """Send the pod as a dry run, and repeat failed requests as long as KubeSpawner repeats requests that time out.
 
-    KubeSpawner repeats no request that fails otherwise, and has created the volume claim by the time it sends the pod.
+    KubeSpawner does not repeat requests that fail otherwise, and creates the volume claim before it sends the pod.
     """
     create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
     failures: list[Exception] = []
@@ -159,9 +159,9 @@ class NewClaims:
     async def mark(self, spawner: ClaimingSpawner, claim: Any, *, token: str) -> None:
         """Mark a claim that a start is about to create.
 
-        :param spawner: the server's.
-        :param claim: the client's model of it.
-        :param token: of the start.
+        :param spawner: the spawner of the server.
+        :param claim: the claim as a model of the Kubernetes client.
+        :param token: token of the start.
         """
         is_known = _find_claim_key(spawner) in self._tokens
         await self.note_use(spawner, token=token)
@@ -172,8 +172,8 @@ class NewClaims:
     async def note_use(self, spawner: ClaimingSpawner, *, token: str) -> None:
         """Wait until a claim is no longer being removed; from now on, only the given start may remove it.
 
-        :param spawner: a server's that uses the claim.
-        :param token: of the start.
+        :param spawner: the spawner of a server that uses the claim.
+        :param token: token of the start.
         """
         key = _find_claim_key(spawner)
         while (removal := self._removals.get(key)) is not None:
@@ -182,10 +182,10 @@ class NewClaims:
             self._tokens.pop(key, None)
 
     def forget(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Forget a start that has ended: its claim stays, and the next start may remove one that it creates itself.
+        """Forget a start that has ended: its claim stays, and the next start may remove a claim that it creates itself.
 
-        :param spawner: the server's.
-        :param token: of the start.
+        :param spawner: the spawner of the server.
+        :param token: token of the start.
         """
         if self.can_remove(spawner, token=token):
             del self._tokens[_find_claim_key(spawner)]
@@ -193,16 +193,16 @@ class NewClaims:
     def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
         """Return whether a start may have created its claim, and no other start has asked for it since.
 
-        :param spawner: the server's.
-        :param token: of the start.
+        :param spawner: the spawner of the server.
+        :param token: token of the start.
         """
         return self._tokens.get(_find_claim_key(spawner)) == token
 
     async def remove(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Remove the claim if a start has created it, and wait until it is gone; log why it is left.
+        """Remove a claim that the start has created, and wait until the claim is gone; log a failure.
 
-        :param spawner: the server's; its start may remove the claim.
-        :param token: of the start.
+        :param spawner: the spawner of the server, whose start may remove the claim.
+        :param token: token of the start.
         """
         key = _find_claim_key(spawner)
         self._tokens.pop(key)
@@ -225,7 +225,7 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
     read = partial(api.read_namespaced_persistent_volume_claim, *where, _request_timeout=timeout_s)
     metadata = (await read()).metadata
     if (metadata.annotations or {}).get(_CREATOR_ANNOTATION) != token:
-        return  # it was there before the start
+        return  # the claim existed before the start
     options = V1DeleteOptions(preconditions=V1Preconditions(uid=metadata.uid))
     await api.delete_namespaced_persistent_volume_claim(*where, body=options, _request_timeout=timeout_s)
 
@@ -238,5 +238,5 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
             raise
         return False
 
-    # The next start would use a claim that is still being deleted, and wait for it in vain.
+    # Wait, because the next start would use a claim that is still being deleted, and its pod would never start.
     await exponential_backoff(is_gone, "It is still being deleted", timeout=_CLAIM_GONE_S)

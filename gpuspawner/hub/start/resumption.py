@@ -1,11 +1,12 @@
 """Resumes starts that a restart of the hub has cut off, and keeps in the hub's database what they need.
 
 JupyterHub checks at its start whether the servers in its database run. It has no state for a server that is starting:
-it waits for an answer until ``http_timeout``, then it deletes the pod and says nothing. Such a server is therefore
+it waits for an answer until ``http_timeout``, then it deletes the pod without a message. Such a server is therefore
 hidden from that check, and JupyterHub sees a pending spawn, as it does for a start that a request began.
 
-The pod, its reservation and its place in a queue are in the cluster. When the start began is in JupyterHub's database;
-its time limit and the user's language are in our part of the spawner's state, written once the pod was sent.
+The pod, its reservation and its place in a queue are in the cluster. JupyterHub's database has the time at which the
+start began; gpuspawner's part of the spawner's state, stored once the pod was sent, has the start's timeout and the
+user's language.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _START_KEY = "start"
 _LANGUAGE_KEY = "language"
 _PAUSE_S = 1.0
 _EVENTS_S = 10.0
-"""Seconds to wait for the first list of events; a start gets on without."""
+"""Seconds to wait for the first list of events; after that, the start continues without events."""
 _SERVER_ACTION = "https://schema.jupyter.org/jupyterhub/events/server-action"
 _PORTS = {"http": 80, "https": 443}
 
@@ -45,7 +46,7 @@ _PORTS = {"http": 80, "https": 443}
 class ResumableSpawner(StartingSpawner, Protocol):
     """A spawner whose start may outlast the hub's process.
 
-    :ivar orm_spawner: its row in the hub's database, None outside a hub.
+    :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
     :ivar server: JupyterHub's record of the server's address.
     :ivar events_enabled: whether KubeSpawner watches events.
     """
@@ -59,9 +60,9 @@ class ResumableSpawner(StartingSpawner, Protocol):
         """Return what the hub's database keeps of the server."""
 
     def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
-        """Return whether KubeSpawner's start would return.
+        """Return whether the pod runs, at which KubeSpawner's start ends.
 
-        :param pod: as the API server sends it, None for no pod.
+        :param pod: JSON of the pod, as the API server sends it; None for no pod.
         """
 
     def start_polling(self) -> None:
@@ -70,8 +71,8 @@ class ResumableSpawner(StartingSpawner, Protocol):
     def add_poll_callback(self, callback: Any, *args: Any) -> None:
         """Have JupyterHub call a function when a poll finds that the server has ended.
 
-        :param callback: may be a coroutine function.
-        :param args: for the function.
+        :param callback: the function, which may be a coroutine function.
+        :param args: arguments of the function.
         """
 
     def resume(self) -> asyncio.Future[Any]:
@@ -79,7 +80,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
 
 
 def build_record(spawner: ResumableSpawner) -> dict[str, object]:
-    """Return our part of the spawner's state; empty if there is nothing to keep.
+    """Return gpuspawner's part of the spawner's state; empty if there is nothing to keep.
 
     :param spawner: the spawner of the server.
     """
@@ -110,10 +111,10 @@ def store_state(spawner: ResumableSpawner) -> None:
 
 
 def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
-    """Restore what the database keeps of a server, and resume its start if the hub's end has cut it off.
+    """Restore what the database keeps of a server, and resume a start that the end of the hub interrupted.
 
     :param spawner: the new spawner of the server.
-    :param state: the spawner's, from the database.
+    :param state: the spawner's state from the hub's database.
     """
     record = as_dict(state.get(RECORD_KEY))
     spawner.start_state.end = read_end(state)
@@ -129,17 +130,14 @@ def _find_language(record: Mapping[str, object]) -> Language:
 
 
 def _is_starting(spawner: ResumableSpawner) -> bool:
-    """Return whether JupyterHub began to start the server, and its start never returned an address.
-
-    JupyterHub itself stops the servers of blocked users.
-    """
+    """Return whether a start never returned the server's address; JupyterHub itself stops servers of blocked users."""
     server = None if spawner.orm_spawner is None else spawner.orm_spawner.server
     is_blocked = spawner.user.name in getattr(spawner.authenticator, "blocked_users", ())
     return server is not None and not server.ip and not is_blocked
 
 
 async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> None:
-    """Do what JupyterHub does from the call of ``start()`` on: ``User.spawn`` and ``BaseHandler.spawn_single_user``."""
+    """Do what ``User.spawn`` and ``BaseHandler.spawn_single_user`` of JupyterHub do from the call of ``start()`` on."""
     name = private_api.get_log_name(spawner)
     try:
         await private_api.wait_for_hub()
@@ -187,8 +185,8 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
 async def can_read_pods(spawner: ResumableSpawner) -> bool:
     """Return whether KubeSpawner has read the pods of servers, so that it can tell whether a server runs.
 
-    If JupyterHub checks the server at its start, wait until it has: the check forgets a server that it cannot poll, and
-    the server's pod runs on.
+    When JupyterHub checks all servers after its own start, wait until KubeSpawner has read the pods: the check forgets
+    a server that it cannot poll, and the server's pod runs on.
 
     :param spawner: the spawner of the server.
     """
@@ -202,7 +200,7 @@ async def can_read_pods(spawner: ResumableSpawner) -> bool:
 
 
 async def read_pods(spawner: ResumableSpawner) -> None:
-    """Have KubeSpawner read the pods of servers, however long the API server does not answer.
+    """Wait until KubeSpawner has read the pods of servers, even if the API server does not answer for a long time.
 
     :param spawner: the spawner of a server.
     """
@@ -231,7 +229,6 @@ def _set_address(spawner: ResumableSpawner, address: str) -> None:
 
 
 async def _open(spawner: ResumableSpawner) -> None:
-    """Route requests to the server, and have JupyterHub notice when it ends."""
     settings, name = spawner.user.settings, spawner.name
     with private_api.note_proxy_pending(spawner):
         try:
@@ -256,5 +253,5 @@ async def _forget_ended(spawner: ResumableSpawner) -> None:
 async def _stop(spawner: ResumableSpawner) -> None:
     try:
         await spawner.user.stop(spawner.name)
-    except Exception:  # as JupyterHub does: the reason of the failure matters more
+    except Exception:  # as in JupyterHub: the failure of the start matters more
         spawner.log.exception("Cannot clean up after the start of %s", private_api.get_log_name(spawner))

@@ -58,8 +58,8 @@ class StartState:
         # Keep a feed whose start has not begun: a page opened just before the start already waits on it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the end:
-        # JupyterHub stores it after this.
+        # Keep is_removing and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the
+        # reason of the server's end, which JupyterHub stores after this call.
         return StartState(feed=feed, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid, end=self.end)
 
 

@@ -5,8 +5,8 @@ generator, which yields progress events in JupyterHub's format. The page also sh
 configured in KubeSpawner: ``slow_spawn_message`` and, in newer versions, those of event formatter and progress hook.
 
 The page of JupyterHub 6 has a stop button, which stops the user's default server even if the page is about another
-server; JupyterHub 5 has none. The cancel button is part of the messages, which may be HTML, and hides JupyterHub's. The
-page repeats each message in its log, where the cancel button is hidden.
+server; JupyterHub 5 has none. gpuspawner's cancel button is part of the messages, which may be HTML, and hides
+JupyterHub's. The page repeats each message in its log, where the cancel button is hidden.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ Each event has a ``message``, as KubeSpawner's events have: clients such as Bind
 """
 
 _BAR_STEP = 5
-"""Percent by which the bar moves without a new sentence; each move repeats the last sentence and button."""
+"""Smallest move of the progress bar, in percentage points, for which the page gets an event without a new sentence."""
 
 
 class ProgressSpawner(UserServer, Protocol):
@@ -221,7 +221,7 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
 
 
 class _SlowStartReminder:
-    """Repeats a message that the start takes long; the text is the site's ``slow_spawn_message`` if configured."""
+    """Reminds users that a start takes long, with the site's ``slow_spawn_message`` if configured."""
 
     def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
@@ -320,7 +320,6 @@ def add_cancel_button(spawner: UserServer, sentence: str) -> str:
 
 
 def _build_api_path(spawner: UserServer) -> str:
-    """Return the path with which JupyterHub's REST API stops a server."""
     server = ("servers", url_escape_path(spawner.name)) if spawner.name else ("server",)
     return str(url_path_join(spawner.hub.base_url, "api/users", spawner.user.escaped_name, *server))
 

@@ -93,8 +93,6 @@ async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
 
 
 class _Supervisor:
-    """Observes a start once a second, publishes new progress to the feed, and makes the error that ends the start."""
-
     def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
         self._spawner = spawner
         self._feed = feed
@@ -113,7 +111,6 @@ class _Supervisor:
         return self._left_s() <= 0
 
     async def watch_until_end(self) -> Exception:
-        """Observe the start until it must end, and return the error that ends it."""
         while (left_s := self._left_s()) > 0:
             failure = None
             with contextlib.suppress(TimeoutError):
@@ -130,10 +127,6 @@ class _Supervisor:
         )
 
     async def watch_until_listening(self, address: object) -> Exception | None:
-        """Observe the start until the server's port accepts connections; return an error if it fails before, else None.
-
-        :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
-        """
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
@@ -155,10 +148,6 @@ class _Supervisor:
         return await add_alternatives(refused, self._spawner, patience_s=min(_ALTERNATIVES_S, self._left_s()))
 
     async def observe(self, *, even_if_unchanged: bool = False) -> StartFailure | None:
-        """Observe the start once and publish new progress; return the failure if the start cannot succeed.
-
-        :param even_if_unchanged: whether to evaluate the facts even if nothing has changed.
-        """
         renew_watches(self._spawner)
         try:
             facts = await self._observer.observe(even_if_unchanged=even_if_unchanged)
@@ -182,7 +171,6 @@ class _Supervisor:
         return next((report.failure for report in reports if report.failure is not None), None)
 
     def make_no_room_error(self) -> RefusedStart | None:
-        """Return the error for a start that still waits for free capacity, or None if it waits for something else."""
         last, gpu, waited = self._feed.last, self._feed.gpu, _format_wait(self._timeout_s)
         if last is None or not last.lacks_room:
             return None
@@ -211,7 +199,6 @@ class _Supervisor:
         return RefusedStart(sentence, reason=reason, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def make_slow_start_error(self) -> SlowStartError:
-        """Return the error for a start that has reached its timeout."""
         last = self._feed.last
         sentence = gettext(
             "Your server was not ready after {duration}, so it was stopped.", duration=_format_wait(self._timeout_s)
@@ -220,9 +207,8 @@ class _Supervisor:
         return SlowStartError(join_sentences(sentence, last_seen))
 
     def _left_s(self) -> float:
-        """Return the seconds until the supervisor must end the start; negative after that."""
         left_s = self._timeout_s - self._early_s - self._feed.elapsed_s
-        # A start whose time was up while the hub was down is observed all the same, so that it ends with its reason.
+        # A start whose timeout passed while the hub was down is still observed, so that it ends with its real reason.
         return max(left_s, _RESUMED_S - self._feed.observed_s) if self._feed.is_resumed else left_s
 
 
