@@ -41,7 +41,7 @@ RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 reports it as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
 
 STALE_AFTER_S = 45.0
-"""Age in seconds above which nodes and pods count as stale; they reach it only after failed requests."""
+"""Age in seconds above which nodes and pods count as stale; they reach this age only after failed requests."""
 
 
 class CoreAPI(Protocol):
@@ -228,7 +228,6 @@ class ClusterStore:
         return self._empty_occupancy
 
     def _find_reason(self) -> str:
-        """Return why nodes or pods are unknown or stale, or an empty string if they are known and fresh."""
         now = self._clock()
         for watch_loop in (self._nodes, self._pods):
             if not watch_loop.is_known:
@@ -238,7 +237,6 @@ class ClusterStore:
         return ""
 
     def _note_change(self) -> None:
-        """Count and log that nodes or pods became known or unknown; log only after the first attempts to list both."""
         known = (self._nodes.is_known, self._pods.is_known)
         self._known_changes += known != self._known
         if not (self._nodes.first_attempt.is_set() and self._pods.first_attempt.is_set()):

@@ -144,7 +144,6 @@ async def list_each(method: APIMethod, keep: Callable[[object], object], *, pace
 async def _parse_page(
     pieces: AsyncIterator[str], keep: Callable[[object], object], *, pacer: Pacer
 ) -> dict[str, object]:
-    """Pass each object on a page of a list to ``keep`` and return the page's metadata."""
     metadata: object = None
     has_items = False
     try:

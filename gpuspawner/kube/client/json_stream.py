@@ -123,15 +123,12 @@ async def _parse_elements(text: _JSONReader) -> AsyncGenerator[object, None]:
 
 
 class _JSONReader:
-    """Reads JSON tokens from a text that arrives in pieces, and keeps only the unread rest."""
-
     def __init__(self, pieces: AsyncIterator[str]) -> None:
         self._pieces = pieces
         self._text = ""
         self._at = 0
 
     async def read_value(self) -> object:
-        """Return the next JSON value, and read as many pieces as it needs."""
         await self._peek()
         while True:
             try:
@@ -150,7 +147,6 @@ class _JSONReader:
             return value
 
     async def is_next(self, character: str) -> bool:
-        """Return whether ``character`` is the next one that is not a space."""
         return await self._peek() == character
 
     async def expect(self, character: str) -> None:
@@ -178,7 +174,6 @@ class _JSONReader:
         return value
 
     def _find_end(self) -> int | None:
-        """Return the offset after the next value, an object or array; None if its end has not arrived."""
         depth = 0
         for found in _BRACKET.finditer(self._text, self._at):
             sign = found.group()
@@ -190,7 +185,6 @@ class _JSONReader:
         return None
 
     async def _peek(self) -> str:
-        """Return the next character that is not a space, or an empty string at the end of the text."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -198,12 +192,7 @@ class _JSONReader:
                 return self._text[self._at : self._at + 1]
 
     async def _read_more(self) -> bool:
-        """Append pieces until the unread text has doubled, so that parsing a long value takes few attempts.
-
-        Return False if no text was left.
-
-        :raises ValueError: the unread text is longer than any object can be.
-        """
+        """Append pieces until the unread text has doubled, so that parsing a long value takes few attempts."""
         rest = self._text[self._at :]
         if len(rest) > MAX_LINE_BYTES:
             raise self.make_error("too long")

@@ -1,4 +1,4 @@
-"""Yields to the event loop, shares tasks, backs off with jitter after failures; a clock that never goes back."""
+"""Yields to the event loop, shares tasks, backs off with jitter, and has a clock that never goes back."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ class Pacer:
 
 
 class SharedTasks(Generic[_K, _T]):
-    """Runs one task at a time for each key, for which all callers wait.
+    """Runs one task at a time for each key; all callers with the key wait for the same task.
 
-    A task goes on when a caller is canceled or has no time left. No caller waits for a task for which another caller
-    has waited in vain.
+    A task continues if a caller is canceled or its wait times out. After a timeout, no other caller waits for the task.
     """
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class SharedTasks(Generic[_K, _T]):
     async def wait_for(
         self, key: _K, run: Callable[[], Coroutine[Any, Any, _T]], *, wait_s: float | None = None
     ) -> _T | None:
-        """Return the result of the task of a key, or None if it is not there in time.
+        """Return the result of the task of a key, or None if the task does not end in time.
 
         :param key: callers with equal keys share a task.
         :param run: called to start the task if none is running.

@@ -71,11 +71,6 @@ class VersionedCache(ObjectCache[_T]):
 
 
 class _DeviceClassCache(VersionedCache[DeviceClass]):
-    """Stores DRA's DeviceClasses.
-
-    :param found: called for each stored DeviceClass that names an extended resource.
-    """
-
     def __init__(self, found: Callable[[], None]) -> None:
         super().__init__(dra_model.decode_device_class)
         self._found = found

@@ -86,10 +86,7 @@ class KarpenterNodePools:
             await self._sleep(pause_s)
 
     async def _read(self) -> float:
-        """List the NodePools once; return the delay until the next list, in seconds.
-
-        :raises APIUnavailableError: the API server did not answer, sent no list, or refused it despite the hub's right.
-        """
+        """List the NodePools once, and return the seconds until the next list."""
         asked_at = self._clock()
         # Check the hub's right first, because a refused list would appear in the audit log. With NodePools in memory
         # the check is unnecessary, because the hub could list them before.
@@ -130,5 +127,4 @@ class KarpenterNodePools:
 
 
 def _explain_unlisted(verb: str) -> tuple[ScalableNodePool, ...] | None:
-    """Return an empty tuple if the API server does not serve NodePools, else None (unknown)."""
     return () if verb == NOT_SERVED else None

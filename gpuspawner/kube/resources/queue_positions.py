@@ -38,11 +38,6 @@ _Positions = Mapping[str, int]
 
 @dataclass(slots=True)
 class _CachedQueue:
-    """The cached positions in one queue.
-
-    :param until: seconds of the clock until which the hub reuses the positions.
-    """
-
     positions: _Positions | None = None
     until: float = 0.0
 
@@ -67,7 +62,7 @@ class QueuePositions:
 
         :param pod: JSON of the pod.
         :param queue: name of the LocalQueue.
-        :param wait_s: seconds to wait at most; None for no limit but the request's.
+        :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.
         """
         metadata = as_dict(pod.get("metadata"))
         positions = await self._read(as_text(metadata.get("namespace")), queue, wait_s=wait_s)
@@ -76,7 +71,7 @@ class QueuePositions:
         found = positions.get(as_text(metadata.get("uid")))
         if found is not None:
             return found
-        # Else find the Workload by its name: Kueue joins "pod", the pod's name and a hash.
+        # Otherwise find the Workload by its name, which Kueue builds from "pod", the pod's name and a hash.
         name = re.compile(rf"pod-{re.escape(as_text(metadata.get('name')))}-[0-9a-f]{{5}}")
         return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
 
@@ -98,10 +93,6 @@ class QueuePositions:
             known.until = self._clock() + kept_s
 
     async def _ask(self, namespace: str, queue: str) -> _Positions:
-        """Return the positions in a queue, from the newest API version that Kueue serves.
-
-        :raises APIUnavailableError: the hub cannot read the positions.
-        """
         for version in _VERSIONS[:-1]:
             try:
                 return await self._list(version, namespace, queue=queue)
@@ -129,11 +120,10 @@ class QueuePositions:
 
 
 def _parse_positions(answer: object) -> dict[str, int]:
-    """Return each Workload's position under the Workload's name and under the uid of each owner, such as its pod."""
     found: dict[str, int] = {}
     for workload in as_dicts(as_dict(answer).get("items")):
         metadata = as_dict(workload.get("metadata"))
-        # Not positionInLocalQueue: LocalQueues may share a ClusterQueue, and Kueue admits in the ClusterQueue's order.
+        # Not positionInLocalQueue: Kueue admits in the order of the ClusterQueue, which LocalQueues may share.
         position = as_int(workload.get("positionInClusterQueue"))
         if position is None:
             continue

@@ -68,7 +68,7 @@ class ResourceQuotas:
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
-        :param wait_s: seconds to wait at most; None for no limit but the request's.
+        :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.
         """
         known = self._read.get(namespace)
         if known is not None and self._clock() - known.at < (max_age_s if known.holds_s is None else known.holds_s):

@@ -65,7 +65,7 @@ class _VolumePlacement(NamedTuple):
 
 
 _ABSENT = _VolumePlacement(kept_s=VOLUME_RETRY_S)
-"""For a claim that does not exist."""
+"""Result for a claim that does not exist."""
 
 
 class VolumeTopology:
@@ -96,7 +96,7 @@ class VolumeTopology:
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
         :param namespace: namespace of the pod.
         :param is_created: the hub has created the claims by now, so a claim that was absent before is read again.
-        :param wait_s: seconds to wait at most; None for no limit but that of the requests.
+        :param wait_s: seconds to wait at most; None for no limit besides the requests' timeout.
         """
         if not constraints.unread_claims:
             return constraints

@@ -145,8 +145,8 @@ class PendingEvents:
         event = _parse_event(line)
         kind = event.get("type")
         if kind == "ERROR":
-            # Mostly 410 Gone, because the resourceVersion is too old. After any other error, too, list the resource
-            # again: the API does not say whether the watch could continue.
+            # Mostly 410 Gone, because the resourceVersion is too old. List the resource again after other errors, too:
+            # the API does not say whether the watch could continue.
             raise RelistError("the API server ended the watch with an error")
         if kind == "BOOKMARK":
             self._bookmark = _read_version(event) or self._bookmark

@@ -274,7 +274,6 @@ class Watch:
 
 
 async def _read_chunk(content: aiohttp.StreamReader, *, timeout_s: float | None) -> bytes | None:
-    """Return the next bytes (empty at the end of the stream), or None if none arrive within ``timeout_s``."""
     timeout = asyncio.timeout(timeout_s)
     try:
         async with timeout:
@@ -286,6 +285,5 @@ async def _read_chunk(content: aiohttp.StreamReader, *, timeout_s: float | None)
 
 
 def _is_transient(status: int) -> bool:
-    """Return whether the same request may succeed later, as after a missing right, throttling or a server error."""
     refusals = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
     return status in refusals or status >= HTTPStatus.INTERNAL_SERVER_ERROR

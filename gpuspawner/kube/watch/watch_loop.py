@@ -146,7 +146,6 @@ class WatchLoop:
             await self._sleep(pause_s)
 
     async def _attempt(self, watch: Watch) -> float:
-        """List if necessary, then watch once; return the delay before the next attempt, in seconds."""
         if watch.needs_list or self._is_suspect:
             self.missing_right = await self._missing_verb()
             if self.missing_right:
