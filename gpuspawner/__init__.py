@@ -1,6 +1,6 @@
 """A JupyterHub spawner for Kubernetes with a form in which users pick GPUs by type and count.
 
-Its classes and functions are loaded on first use, so that ``import gpuspawner`` loads neither JupyterHub nor pydantic.
+The package loads its modules on first use, so that ``import gpuspawner`` loads neither JupyterHub nor pydantic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name == "GPUSpawner":
         from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
 
-        # JupyterHub imports the spawner class before its configuration is complete, so this checks settings later.
+        # JupyterHub imports the spawner class before the configuration is complete, so settings are checked later.
         startup.watch_hub_config()
         return spawner.GPUSpawner
     if name == "configure":

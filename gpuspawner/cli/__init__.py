@@ -5,7 +5,7 @@
 ``run(arguments, *, out, notes)``, which returns an exit code of ``common.output``.
 
 The commands share the packages ``common`` (exit codes, findings, output), ``values`` (Helm values files) and
-``cluster`` (connection to a cluster). The rest of gpuspawner imports nothing from here. A new command is a module with
+``cluster`` (connection to a cluster). No other package imports ``cli``. A new command is a module with
 the functions ``configure`` and ``run``, and an entry in ``main._COMMANDS``.
 """
 

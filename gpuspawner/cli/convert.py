@@ -107,7 +107,6 @@ def _set_at(values: dict[str, Any], path: Sequence[str], *, value: object) -> No
 
 
 def _find_default_image(section: Mapping[str, Any]) -> str:
-    """Return the image that profiles without one of their own use, or "" if the file does not name it."""
     for path in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
         if isinstance(found := _get_at(section, path), str):
             return found
@@ -129,7 +128,7 @@ def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the document, and each mapping below a key, because a parent chart may have the hub's values there."""
+    """Yield the document, and each mapping below a key: a parent chart may have the hub's values below such a key."""
     if isinstance(document, Mapping):
         yield (), document
         yield from (((key,), value) for key, value in document.items() if isinstance(value, Mapping))
@@ -138,7 +137,7 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        path.stat()  # its OSError has the reason; the loader would say for every error that the file is missing
+        path.stat()  # raises an OSError with the reason; the loader reports every error as a missing file
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
         except (Exception, SystemExit) as error:

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Escape characters that the terminal's encoding lacks; texts from a cluster or file may contain such.
+            # Escape characters that the terminal's encoding lacks, because texts from a cluster or file may have some.
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:

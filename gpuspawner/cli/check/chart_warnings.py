@@ -82,11 +82,10 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
     "images": ("image", "singleuser.image.name", "singleuser.image.tag"),
     "priorities": ("priority_class_name",),
 }
-"""Setting → KubeSpawner's traits and paths of the chart's values that have no effect once it is set."""
+"""Setting of gpuspawner → KubeSpawner's traits and paths of chart values that have no effect beside that setting."""
 
 
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each value of the chart or of KubeSpawner that a setting of gpuspawner replaces."""
     settings = merge_settings(values)
     for key, replaced in _REPLACED_TRAITS.items():
         if not settings.get(key):
@@ -104,7 +103,6 @@ def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[TraitSource]:
-    """Yield the values that the files give to traits, or have at paths of the chart."""
     for name in replaced:
         *above, key = name.split(".")
         found = values.get_chart_section(above).get(key) if above else None
@@ -114,7 +112,7 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 
 
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
-    """Return whether an image that the settings replace is one of theirs, set so that nodes pull it before."""
+    """Return whether ``images`` contains the chart's image: nodes pre-pull it, so the chart's value has an effect."""
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
     entries = [entry for entry in (images.values() if isinstance(images, Mapping) else ()) if _is_enabled(entry)]
@@ -123,7 +121,7 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
 
 
 def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a finding for each GPU resource of every server that is not, or may not be, the form's default choice.
+    """Yield a finding for each GPU resource of the traits ``extra_resource_*`` that servers do not, or may not, get.
 
     :param configured: the settings.
     """
@@ -153,7 +151,6 @@ def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iter
 
 
 def _check_base_section(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each trait of ``hub.config.Spawner`` that the chart overrides by a value for KubeSpawner."""
     base = (*HUB_CONFIG_PATH, SPAWNER_SECTIONS[-1])
     for name in values.get_chart_section(base):
         if chart_path := find_chart_path(values.chart, str(name)):
@@ -221,7 +218,6 @@ def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> 
 
 
 def _list_extra_images(values: HelmValues) -> Iterator[tuple[KeyPath, str]]:
-    """Yield path and reference of each image that the chart pulls in advance, besides ``singleuser.image``."""
     for name, entry in values.get_chart_section(("prePuller", "extraImages")).items():
         if reference := _read_image_entry(entry):
             yield ("prePuller", "extraImages", name), reference
@@ -231,7 +227,6 @@ def _list_extra_images(values: HelmValues) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _list_profile_images(part: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Yield path and reference of each image in profiles and their options."""
     entries = part.items() if isinstance(part, Mapping) else enumerate(part) if isinstance(part, list) else ()
     for key, entry in entries:
         image = entry.get("image") if key == "kubespawner_override" and isinstance(entry, Mapping) else None
@@ -242,7 +237,6 @@ def _list_profile_images(part: Any, path: KeyPath) -> Iterator[tuple[KeyPath, st
 
 
 def _list_sidecar_images(values: HelmValues) -> Iterator[str]:
-    """Yield the images of the servers' other containers."""
     for trait in ("extra_containers", "init_containers"):
         source = find_trait_source(values, trait)
         entries: Any = source.value if source is not None else ()
@@ -261,14 +255,12 @@ def _list_pulled_images(values: HelmValues) -> Iterator[str]:
 
 
 def _read_image_entry(entry: Any) -> str:
-    """Return the reference of a name and a tag in the chart's values, or ""."""
     if not isinstance(entry, Mapping) or "name" not in entry:
         return ""
     return f"{entry['name']}:{entry.get('tag', 'latest')}"
 
 
 def _normalize_image(reference: Any) -> str:
-    """Return a reference with the tag that a missing one stands for."""
     return str(reference) if "@" in str(reference) else "{name}:{tag}".format(**_make_image_entry(str(reference)))
 
 

@@ -109,7 +109,6 @@ def _make_flag_problems(flag: AdminWarning) -> Iterator[Problem]:
 
 
 def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: bool) -> Iterator[Problem]:
-    """Yield a problem if no node has the GPU type, or if its ``max_count`` exceeds the GPUs of every node."""
     labelled = [node for node in nodes if gpu.matches_labels(node.labels)]
     own = [node for node in labelled if may_have_units(node, gpu.resource)]
     if own:
@@ -125,7 +124,6 @@ def _check_type(slug: str, gpu: GPUType, *, nodes: Iterable[Node], may_grow: boo
 
 
 def _check_limits(settings: ParsedSettings, nodes: Iterable[Node]) -> Iterator[Problem]:
-    """Yield a problem if the request of the largest server exceeds the allocatable CPU or memory of every node."""
     usable = list_worker_nodes(nodes)
     for name, bounds, show in (
         ("cpu", settings.configured.cpu, format_cpu),

@@ -104,7 +104,6 @@ def collect_findings(values: HelmValues) -> list[Finding]:
 
 
 def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield the findings of the checks that run only if the settings have no errors."""
     settings = Settings.parse(merge_settings(values))
     configured = settings.build_configured()
     problems = (

@@ -1,7 +1,7 @@
 """Finds values without effect: misplaced sections, keys that are no trait, values of a type that a trait rejects.
 
 JupyterHub at most logs a warning about a misplaced key. Files may contain values of zero-to-jupyterhub at two places,
-such as the top level and below ``jupyterhub:``. The other checks examine one place; this module reports the other.
+such as the top level and below ``jupyterhub:``. The other checks examine one of these; this module reports the other.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _FREE_KEYS = frozenset(
 """Keys of the chart below which the admin chooses the key names, so that no key there is misplaced."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
-"""Section of the chart → the chart's own keys in it that have the same names as settings of gpuspawner."""
+"""Section of the chart → keys of the chart in that section whose names are also names of gpuspawner settings."""
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
-"""Traits that only :mod:`gpuspawner.cli.values.chart_config` checks: it adds the chart's own terms to their values."""
+"""Traits that :mod:`gpuspawner.cli.values.chart_config` checks, which adds the chart's own terms to their values."""
 _CHART_SECTIONS = ("hub", "singleuser")
 
 
@@ -57,7 +57,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
     try:
         validate_trait_value(trait, value, owner=_TraitHolder())
     except (TraitError, TypeError, ValueError, LookupError, ArithmeticError):
-        # traitlets calls a ByteSpecification an int, though it accepts texts such as 4G.
+        # traitlets describes a ByteSpecification as an int, though the trait accepts texts such as 4G.
         return _BYTE_TRAITS if isinstance(trait, ByteSpecification) else str(trait.info()).replace("dict", "mapping")
     return ""
 
@@ -91,17 +91,13 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return the settings in a section that configures the admin's own spawner class, or [] for any other section.
-
-    ``hub.extraConfig`` may define the class, so each name that ends in Spawner may be such a class.
-    """
+    """Return the settings in a section ``…Spawner`` of an unknown class, which ``hub.extraConfig`` may define."""
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
     return [key for key in settings if key in SETTING_TRAITS]
 
 
 def _check_unknown_section(name: str, *, path: KeyPath, values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if the section's name is a misspelled class of JupyterHub, or no class name at all."""
     alike = [cls for cls in _CLASSES if _normalize(cls) == _normalize(name)]
     near = alike or difflib.get_close_matches(name, _CLASSES, n=1, cutoff=_NEAR)
     if near or not name[:1].isupper():
@@ -111,7 +107,6 @@ def _check_unknown_section(name: str, *, path: KeyPath, values: HelmValues) -> I
 
 
 def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: HelmValues) -> Iterator[Finding]:
-    """Yield errors for keys that are no trait of the section's class, and for values that their trait rejects."""
     if not isinstance(section.value, dict):
         message = f"must be a mapping, not {describe_type(section.plain)}"
         yield _make_error(values, path, code="wrong_type", message=message)
@@ -133,11 +128,11 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each chart value that KubeSpawner's trait rejects, because then no server could start."""
+    """Yield an error for each chart value that KubeSpawner's trait rejects; with such a value no server could start."""
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
-        # A value in hub.config replaces the chart's value, and _check_section checks it.
+        # If hub.config has a value, it replaces the chart's, and _check_section checks it.
         if source is not None and source.path[len(values.root)] == "singleuser":
             trait = traits[name]
             shown = is_number_or_bool(trait)
@@ -151,7 +146,6 @@ def _check_type(trait: Any, value: Any, *, path: KeyPath, values: HelmValues, sh
 
 
 def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each section that is misplaced and whose name resembles GPUSpawner or JupyterHub."""
     chart = values.find_value(values.root) if values.root else values.tree
     homes = {"gpuspawner": SETTINGS_PATH, "jupyterhub": (*HUB_CONFIG_PATH, "JupyterHub")}
     for path, entry in _iterate_mappings(chart, ()) if chart is not None else ():
@@ -179,7 +173,6 @@ def _iterate_mappings(parent: LocatedValue, path: KeyPath) -> Iterator[tuple[Key
 
 
 def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each setting that is not in its section, but in a section above or beside it."""
     for place in ((), ("hub",), ("singleuser",), HUB_CONFIG_PATH, (*HUB_CONFIG_PATH, "JupyterHub")):
         own = _OWN_KEYS - _SHARED_KEYS.get(place[-1] if place else "", frozenset())
         for key, value in values.get_chart_section(place).items():
@@ -190,7 +183,6 @@ def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_subclass(values: HelmValues) -> str | None:
-    """Return the name of the admin's own spawner class, or None; ``hub.config`` may contain a section of this name."""
     spawner = values.get_chart_section((*HUB_CONFIG_PATH, "JupyterHub")).get("spawner_class")
     module, _, name = spawner.rpartition(".") if isinstance(spawner, str) else ("", "", "")
     return name if module and module.partition(".")[0] not in ("gpuspawner", "kubespawner") else None

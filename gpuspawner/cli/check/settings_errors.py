@@ -64,8 +64,8 @@ _NEEDED_VALUES = frozenset(
     singleuser.storage.type
     """.split()  # noqa: SIM905 - a list of texts would take four times the lines
 )
-"""Paths at which null makes Helm fail with zero-to-jupyterhub 4.4: it removes the chart's default, which a template or
-the chart's schema requires, or it stays, and the schema refuses it."""
+"""Paths at which null makes Helm fail with zero-to-jupyterhub 4.4: the null removes a default that a template or the
+chart's schema requires, or the null stays and violates the schema."""
 
 
 def find_fatal_nulls(values: HelmValues) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return where most of a field's path exists: the section's path, the existing keys below it, the missing rest."""
+    """Return the section that has most of a field's path, the keys of the path found there, and the missing rest."""
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
     whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
@@ -141,18 +141,18 @@ def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedV
 
 
 def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
-    """Yield the entries of a mapping or list: the name that paths use, the key or index, and the value."""
+    """Yield each entry of a mapping or list: the entry's name in problem paths, its key or index, and its value."""
     if isinstance(parent.value, dict):
         yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
     elif isinstance(parent.value, list):
         for index, entry in enumerate(parent.value):
             yield str(index), index, entry
-            if isinstance(entry.value, str):  # problems may name a slug instead of its index
+            if isinstance(entry.value, str):  # a problem's path may contain a slug instead of an index
                 yield sanitize_name(entry.value), index, entry
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if ``hub`` or ``hub.config`` is no mapping, else one for each invalid value of the chart."""
+    """Yield an error if ``hub`` or ``hub.config`` is no mapping, otherwise one for each invalid value of the chart."""
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]

@@ -140,7 +140,7 @@ def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _may_be_found(slug: str, models: set[str]) -> bool:
-    """Return whether discovery may create the slug: that of a known model, perhaps with a suffix for MIG or sharing."""
+    """Return whether discovery may find a GPU type with the slug; MIG and sharing add a suffix to the model's slug."""
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models
     )
@@ -237,7 +237,6 @@ def _check_name(field: str, name: str, *, known: Iterable[str]) -> Iterator[Prob
 
 
 def _list_model_values(key: str) -> frozenset[str]:
-    """Return the values of a node label that name known GPU models."""
     sources = {GFD_PRODUCT: "gfd", GKE_ACCELERATOR: "gke", AMD_PRODUCT: "amd", INTEL_PRODUCT: "intel"}
     sources |= {f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES}
     models = load_builtin_accelerators().values()

@@ -90,7 +90,6 @@ def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUTy
 
 
 def _check_taints(path: str, gpu: GPUType, *, tolerations: tuple[Toleration, ...]) -> Iterator[Problem]:
-    """Yield a problem for each taint that a cloud adds to nodes of the GPU type and that its servers don't tolerate."""
     for label, value, taint, source in _TAINTS_BY_LABEL:
         is_tainted = label in gpu.match and (not value or gpu.match[label] == (value,))
         if is_tainted and not tolerates_taints(Node(name="", taints=(taint,)), tolerations):
@@ -101,7 +100,6 @@ def _check_taints(path: str, gpu: GPUType, *, tolerations: tuple[Toleration, ...
 
 
 def _check_node_selector(path: str, gpu: GPUType, *, values: HelmValues) -> Iterator[Problem]:
-    """Yield a problem for each label of the GPU type that contradicts the node selector of all servers."""
     selector = find_trait_source(values, "node_selector")
     if selector is not None and isinstance(selector.value, Mapping):
         for key, value in selector.value.items():
@@ -112,7 +110,6 @@ def _check_node_selector(path: str, gpu: GPUType, *, values: HelmValues) -> Iter
 
 
 def _parse_node_selector_terms(values: HelmValues) -> TraitSource | None:
-    """Return the expressions of each node selector term that applies to all servers, or None if there are no terms."""
     source = find_node_selector_terms(values)
     if source is None:
         return None
@@ -128,7 +125,6 @@ def _parse_node_selector_terms(values: HelmValues) -> TraitSource | None:
 
 
 def _excludes_type(term: Iterable[_LabelExpression], gpu: GPUType) -> bool:
-    """Return whether a node selector term excludes every node with the labels of the GPU type."""
     for expression in term:
         labels = gpu.match.get(expression.key)
         if labels and expression.operator == "In" and expression.values.isdisjoint(labels):
@@ -139,7 +135,6 @@ def _excludes_type(term: Iterable[_LabelExpression], gpu: GPUType) -> bool:
 
 
 def _check_start_timeout(path: str, gpu: GPUType, *, values: HelmValues) -> Iterator[Problem]:
-    """Yield a problem if the start timeout ends before the autoscaler can add a node."""
     if gpu.scale_up is None:
         return
     source = find_trait_source(values, "start_timeout")

@@ -102,7 +102,7 @@ class ClusterViewer:
 
 
 def read_configured_resources(config: Config) -> OwnResources:
-    """Return what the configured traits of KubeSpawner give each server by themselves.
+    """Return CPU, memory, GPUs and node selector that KubeSpawner's configured traits give every server.
 
     :param config: configuration of the hub's spawners.
     """

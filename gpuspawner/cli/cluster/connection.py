@@ -141,10 +141,7 @@ def _parse_account(text: str) -> str:
 
 
 async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:
-    """Write the API server's address and credentials to the configuration, and return the context's namespace.
-
-    A kubeconfig has precedence over the ServiceAccount of the pod in which the command runs.
-    """
+    """Configure a client by kubeconfig, else by the ServiceAccount of the command's pod; return the namespace."""
     file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
     try:
         _require_kubeconfig(file)
@@ -169,10 +166,7 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
 
 
 def _require_kubeconfig(files: str) -> None:
-    """Raise an error if no kubeconfig exists; kubernetes_asyncio would complain about a missing key in the file.
-
-    :raises ConfigException: none of the files exists.
-    """
+    """Raise an error if no kubeconfig exists; kubernetes_asyncio would report a missing key instead."""
     paths = [Path(file).expanduser() for file in files.split(os.pathsep) if file]
     if not any(path.exists() for path in paths):
         message = f"there is no kubeconfig {files!r}; --kubeconfig or $KUBECONFIG names another"

@@ -134,7 +134,6 @@ def describe_permissions(rights: Iterable[Permission]) -> str:
 
 
 def _widen_to_cluster(document: object) -> Mapping[str, object]:
-    """Return a Role as a ClusterRole and a RoleBinding as a ClusterRoleBinding; return other documents unchanged."""
     found = as_dict(document)
     if as_text(found.get("kind")) == "Role":
         rules = as_dicts(found.get("rules"))
@@ -239,7 +238,6 @@ def _parse_manifest(manifest: str) -> Iterator[ResourceRight]:
 
 
 def _find_rule_lines(manifest: str) -> Sequence[int]:
-    """Return the line number, counted from 0, at which each rule of a role begins."""
     node: Any = yaml.compose(manifest)
     (rules,) = (value for key, value in node.value if key.value == "rules")
     return [rule.start_mark.line for rule in rules.value]

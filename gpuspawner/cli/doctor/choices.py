@@ -90,7 +90,6 @@ def _describe_unready(pool: KubernetesObject) -> str | None:
 
 
 def _list_spent_limits(pool: KubernetesObject) -> dict[str, object]:
-    """Return the limits that a NodePool has reached."""
     limits = as_dict(as_dict(pool.get("spec")).get("limits"))
     machines = [scalable.machines for scalable in decode_node_pools([pool]) if scalable.machines is not None]
     remaining = (each for constraints in machines for each in constraints.remaining.items())

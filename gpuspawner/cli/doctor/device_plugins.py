@@ -35,7 +35,7 @@ _ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"
     "helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\\n"
     "  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true",
-    # The patch adds -product-name, because AMD's chart starts the labeller without it (its templates/labeller.yaml).
+    # The patch adds -product-name: templates/labeller.yaml of AMD's chart starts the labeller without that argument.
     "amd": "# AMD's node labeller, which has to be told to write the product's name:\n"
     "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin \\\n"
     "  --namespace kube-system --set labeller.enabled=true \\\n"
@@ -131,7 +131,6 @@ def _has_gpu_label(node: Node, key: str) -> bool:
 
 
 def _list_troubles(facts: ClusterFacts, daemon_set: KubernetesObject) -> Iterator[tuple[str, str]]:
-    """Yield the nodes on which the DaemonSet's pod does not run, each with the reason."""
     uid = as_dict(daemon_set.get("metadata")).get("uid")
     for pod in facts.list_objects(ObjectKind.PLUGIN_PODS):
         owners = as_dicts(as_dict(pod.get("metadata")).get("ownerReferences"))

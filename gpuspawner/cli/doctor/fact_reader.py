@@ -159,7 +159,6 @@ async def read_facts(
 
 
 def _list_grants(account: ServiceAccount | None, namespace: str, *, has_user_namespaces: bool) -> tuple[RoleGrant, ...]:
-    """Return the roles of ``helm-values/rbac.yaml`` for the hub's ServiceAccount, or () if the account is unknown."""
     if account is None:
         return ()
     documents = yaml.safe_load_all((data_dir("helm-values") / "rbac.yaml").read_text(encoding="utf-8"))
@@ -167,7 +166,6 @@ def _list_grants(account: ServiceAccount | None, namespace: str, *, has_user_nam
 
 
 def _list_permissions_to_check(facts: ClusterFacts) -> tuple[Permission, ...]:
-    """Return the rights to check: those that the hub needs, and dangerous rights."""
     if facts.account is None:
         return ()
     namespaces = facts.requirements is not None and facts.requirements.has_user_namespaces
@@ -187,7 +185,6 @@ async def _read_all(reader: FactReader, namespace: str) -> None:
 
 
 async def _read_more(reader: FactReader, namespace: str, *, requirements: ChartRequirements | None) -> None:
-    """Read the pods of the DaemonSets of device plugins, and the pull secrets that the values name."""
     for found in filter(is_device_plugin, reader.read.get(ObjectKind.DAEMON_SETS, ())):
         own = as_text(as_dict(found.get("metadata")).get("namespace"))
         labels = as_dict(as_dict(as_dict(found.get("spec")).get("selector")).get("matchLabels"))
@@ -200,7 +197,6 @@ async def _read_more(reader: FactReader, namespace: str, *, requirements: ChartR
 
 
 def _find_hub_account(reader: FactReader, namespace: str, *, named: str) -> ServiceAccount | None:
-    """Return the ServiceAccount of the hub's pod, else that of the values, or None if there is neither."""
     pods = list_live_hub_pods(reader.read.get(ObjectKind.HUB_PODS, ()))
     running = as_text(as_dict(pods[0].get("spec")).get("serviceAccountName")) if pods else ""
     name = running or named or (DEFAULT_HUB_ACCOUNT if pods else "")

@@ -118,7 +118,7 @@ def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
 
 
 def _has_python_path(container: dict[str, object]) -> bool:
-    """Return whether PYTHONPATH is set, because then an init container probably installs gpuspawner."""
+    """Return whether the hub has a PYTHONPATH, by which an init container probably adds gpuspawner."""
     return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
 
 
@@ -216,7 +216,6 @@ def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
-    """Return whether the chart's values make the hub use a right."""
     if facts.requirements is None:
         return True
     match right.resource:
@@ -229,7 +228,6 @@ def _needs_right(facts: ClusterFacts, right: Permission) -> bool:
 
 
 def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeverity | None:
-    """Return how bad it is in this cluster that the hub lacks a role, or None if the hub does not need the role."""
     match grant.part:
         case "hub":
             return DiagnosisSeverity.FAULT

@@ -25,7 +25,7 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, 
 VISIBLE_DEVICES_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 UNSET, ALL_DEVICES, VOID = "unset", "all", "void"
 _VARIABLE_VALUES = {UNSET: None, ALL_DEVICES: "all", VOID: "void"}
-"""Name of a probe pod's container → its value of NVIDIA_VISIBLE_DEVICES; None keeps the image's value."""
+"""Name of a container of probe pods → NVIDIA_VISIBLE_DEVICES in that container; None keeps the image's value."""
 
 PROBE_LABEL = "gpuspawner.jupyter.org/probe"
 """Label of probe pods, by which the admin finds pods that were not deleted."""
@@ -176,12 +176,10 @@ async def _remove_probe(pod: _ProbePod, leftover: list[str]) -> None:
 
 
 class _ProbePod:
-    """Creates, watches and deletes one probe pod."""
-
     def __init__(self, cluster: ClusterConnection, node: str) -> None:
         self._cluster = cluster
         self._node = node
-        # Without generateName, remove() knows the name even if the API server's answer to the creation is lost.
+        # Not by generateName: remove() has to know the name even if the API server's answer to the creation is lost.
         self.name = f"gpuspawner-probe-{secrets.token_hex(4)}"
         self._pod: dict[str, object] = {}
         self._trouble = ""

@@ -95,14 +95,11 @@ def _make_quota_diagnosis(facts: ClusterFacts, name: str, *, key: str, code: str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LimitRangeItem:
-    """One item of a LimitRange."""
-
     namespace: str
     name: str
     item: KubernetesObject
 
     def find_refusals(self, resource: str, bounds: Bounds) -> Iterator[Diagnosis]:
-        """Yield a finding for each bound of the settings on CPU or memory that the LimitRange rejects."""
         most, least = (decode_resources(self.item.get(key)).get(resource) for key in ("max", "min"))
         ratio = as_dict(self.item.get("maxLimitRequestRatio")).get(resource)
         if most is not None and bounds.max > most:
@@ -121,7 +118,6 @@ class _LimitRangeItem:
             )
 
     def find_gpu_refusals(self, offered: set[str]) -> Iterator[Diagnosis]:
-        """Yield a finding for each GPU resource that the form offers although the LimitRange allows 0 of it."""
         allowed = decode_resources(self.item.get("max"))
         for resource in sorted(offered):
             if allowed.get(resource) == 0:
@@ -146,6 +142,6 @@ def _format_amount(amount: int, resource: str) -> str:
 
 
 def _parse_ratio(quantity: str) -> float:
-    """Return the number of a quantity such as "2", or infinity, which rejects no server, if the text is no quantity."""
+    """Return the number of a quantity such as "2"; return infinity, which rejects no server, for any other text."""
     found = decode_resources({"cpu": quantity}).get("cpu")
     return float("inf") if found is None else found / 1000

@@ -90,7 +90,6 @@ def _has_gpus(node: Node) -> bool:
 
 
 def _describe_reasons(facts: ClusterFacts, names: list[str]) -> str:
-    """Return the reason in the condition Ready if it is the same for all these nodes, else ""."""
     reasons = {
         as_text(each.get("reason"))
         for raw in facts.list_objects(ObjectKind.NODES)
@@ -198,7 +197,6 @@ def _format_fix(flag: AdminWarning, fix: str) -> str:
 
 
 def _format_tolerations(facts: ClusterFacts, flag: AdminWarning) -> str:
-    """Return Helm values with tolerations of the taints that keep servers off the nodes of the warning."""
     first = next(node for node in facts.nodes if node.name == flag.nodes[0])
     own = [
         {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}

@@ -88,7 +88,6 @@ def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
 
 
 def _find_unready_since(pod: Mapping[str, object]) -> datetime | None:
-    """Return the time since which a pod is not ready, or None if it is ready or the time is unknown."""
     ready = _find_condition(pod, "Ready")
     if ready.get("status") == "True":
         return None

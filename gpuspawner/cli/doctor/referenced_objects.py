@@ -150,7 +150,6 @@ def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements) -> Iterator[Diagnosis]:
-    """Yield one finding for each missing StorageClass, about all volumes that need it."""
     volumes_by_class: dict[str, list[_Volume]] = {}
     if requirements.wants_claims:
         volumes_by_class.setdefault(requirements.storage_class, []).append(_HOME)
@@ -178,7 +177,6 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
 
 
 def _find_storage_classes(facts: ClusterFacts, name: str) -> list[KubernetesObject]:
-    """Return the StorageClasses with the name, or the default StorageClasses if the name is empty."""
     known = facts.list_objects(ObjectKind.STORAGE_CLASSES)
     return [each for each in known if (get_object_name(each) == name if name else _is_default(each))]
 

@@ -131,7 +131,6 @@ class _UserOptions:
 
 
 def _parse_user_options(text: str) -> _UserOptions:
-    """Parse a JSON text, or the JSON file whose name follows ``@``."""
     try:
         document = Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text
         return _UserOptions(json.loads(document))
@@ -141,11 +140,7 @@ def _parse_user_options(text: str) -> _UserOptions:
 
 
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
-    """Return the user options that the arguments describe.
-
-    :param images: slugs of the images; any other name with a slash or colon is an image reference.
-    :raises SelectionError: an argument has a wrong form.
-    """
+    """Treat ``--image`` as an image reference if it has a slash or colon and is no slug in ``images``."""
     if arguments.user_options is not None:
         return arguments.user_options.value
     given = {part: getattr(arguments, part) for part in _CHOICE_ARGUMENTS if getattr(arguments, part) is not None}
@@ -158,7 +153,6 @@ def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) 
 
 
 def _list_form_notices(viewer: ClusterViewer) -> Iterator[str]:
-    """Yield a notice if the hub would show a profile list or a custom form instead of gpuspawner's form."""
     forms = ("profile_list", "options_form", "options_from_form")
     if viewer.settings.is_empty and any(get_configured_trait(viewer.config, name) for name in forms):
         yield "There are no settings of gpuspawner beside a profile list or form: a hub would show that, not ask this."
@@ -205,7 +199,6 @@ def _format_cells(group: NodeGroup) -> tuple[str, ...]:
 
 
 def _append_manifest(lines: Iterable[str], manifest: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the lines as YAML comments, then the pod's manifest as YAML."""
     yield from (f"# {line}".rstrip() for line in lines)
     if manifest is not None:
         yield yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=100).rstrip("\n")

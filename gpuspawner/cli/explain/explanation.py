@@ -201,7 +201,6 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
 
 
 async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: bool) -> Allowance:
-    """Return what the policy and quotas allow the user; without ``asks_policy``, what the quotas allow."""
     if asks_policy:
         return await spawner.admission.find_allowance(spawner, offer)
     quota = await offer.read_quota(spawner.namespace)
@@ -209,10 +208,6 @@ async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: boo
 
 
 async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:
-    """Return the manifest of a choice's pod, built as for a real start: the choice overrides the admin's traits.
-
-    :raises SettingsError: KubeSpawner cannot build a pod from the values.
-    """
     try:
         choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
         spawner.trait_overrides.assign(build_trait_values(choice, spawner.trait_overrides))
@@ -229,7 +224,6 @@ async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: O
 async def _find_nearest(
     spawner: GPUSpawner, selection: Selection, *, offer: Offer, allowed: Allowance
 ) -> tuple[Mapping[str, object], ...]:
-    """Return user options of similar choices that start now and that the policy allows the user."""
     if allowed.blocked is not None:
         return ()
     catalog = offer.catalog

@@ -43,7 +43,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
     :param person: the user and their groups.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
-    # Set the class attributes on a subclass, so that GPUSpawner keeps its own.
+    # Set these class attributes on a subclass, so that those of GPUSpawner itself stay unchanged.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
@@ -85,7 +85,6 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
 
 @contextmanager
 def _share_connection(api: CoreV1Api) -> Iterator[None]:
-    """Make KubeSpawner and its reflectors use the given API client."""
     # No trait of KubeSpawner sets an API client: k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl name a server,
     # but no credentials, context or impersonated account. KubeSpawner's load_config() reads only the pod's
     # ServiceAccount or $KUBECONFIG, and fails without them.
@@ -102,4 +101,4 @@ def _share_connection(api: CoreV1Api) -> Iterator[None]:
 
 
 def _do_nothing(**_: object) -> None:
-    """Replace KubeSpawner's ``load_config``."""
+    """Stand in for KubeSpawner's ``load_config``, which fails outside a pod without ``$KUBECONFIG``."""

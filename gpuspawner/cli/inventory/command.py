@@ -108,7 +108,7 @@ async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Righ
 
 
 _WATCH_INTERVAL_S = 0.5
-"""Seconds between two looks at the watched state in memory; a look sends no request."""
+"""Seconds between two checks of the state that the watches keep in memory; a check sends no request."""
 _CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "
@@ -228,7 +228,6 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO, notes: TextI
 async def _watch(
     viewer: ClusterViewer, arguments: argparse.Namespace, *, rights: tuple[RightStatus, ...] | None, out: TextIO
 ) -> NoReturn:
-    """Show the inventory after each change, until Ctrl-C."""
     shown: tuple[int, str] | None = None
     while True:
         view = await viewer.read_view()
@@ -241,7 +240,6 @@ async def _watch(
 
 
 def _write_update(report: InventoryReport, *, output: str, out: TextIO, is_first: bool) -> None:
-    """Write a report of ``--watch``: clear a terminal first, and write JSON on one line."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     document = {"time": now, **report.serialize()}
     if output == "json":

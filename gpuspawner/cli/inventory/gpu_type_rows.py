@@ -44,7 +44,7 @@ class TypeAccess:
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return by slug which users may choose each GPU type.
 
-    It tests each group of the policy with a user of only this group, and each user of the policy as if in no group.
+    The function asks the policy about a user of each single group, and about each named user as if in no group.
     """
     policy = catalog.policy
     if policy is None:
@@ -77,7 +77,7 @@ class TypeRow:
     :param nodes: number of nodes on which servers may get GPUs of the type.
     :param reserved: number of further nodes with a lasting taint that servers of the type don't tolerate.
     :param there_is: total, healthy and free GPUs, and the most GPUs that one server could get.
-    :param taints: lasting taints of all these nodes, and whether servers of the type tolerate them.
+    :param taints: lasting taints of all nodes with the type, and whether servers of the type tolerate them.
     :param access: users that may choose the type; None without values files.
     """
 
@@ -162,7 +162,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide, without discovered types that only share nodes with such a type."""
+    """Return the GPU types that the settings hide, without discovered types that are hidden for shared nodes only."""
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 

@@ -42,7 +42,7 @@ class NodeRow:
     """One node.
 
     :param name: name of the node.
-    :param gpus: its GPU resources.
+    :param gpus: GPU resources of the node.
     :param why_not: sentences that explain why servers cannot get all GPUs of the node.
     """
 
@@ -111,10 +111,6 @@ def format_node_table(rows: Iterable[NodeRow], *, paint: Paint) -> Iterator[str]
 
 
 def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | None) -> Iterator[NodeGPUs]:
-    """Yield the GPU resources of a node: resources of known vendors, and resources that GPU types name.
-
-    :param occupancy: None if the hub cannot read pods.
-    """
     resources = {gpu.resource for gpu in types}
     names = {*node.capacity, *node.allocatable, *node.uncounted}
     free = occupancy.get_free(node.name) if occupancy is not None else None
@@ -135,14 +131,12 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
 def _list_tolerations(
     gpus: Iterable[NodeGPUs], catalog: Catalog, *, common: tuple[Toleration, ...]
 ) -> tuple[Toleration, ...]:
-    """Return the tolerations of every server, and those that the node's GPU types add."""
     slugs = {slug for each in gpus for slug in each.types}
     own = (each for slug in slugs if slug in catalog.gpus for each in catalog.gpus[slug].tolerations)
     return (*common, *own)
 
 
 def _describe_states(node: Node, tolerations: tuple[Toleration, ...]) -> Iterator[str]:
-    """Yield sentences about transient states that keep servers off the node."""
     if node.unschedulable:
         yield "Cordoned."
     if not node.ready:

@@ -57,7 +57,7 @@ CHART_KEYS: Mapping[str, str] = {
 """Trait of KubeSpawner → path below ``singleuser`` of the chart value that sets the trait."""
 
 BASE_CHART_KEYS = {"cmd": "cmd", "default_url": "defaultUrl"}
-"""Trait of JupyterHub's Spawner → path below ``singleuser`` of the chart value that sets it on that class."""
+"""Trait → path below ``singleuser`` of the chart value that sets the trait on JupyterHub's class Spawner."""
 
 _OTHER_CHART_PATHS = (
     "singleuser.image.name",
@@ -156,7 +156,7 @@ _OMISSIONS = (
     ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
     ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
 )  # fmt: skip
-"""Path of a chart value, its default, and the notice if it is set (for the tag: if the chart adds its own tag)."""
+"""Path of a chart value, default, and notice if the value is set; for the image tag: if the chart adds a tag."""
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
@@ -291,7 +291,6 @@ def _build_labels(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _build_volumes(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the extra volumes and volume mounts, which may be lists or mappings; the home volume is left out."""
     found = {}
     for trait, key in (("volumes", "extraVolumes"), ("volume_mounts", "extraVolumeMounts")):
         path = f"singleuser.storage.{key}"
@@ -317,7 +316,7 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise an error if a section that this program reads is no mapping; :func:`get_chart_value` would ignore it."""
+    """Raise an error if a section is no mapping, because :func:`get_chart_value` would ignore that section."""
     read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
     paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
     wrong = [path for path in sorted(paths) if not isinstance(get_chart_value(values, path), Mapping | None)]
@@ -349,7 +348,7 @@ def _check_tolerations(tolerations: Any, *, path: str) -> None:
         for key in ("key", "operator", "value", "effect"):
             if not isinstance(entry.get(key), str | None):
                 raise _make_type_error(f"{path}.{place}.{key}", "a text")
-        # The API server refuses a pod with any other operator or effect.
+        # The API server refuses a pod whose toleration has another operator or effect than these.
         for key, known in _TOLERATION_CHOICES.items():
             if entry.get(key) and entry[key] not in known:
                 raise _make_type_error(f"{path}.{place}.{key}", f"one of {', '.join(known)}, not {quote(entry[key])}")

@@ -36,7 +36,7 @@ CHART_NAME = "jupyterhub"
 """Name of the chart, and usually its key in the values of a parent chart."""
 _MAX_PARENTS = 3
 _NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of the chart itself, below which this program does not look for values of the chart."""
+"""Keys of the chart's own values, below which this program does not look for values of the chart."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -194,16 +194,13 @@ def require_sections(values: HelmValues) -> None:
 
 
 def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the path of the chart's values, which is empty if they are at the top of the files.
-
-    If several sections look like the chart's values, the section with gpuspawner's settings wins.
-    """
+    """Prefer the section with gpuspawner's settings if several sections look like the chart's values."""
     nested = list(_iterate_nested(merged, ()))
     for marker in _CHART_MARKERS:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # Another chart may have a key hub. At depth 2 or more, hub identifies this chart only below jupyterhub.
+            # Another chart may have a key hub: at depth 2 or more, hub marks this chart's values only below jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path
@@ -213,7 +210,6 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
 def _iterate_nested(
     found: Mapping[str, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield each mapping that may be the chart's values, with its path; mappings near the top come first."""
     inside = [((*path, key), value) for key, value in found.items() if isinstance(value, Mapping)]
     yield from inside
     for below, value in inside if len(path) + 1 < _MAX_PARENTS else ():

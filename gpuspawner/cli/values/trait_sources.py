@@ -99,7 +99,7 @@ def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
 
 
 def _list_entries(value: Any) -> list[Any]:
-    """Return the entries of a list or mapping; KubeSpawner accepts both."""
+    """Return the entries of a list or mapping, because KubeSpawner accepts either as the value of a trait."""
     if isinstance(value, Mapping):
         return list(value.values())
     return value if isinstance(value, list) else []

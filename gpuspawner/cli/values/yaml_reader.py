@@ -37,7 +37,7 @@ def read_text(file: str) -> str:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
         content = opened.read(MAX_INPUT_SIZE + 8)  # 8 more: room for a byte order mark
-    # If the file is longer, read() may have cut its last character in two; replace such bytes, do not raise an error.
+    # read() may cut the last character of a longer file in two; replace such bytes instead of raising an error.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
@@ -195,7 +195,7 @@ class _Loader(yaml.SafeLoader):
 
     @override
     def scan_yaml_directive_value(self, start_mark: Any) -> Any:
-        """Return the version in a ``%YAML`` line; go-yaml reads only 1.1."""
+        """Reject a line ``%YAML`` with any version except 1.1, because go-yaml reads only 1.1."""
         version = super().scan_yaml_directive_value(start_mark)
         if version != (1, 1):
             problem = "found a version other than 1.1"
@@ -204,7 +204,7 @@ class _Loader(yaml.SafeLoader):
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node; accept an anchor that is defined twice, as go-yaml does and PyYAML does not."""
+        """Accept an anchor that is defined twice, as go-yaml does and PyYAML does not."""
         if not self.check_event(yaml.AliasEvent):
             self.anchors.pop(getattr(self.peek_event(), "anchor", None), None)  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
@@ -285,11 +285,6 @@ def _describe_node(node: Any) -> object:
 
 
 class _Reader:
-    """Converts the YAML nodes of one file to values with positions.
-
-    :ivar flaws: mistakes found so far.
-    """
-
     def __init__(self, file: str) -> None:
         self._file = file
         self._left = _MOST_VALUES
@@ -300,11 +295,7 @@ class _Reader:
         return FilePosition(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def read(self, node: Any, path: KeyPath, *, depth: int, key: FilePosition | None = None) -> LocatedValue:
-        """Return the value of a node.
-
-        :param depth: number of mappings, lists and merges (``<<``) above the node.
-        :raises _TooLargeError: the file exceeds a limit.
-        """
+        """Return the value of a node; ``depth`` counts the mappings, lists and merges (``<<``) above the node."""
         self._left -= 1
         if self._left < 0:
             message = f"stands for more than {_MOST_VALUES:,} values: aliases of aliases multiply"
@@ -359,13 +350,7 @@ class _Reader:
         merged: Mapping[str, LocatedValue],
         own: Mapping[str, FilePosition],
     ) -> None:
-        """Warn about keys of a mapping that a merge key ``<<`` further below overrides with another value.
-
-        :param node: the key ``<<``.
-        :param found: the values above ``<<``.
-        :param merged: the values that ``<<`` merges in.
-        :param own: positions of the keys above ``<<`` that the mapping itself contains.
-        """
+        """Warn about keys of a mapping that a merge key ``<<`` further below overrides with another value."""
         for name, value in merged.items():
             if name in found and found[name].plain != value.plain:
                 message = "is overridden by << below it: Helm takes the last one, so write << first"
