@@ -134,11 +134,7 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 
 
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
-    """Return why a slug names no GPU type, or an empty string if it may name one.
-
-    With ``discover_gpus``, nodes may add a GPU type with any slug that the settings do not disable. The function then
-    reports only likely misspellings.
-    """
+    """Report only likely misspellings with ``discover_gpus``, because nodes may then add GPU types of any slug."""
     if slug == ANY or slug in known.gpus:
         return ""
     if known.settings.discover_gpus and slug not in known.settings.gpus and SLUG_PATTERN.fullmatch(slug):
@@ -159,7 +155,6 @@ def _describe_unknown(kind: str, slug: str, *, offered: Collection[str], entries
 
 
 def _check_duplicate_groups(path: str, names: Iterable[str]) -> Iterator[Problem]:
-    """Yield a problem for each group name that differs from an earlier group name only by case."""
     first: dict[str, str] = {}
     for name in names:
         other = first.setdefault(normalize_group(name), name)
@@ -182,7 +177,7 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield a problem if a rule sets only one bound, which contradicts the other bound from ``policy.default``."""
+    """Compare the only bound that a rule sets with the other bound, which ``policy.default`` sets."""
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"
@@ -201,7 +196,6 @@ def _check_range(
     general: CPUSetting | MemorySetting | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield a problem if a rule's range is empty or does not overlap the general range of ``cpu`` or ``memory``."""
     if own is None:
         return
     section = path.rpartition(".")[2]
@@ -258,7 +252,7 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""Keys that ``any_of`` forbids, because its members set them; ``min_memory`` allows the first three of these keys."""
+"""Keys that ``any_of`` forbids, because its members set them; ``min_memory`` allows the first three."""
 
 
 def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:
@@ -281,7 +275,6 @@ def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]
 
 
 def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
-    """Return why a slug in ``any_of`` names no single GPU type, or an empty string if it may name one."""
     entry = settings.gpus.get(slug)
     if entry is None:
         if settings.discover_gpus:
@@ -293,7 +286,6 @@ def _describe_bad_member(slug: str, settings: SettingsModel) -> str:
 
 
 def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem if members of a combined GPU type have different resources or different runtime classes."""
     members = {slug: settings.gpus[slug] for slug in entry.any_of if slug in settings.gpus}
     resources = {slug: member.resource for slug, member in members.items() if member.resource is not None}
     if len(set(resources.values())) > 1:
@@ -382,7 +374,6 @@ def _check_choice_entries(choice_field: ClosedChoiceField, settings: SettingsMod
 
 
 def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each unknown GPU type in ``queue.gpus``, unless ``discover_gpus`` may add it."""
     offered = [slug for slug, entry in settings.gpus.items() if entry.enabled]
     for index, slug in enumerate(settings.queue.gpus if settings.queue is not None else ()):
         if slug != "*" and slug not in offered and not settings.discover_gpus:
@@ -406,7 +397,7 @@ def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
 
 
 def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
-    """Yield the problems of a toleration because of which the API server would reject every pod with it."""
+    """Yield the problems because of which the API server would reject every pod with the toleration."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
     if toleration.operator == "Equal" and not toleration.key:
@@ -456,7 +447,6 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
 
 def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:
-    """Return slug → combined GPU type, built from the members in the settings."""
     return {slug: combine_types(union, configured.gpus) or union.gpu for slug, union in configured.unions.items()}
 
 

@@ -151,7 +151,6 @@ def _convert_image(slug: str, entry: ImageEntry) -> Image:
 
 
 def _find_vendors(entry: ImageEntry) -> tuple[str, ...] | None:
-    """Return the vendors whose GPUs an image can use, or None if the settings do not say."""
     if entry.vendors is not None:
         return tuple(entry.vendors)
     return tuple(vendor for vendor, version in entry.toolkits.items() if version is not None) or None
@@ -200,7 +199,7 @@ def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUT
 
 def _convert_tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
     if entry.tolerations is None:
-        # Set none for a combined GPU type: it gets the tolerations of its members later.
+        # Return none for a combined GPU type, which gets the tolerations of its members later.
         return () if entry.is_union else build_conventional_tolerations(entry.resource or "")
     return tuple(
         Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
@@ -218,7 +217,6 @@ def _convert_combined_type(slug: str, entry: GPUEntry, *, table: AcceleratorTabl
 
 
 def _guess_unit(entry: GPUEntry) -> UnitKind:
-    """Return the unit (card, MIG slice or share) of an entry without ``unit``, from its resource and product labels."""
     products = entry.match.get(GFD_PRODUCT, [])
     if (entry.resource or "").endswith(".shared") or any(product.endswith("-SHARED") for product in products):
         return UnitKind.SHARED
@@ -227,7 +225,6 @@ def _guess_unit(entry: GPUEntry) -> UnitKind:
 
 
 def _find_known_model(entry: GPUEntry, table: AcceleratorTable) -> AcceleratorMatch | None:
-    """Return the GPU model that an entry's node labels name, or None if they name several models or none."""
     found = [table.find(key, value) for key, values in entry.match.items() for value in values]
     models = {known.accelerator.slug: known for known in found if known is not None}
     return next(iter(models.values())) if len(models) == 1 else None

@@ -33,7 +33,7 @@ _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, Attribut
 """Raised by PyYAML for invalid YAML, or for a value that does not match its tag."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _LARGEST_BYTES = 1 << 20
-"""Largest file in bytes, which is also the limit of a ConfigMap or Secret. Reading blocks the hub's only thread."""
+"""Largest file in bytes, also the limit of a ConfigMap or Secret. Reading a file blocks the hub's only thread."""
 _MOST_BYTES = 8 << 20
 """Greatest number of bytes in all settings files together."""
 _DEEPEST = 100
@@ -44,8 +44,8 @@ _LONGEST_NUMBER = 100
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Greatest number of YAML values in all settings files together, several times as many as large sites have. An
-alias counts as often as it is used, as aliases of aliases could fill the memory. 20,000 error messages take 0.5 s."""
+"""Greatest number of YAML values in all settings files together, several times as many as large sites have. Each use of
+an alias counts, because aliases of aliases could fill the memory. 20,000 error messages take 0.5 s."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
@@ -70,7 +70,7 @@ class SettingsFile:
 
 @dataclass(slots=True, kw_only=True)
 class _SizeBudget:
-    """How much the settings files that are not read yet may contain together.
+    """Remaining budget for all settings files that are still to be read.
 
     :param bytes: remaining bytes of text.
     :param values: remaining YAML values, with aliases expanded; each file counts as at least one value.
@@ -80,19 +80,11 @@ class _SizeBudget:
     values: int = _MOST_VALUES
 
     def take_bytes(self, count: int) -> None:
-        """Reduce the remaining bytes.
-
-        :raises SettingsError: fewer remain than ``count``.
-        """
         self.bytes -= count
         if self.bytes < 0:
             raise _make_error("", f"brings the files to more than {_MOST_BYTES >> 20} MiB")
 
     def take_values(self, count: int) -> None:
-        """Reduce the remaining values.
-
-        :raises SettingsError: fewer remain than ``count``.
-        """
         self.values -= count
         if self.values < 0:
             raise _make_error("", f"brings the files to more than {_MOST_VALUES:,} values, with what aliases repeat")
@@ -190,7 +182,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return the problem with its file's name in the message: the last file with the most keys of the YAML path."""
+    """Add a file's name to the problem's message: of the files with most keys of the YAML path, the last one."""
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:
@@ -204,10 +196,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield each settings file at a path or in a folder: the path to show to admins, and the path to read.
-
-    :raises OSError: a path is missing, unreadable, or not a regular file.
-    """
+    """Yield the path to show to admins and the path to read, for one file or for each settings file in a folder."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)
@@ -220,22 +209,13 @@ def _list_files(path: str) -> Iterator[tuple[str, Path]]:
 
 
 def _resolve_file(path: Path) -> Path:
-    """Return the path of a regular file; reading another kind of file may block forever.
-
-    :raises OSError: the path is missing or not a regular file.
-    """
+    """Reject anything but a regular file by OSError, because reading another kind of file may block forever."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is no file", str(path))
     return path
 
 
 def _read_content(file: Path, budget: _SizeBudget) -> bytes:
-    """Return the content of a file.
-
-    :param budget: what may still be read; reduced by the file's size.
-    :raises SettingsError: the file is too large, or all files together are.
-    :raises OSError: the file cannot be read.
-    """
     with file.open("rb") as opened:
         content = opened.read(_LARGEST_BYTES + 1)
     if len(content) > _LARGEST_BYTES:
@@ -245,10 +225,7 @@ def _read_content(file: Path, budget: _SizeBudget) -> bytes:
 
 
 def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
-    """Return the settings at the top of a YAML document, or below ``hub.config.GPUSpawner`` if it has nothing else.
-
-    :raises SettingsError: the document has neither form; a problem without a field concerns the whole file.
-    """
+    """Return the settings at the top of a YAML document, or below ``hub.config.GPUSpawner`` if it has no other keys."""
     try:
         document = _parse_document(content, budget)
     except _UNREADABLE as error:
@@ -270,7 +247,6 @@ def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
 
 
 def _parse_document(content: bytes, budget: _SizeBudget) -> object:
-    """Return the value of a YAML document; reject duplicate keys."""
     text = content.decode("utf-8-sig")
     budget.take_values(1)
     written = _count_values(text, budget)
@@ -287,11 +263,7 @@ def _parse_document(content: bytes, budget: _SizeBudget) -> object:
 
 
 def _count_values(text: str, budget: _SizeBudget) -> int:
-    """Return the number of values as written in a YAML document, counted before PyYAML builds them.
-
-    :param budget: what may still be read; reduced while counting.
-    :raises SettingsError: there are too many values, or they are nested too deeply.
-    """
+    """Return the number of values as written in a YAML document, counted before PyYAML builds them."""
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.NodeEvent):
@@ -304,12 +276,10 @@ def _count_values(text: str, budget: _SizeBudget) -> int:
 
 
 def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
-    """Reject duplicate keys and overlong numbers.
+    """Reject duplicate keys, of which PyYAML would silently take the last, and overlong numbers.
 
-    YAML forbids duplicate keys, but PyYAML silently takes the last one. The time that PyYAML needs for a number to base
-    60 (``1:30:00``) grows with the square of its length.
+    The time that PyYAML needs for a number to base 60 (``1:30:00``) grows with the square of its length.
 
-    :raises SettingsError: the node contains a duplicate key or an overlong number.
     """
     if id(node) in seen:
         return
@@ -335,10 +305,10 @@ def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
 
 
 def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node with aliases expanded.
+    """Return the number of values in a YAML node with aliases expanded; ``known`` caches it by ``id`` of the node.
 
-    :param known: ``id`` of a YAML node → its number of values. A node that contains itself counts once; the limit of
-        nesting rejects it later.
+    A node that contains itself counts once; the limit of nesting rejects it later.
+
     """
     if id(node) not in known:
         known[id(node)] = 1
@@ -353,7 +323,6 @@ def _make_error(field: str, message: str) -> SettingsError:
 
 
 def _add_file_to_problems(path: str, error: SettingsError, *, field: str) -> Iterator[Problem]:
-    """Yield a settings file's problems with the file's path in their messages."""
     for problem in error.problems:
         if problem.field:
             yield replace(problem, message=f"{problem.message} ({path})")

@@ -174,7 +174,6 @@ def build_accelerator_table(changes: Mapping[str, AcceleratorEntry | None]) -> A
 
 
 def _convert_changes(change: AcceleratorEntry) -> dict[str, Any]:
-    """Return the facts that the admin set, under their names in :class:`Accelerator`."""
     given = {name: getattr(change, name) for name in change.model_fields_set if getattr(change, name) is not None}
     given.pop("enabled", None)
     if "memory" in given:
@@ -185,7 +184,6 @@ def _convert_changes(change: AcceleratorEntry) -> dict[str, Any]:
 
 
 def _parse_accelerator(slug: str, raw: Mapping[str, Any]) -> Accelerator:
-    """Return the GPU model of an entry in ``data/accelerators.json``, without its unverified facts."""
     known = {field.name for field in fields(Accelerator)}
     plain = {key: value for key, value in raw.items() if key in known}
     plain["labels"] = {source: tuple(names) for source, names in raw["labels"].items()}

@@ -101,7 +101,6 @@ def _find_unit(schema: Mapping[str, Any]) -> str | None:
 
 
 def _allow_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema that also allows null."""
     if "anyOf" in schema:
         missing = [] if _NULL in schema["anyOf"] else [_NULL]
         return {**schema, "anyOf": [*schema["anyOf"], *missing]}
@@ -110,7 +109,6 @@ def _allow_null(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_slugs(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a mapping whose keys must be slugs."""
     named = {"propertyNames": {"pattern": f"^{SLUG_PATTERN.pattern}$"}}
     return {
         **schema,

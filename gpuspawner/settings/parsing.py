@@ -57,7 +57,7 @@ def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
         if isinstance(old, Mapping) and isinstance(value, Mapping):
             if inside := diff_values(old, value):
                 changed[key] = inside
-        elif key not in before or repr(old) != repr(value):  # True is not 1
+        elif key not in before or repr(old) != repr(value):  # repr, because True == 1
             changed[key] = value
     return changed
 
@@ -138,7 +138,6 @@ def find_emptied_mappings(raw: object) -> Iterator[Problem]:
 
 
 def _list_alternatives(annotation: object) -> list[Any]:
-    """Return the types in a union or optional type annotation."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _list_alternatives(get_args(annotation)[0])
@@ -206,10 +205,6 @@ class Settings:
 
 
 def _drop_empty_values(raw: object) -> object:
-    """Return settings without empty sections and without the nulls that mean "not set".
-
-    :raises SettingsError: nulls leave the ``match`` of a GPU type or the ``gpus`` of a rule empty.
-    """
     if problems := list(find_emptied_mappings(raw)):
         raise SettingsError(*problems)
     if isinstance(raw, dict):

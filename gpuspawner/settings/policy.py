@@ -39,10 +39,6 @@ _UNLIMITED = "unlimited"
 
 
 def _parse_count_limit(value: object) -> object:
-    """Return a count unchanged, and ``UNLIMITED`` for the word ``unlimited``.
-
-    :raises ValueError: the value is neither.
-    """
     if value == _UNLIMITED:
         return UNLIMITED
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -51,10 +47,6 @@ def _parse_count_limit(value: object) -> object:
 
 
 def _parse_run_time_limit(value: object) -> int:
-    """Return a run time in seconds, and ``UNLIMITED`` for the word ``unlimited``.
-
-    :raises ValueError: the value is neither.
-    """
     return UNLIMITED if value == _UNLIMITED else parse_duration(value)
 
 
@@ -71,10 +63,6 @@ def _parse_slugs(value: object) -> object:
 
 
 def _parse_types(value: object) -> object:
-    """Return a mapping of GPU types to their limits, from a mapping, a list of GPU types, or ``*``.
-
-    :raises ValueError: the value has none of these notations.
-    """
     found = _parse_slugs(value)
     if isinstance(found, list) and all(isinstance(slug, str) for slug in found):
         return {slug: {} for slug in found}
@@ -222,7 +210,7 @@ def _convert_rule(entry: RuleEntry) -> Rule:
 
 
 def _convert_custom_images(entry: RuleEntry) -> bool | None:
-    """Return whether a rule allows custom images: one that lists images allows no other unless it says so."""
+    """Return whether a rule allows custom images; a rule that lists images forbids them by default."""
     lists_images = entry.images is not None and ANY not in entry.images
     return False if entry.custom_images is None and lists_images else entry.custom_images
 

@@ -148,7 +148,6 @@ def _holds_many(annotation: object) -> bool:
 
 
 def _find_model(annotation: object) -> type[BaseModel] | None:
-    """Return the first pydantic model in a type annotation, also inside containers and unions, or None."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _find_model(part))), None)

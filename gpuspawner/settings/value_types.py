@@ -66,10 +66,7 @@ _LONGEST_RUN_TIME_S = 2**31 - 1
 
 
 def _require_quoted_version(value: object) -> object:
-    """Return a version unchanged; reject a number, because YAML reads ``12.10`` as 12.1.
-
-    :raises ValueError: the version is a number. pydantic would not report a TypeError.
-    """
+    """Reject a number, because YAML reads ``12.10`` as 12.1, by ValueError: pydantic would not report a TypeError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         # The admin may have written 12.10, which YAML reads as 12.1, so the message suggests no value for 12.1.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
@@ -90,10 +87,6 @@ def require_quoted_text(value: object) -> object:
 
 
 def _parse_image_origin(value: str) -> str:
-    """Return the normalized form of a registry or a prefix of image names.
-
-    :raises ValueError: the text is neither.
-    """
     origin = parse_origin(value)
     if origin is None:
         raise ValueError("must be a registry or the beginning of names in one, such as ghcr.io or quay.io/jupyter")
@@ -101,10 +94,6 @@ def _parse_image_origin(value: str) -> str:
 
 
 def _parse_run_time(value: object) -> int:
-    """Return a duration in seconds.
-
-    :raises ValueError: the text is not a duration, or exceeds what Kubernetes accepts.
-    """
     run_time_s = parse_duration(value)
     if run_time_s > _LONGEST_RUN_TIME_S:
         raise ValueError(f"must be at most {_LONGEST_RUN_TIME_S // (24 * 60 * 60)} days")

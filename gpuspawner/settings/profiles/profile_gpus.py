@@ -60,7 +60,7 @@ class ProfileGPUs:
         else:
             base, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
         if any(other["display_name"] == name for other in self.types.values()):
-            name = f"{name} ({variant.name})"  # GPU types with the same nodes need different names
+            name = f"{name} ({variant.name})"  # two GPU types of one model must not have the same name
         slug = make_unique_slug(base, self.types, fallback="gpu")
         if not match:
             self._notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")
@@ -115,7 +115,6 @@ def find_unplaced_traits(variant: ProfileVariant, *, has_gpu: bool) -> set[str]:
 
 
 def _collect_type_facts(resource: str, variant: ProfileVariant) -> dict[str, Any]:
-    """Return a GPU type as an entry of the setting ``gpus``, without its names and counts."""
     overrides = variant.overrides
     pod = ensure_mapping(overrides.get("extra_pod_config"))
     selector = ensure_mapping(overrides.get("node_selector"))
@@ -152,12 +151,10 @@ def _parse_timeout(value: object) -> int | None:
 
 
 def _format_text(value: object) -> str:
-    """Return a value as text, and a boolean as YAML writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _parse_count(value: object) -> int:
-    """Return a number of devices, or 0 if the value is not one."""
     text = str(value).strip()
     return int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else 0  # noqa: PLR2004 - thousands
 

@@ -91,7 +91,7 @@ def format_setting_amount(name: str, amount: int) -> float | str:
 
 
 _FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
-"""Millicores and bytes."""
+"""Smallest step in converted settings: millicores of CPU, bytes of memory."""
 _CONVERTED_TRAITS = {
     "image",
     *(trait for traits in AMOUNT_TRAITS.values() for trait in traits),
@@ -150,7 +150,6 @@ def convert_profile_list(
 
 
 def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    """Return settings without the parts that validation rejects, and add a note about each removed part."""
     while True:
         try:
             Settings.parse(settings)
@@ -172,7 +171,7 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
     if section in _BY_SLUG and slug in entries:
         entry = entries[slug]
         if isinstance(inside := entry.get(key), dict) and inner in inside:
-            removed = inside.pop(inner)  # other keys of the mapping stay
+            removed = inside.pop(inner)  # keep the other keys of the mapping
         else:
             removed = entry.pop(key, None) if key in entry else entries.pop(slug)
     else:
@@ -181,8 +180,6 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
 
 
 class _Conversion:
-    """Converts the variants of a profile list one by one and collects the settings."""
-
     def __init__(self, notes: Iterable[str], *, default_image: str, defaults: Mapping[str, Any]) -> None:
         self.notes = list(notes)
         self._amounts = ProfileAmounts(defaults, self.notes)
@@ -210,7 +207,6 @@ class _Conversion:
         return found
 
     def images(self, variants: Iterable[ProfileVariant], choices: Iterable[ImageChoice]) -> None:
-        """Add each image once, named after a choice in a profile's options or, without one, after its reference."""
         named = {choice.reference: choice.name for choice in choices}
         references = [self._reference(variant) for variant in variants]
         if "" in references and any((*references, *named)):
@@ -230,7 +226,6 @@ class _Conversion:
             self._references[reference] = slug
 
     def amounts(self, name: str, variants: Iterable[ProfileVariant]) -> None:
-        """Set bounds and a step of CPU or memory that allow the limits of all variants."""
         found = {amount for variant in variants if (amount := self._amounts.read_limit(name, variant))}
         if not found:
             return
@@ -251,7 +246,6 @@ class _Conversion:
             )
 
     def preset(self, variant: ProfileVariant) -> None:
-        """Add a preset for a variant, and its GPU type."""
         preset: dict[str, Any] = {"display_name": variant.name[:200]}
         if variant.description:
             preset["description"] = variant.description[:2000]
@@ -274,7 +268,6 @@ class _Conversion:
         self._presets[make_unique_slug(variant.name, self._presets, fallback="preset")] = preset
 
     def note_unlimited(self) -> None:
-        """Add one note for CPU and one for memory, about all presets that do not set the limit."""
         for name, who in self._unlimited.items():
             more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
             self.notes.append(
@@ -287,7 +280,6 @@ class _Conversion:
         return (image.strip() if isinstance(image, str) else "") or self._default_image
 
     def _note_the_rest(self, variant: ProfileVariant, *, has_gpu: bool) -> None:
-        """Add notes about the parts of a variant that neither its preset nor its GPU type contains."""
         if has_gpu:
             self.notes += describe_lost_parts(variant)
         left = {

@@ -80,7 +80,6 @@ def parse_profile_list(profile_list: object) -> ProfileVariants:
 
 
 def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
-    """Return the mappings among the items of a list, or among the values of a dict in the order of its keys."""
     entries = [value[key] for key in sorted(value, key=str)] if isinstance(value, Mapping) else value
     if not isinstance(entries, list | tuple) or not all(isinstance(each, Mapping) for each in entries):
         message = f"the {what} must be a list of mappings; a function cannot be converted"
@@ -89,9 +88,8 @@ def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
 
 
 def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
-    """Yield notes for the admin about a profile's keys that KubeSpawner ignores, and about HTML in its description."""
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
-        # Such a key may be important: large sites often list a profile's allowed users in one, for a hook of their own.
+        # Such a key may be important: in one, large sites often list a profile's allowed users for a hook of their own.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
     if _MARKUP.search(_format_text(profile.get("description"))):
         yield f"{name}: the description has HTML in it, which is shown as it is written."
@@ -138,7 +136,6 @@ def _read_profile(profile: Mapping[str, Any], *, place: int, found: ProfileVaria
 
 
 def _read_unlisted(unlisted: Mapping[str, Any], *, who: str, found: ProfileVariants) -> None:
-    """Record whether ``unlisted_choice`` lets users enter any image; add notes about its other uses, which are lost."""
     if not unlisted.get("enabled"):
         return
     pattern = _format_text(unlisted.get("validation_regex"))
