@@ -137,7 +137,7 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        path.stat()  # raises an OSError with the reason; the loader reports every error as a missing file
+        path.stat()  # stat() raises an OSError with the reason; the loader reports every error as a missing file
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
         except (Exception, SystemExit) as error:

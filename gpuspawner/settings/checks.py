@@ -252,7 +252,7 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""Keys that ``any_of`` forbids, because its members set them; ``min_memory`` allows the first three."""
+"""Keys that ``any_of`` forbids, because the member types set these keys; ``min_memory`` allows the first three."""
 
 
 def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:

@@ -182,7 +182,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Add a file's name to the problem's message: of the files with most keys of the YAML path, the last one."""
+    """Add to a problem's message the name of the file with most of the YAML path; the last such file wins."""
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:
@@ -209,7 +209,7 @@ def _list_files(path: str) -> Iterator[tuple[str, Path]]:
 
 
 def _resolve_file(path: Path) -> Path:
-    """Reject anything but a regular file by OSError, because reading another kind of file may block forever."""
+    """Raise OSError for anything but a regular file, because reading a pipe or a device may block forever."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is no file", str(path))
     return path
@@ -305,7 +305,7 @@ def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
 
 
 def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node with aliases expanded; ``known`` caches it by ``id`` of the node.
+    """Return the number of values in a YAML node with aliases expanded; ``known`` caches numbers by ``id`` of a node.
 
     A node that contains itself counts once; the limit of nesting rejects it later.
 

@@ -30,7 +30,7 @@ class DottedPaths(Generic[NodeT]):
 
     def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:
         self._entries = entries
-        # Keeps a reference to each value, so that Python does not reuse the value's id.
+        # Keep a reference to each value, so that Python does not reuse the value's id.
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:

@@ -66,7 +66,7 @@ _LONGEST_RUN_TIME_S = 2**31 - 1
 
 
 def _require_quoted_version(value: object) -> object:
-    """Reject a number, because YAML reads ``12.10`` as 12.1, by ValueError: pydantic would not report a TypeError."""
+    """Raise ValueError for a number, because YAML reads ``12.10`` as 12.1; pydantic would not report a TypeError."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         # The admin may have written 12.10, which YAML reads as 12.1, so the message suggests no value for 12.1.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))

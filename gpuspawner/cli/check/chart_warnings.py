@@ -82,7 +82,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
     "images": ("image", "singleuser.image.name", "singleuser.image.tag"),
     "priorities": ("priority_class_name",),
 }
-"""Setting of gpuspawner → KubeSpawner's traits and paths of chart values that have no effect beside that setting."""
+"""Setting of gpuspawner → KubeSpawner's traits and paths of chart values that have no effect if the setting is set."""
 
 
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
@@ -112,7 +112,7 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 
 
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
-    """Return whether ``images`` contains the chart's image: nodes pre-pull it, so the chart's value has an effect."""
+    """Return whether ``images`` contains the chart's image, which then still has an effect: nodes pre-pull it."""
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
     entries = [entry for entry in (images.values() if isinstance(images, Mapping) else ()) if _is_enabled(entry)]

@@ -32,7 +32,7 @@ from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedS
 from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
-"""Logger that discards the messages of the cluster store; the command reports the errors itself."""
+"""Logger that discards the messages of the cluster store, because the command reports the store's errors itself."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"

@@ -39,7 +39,7 @@ _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "d
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
 """Section of the chart → keys of the chart in that section whose names are also names of gpuspawner settings."""
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
-"""Traits that :mod:`gpuspawner.cli.values.chart_config` checks, which adds the chart's own terms to their values."""
+"""Traits that :mod:`gpuspawner.cli.values.chart_config` checks instead: it adds the chart's own terms to the values."""
 _CHART_SECTIONS = ("hub", "singleuser")
 
 
@@ -48,7 +48,7 @@ class _TraitHolder(HasTraits):
 
 
 def describe_expected_type(trait: Any, value: Any) -> str:
-    """Return the type that a trait accepts, or "" if the trait accepts the value.
+    """Return in words the type that a trait requires, or "" if the trait accepts the value.
 
     :param trait: a traitlets ``TraitType``.
     """
@@ -155,7 +155,7 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # If the path is as long as the right one, point at the first key that differs.
+        # If the wrong path is as long as the right one, show the wrong one up to the first key that differs.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"

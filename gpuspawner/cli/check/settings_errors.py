@@ -19,7 +19,7 @@ from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.validation_errors import DottedPaths
 
 _KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
-"""Codes of problems with the key itself; the finding shows the key's position instead of the value's."""
+"""Codes of problems with a key; a finding with such a code shows the position of the key, not of its value."""
 
 
 _NEEDED_VALUES = frozenset(

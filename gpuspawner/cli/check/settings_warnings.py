@@ -39,7 +39,7 @@ _LONGEST_MINUTES = 24 * 60
 
 
 def find_oversized_limits(model: SettingsModel, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each limit beyond any machine, GPU or cluster, with paths below ``hub.config.GPUSpawner``.
+    """Yield a problem, with a path below ``hub.config.GPUSpawner``, for each limit above any machine, GPU or cluster.
 
     :param model: the settings as written.
     :param configured: the catalog that the settings describe.

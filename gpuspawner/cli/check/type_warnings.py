@@ -73,7 +73,7 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
 
 
 def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) -> Iterator[Problem]:
-    """Yield a problem for each image for NVIDIA GPUs whose CUDA version the settings don't name.
+    """Yield a problem for each image that may run on NVIDIA GPUs, but for which the settings name no CUDA version.
 
     :param images: images by slug.
     :param gpus: GPU types by slug.

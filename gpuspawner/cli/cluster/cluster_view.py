@@ -1,4 +1,4 @@
-"""Applies settings to a cluster by the hub's own code for watches, counts and catalog, but without a hub."""
+"""Computes what a hub with given settings would see of a cluster, with the hub's own code, but without a hub."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 _FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
 _SILENT = logging.getLogger(__name__)
-"""Logger that discards the messages of the cluster store; the commands report the errors themselves."""
+"""Logger that discards the messages of the cluster store, because the commands report the store's errors themselves."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The state of a cluster at one moment, with the settings applied.
+    """The state of a cluster at one moment, and the catalog that the settings make of that state.
 
     :param cluster: the connection to the cluster.
     :param values: the merged values files.

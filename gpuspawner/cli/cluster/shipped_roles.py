@@ -172,7 +172,7 @@ def _bind_manifests(
 
 
 _ROLES = frozenset({"Role", "ClusterRole"})
-# Matches all lines of a rule that is commented out.
+# This pattern matches all lines of an RBAC rule that is commented out.
 _COMMENTED_OUT = re.compile(r"^( *)# (- apiGroups:.*(?:\n\1#  +\S.*)*)", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 

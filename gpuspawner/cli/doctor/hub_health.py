@@ -44,7 +44,7 @@ def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the namespace has no hub whose version and rights ``doctor`` could check."""
+    """Yield a finding if no hub runs in the namespace: ``doctor`` then cannot check the hub's version and rights."""
     if (
         ObjectKind.HUB_PODS in facts.read
         and not facts.list_objects(ObjectKind.HUB_PODS)

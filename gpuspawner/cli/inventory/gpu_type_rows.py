@@ -162,7 +162,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide, without discovered types that are hidden for shared nodes only."""
+    """Return the GPU types that the settings hide; leave out types that are hidden for shared nodes only."""
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 

@@ -348,7 +348,7 @@ def _check_tolerations(tolerations: Any, *, path: str) -> None:
         for key in ("key", "operator", "value", "effect"):
             if not isinstance(entry.get(key), str | None):
                 raise _make_type_error(f"{path}.{place}.{key}", "a text")
-        # The API server refuses a pod whose toleration has another operator or effect than these.
+        # The API server refuses a pod whose toleration has an operator or effect outside _TOLERATION_CHOICES.
         for key, known in _TOLERATION_CHOICES.items():
             if entry.get(key) and entry[key] not in known:
                 raise _make_type_error(f"{path}.{place}.{key}", f"one of {', '.join(known)}, not {quote(entry[key])}")
