@@ -522,9 +522,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
+        # JupyterHub forgets a server whose stop fails, and its pod would run on. While the API server cannot be reached, the
+        # stop therefore goes on, and JupyterHub's database keeps the server, even if the hub is restarted meanwhile.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
-        return await (endings.delete_pod(self, delete) if self._is_ours() else delete())
+        if not self._is_ours():
+            return await delete()
+        return await endings.repeat_until_accepted(self, delete, purpose="delete the pod")
 
     # -- settings and cluster ------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import metadata
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, Protocol, cast
@@ -20,6 +21,7 @@ import kubespawner.spawner
 from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import Spawner
 from jupyterhub.user import User
+from jupyterhub.utils import exponential_backoff
 from kubernetes_asyncio.client import CoreV1Api
 from kubespawner import KubeSpawner
 from kubespawner.reflector import ResourceReflector
@@ -68,6 +70,8 @@ PRIVATE_NAMES = (
     PrivateName(JupyterHub, "_start_future", _RESTARTS),
     PrivateName(KubeSpawner, "_start_future", _STARTS),
     PrivateName(KubeSpawner, "_get_pod_url", _RESTARTS, ("pod",)),
+    PrivateName(KubeSpawner, "_ensure_not_exists", _RESTARTS, ("kind", "name")),
+    PrivateName(KubeSpawner, "_make_create_resource_request", _RESTARTS, ("kind", "manifest")),
     PrivateName(KubeSpawner, "_pvc_exists", "a server whose volume claim was removed has no home at its next start"),
     PrivateName(KubeSpawner, "_last_event", "progress shows events of earlier pods"),
     PrivateName(KubeSpawner, "_get_reflector_key", _PODS, ("kind",)),
@@ -169,7 +173,9 @@ class _Spawner(Protocol):
     # Attributes and methods of KubeSpawner
     _start_future: asyncio.Future[Any] | None
 
+    async def _ensure_not_exists(self, kind: str, name: str) -> bool: ...
     def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
+    async def _make_create_resource_request(self, kind: str, manifest: Any) -> bool: ...
     def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
     def _namespace_default(self) -> str: ...
     async def _start_watching_events(self) -> object: ...
@@ -311,6 +317,20 @@ def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
     :param pod: JSON of the running pod, as the API server sends it.
     """
     return cast("_Spawner", spawner)._get_pod_url(pod)
+
+
+async def replace_object(spawner: object, kind: str, manifest: Any) -> None:
+    """Create an object that belongs to a pod, and delete that of an earlier pod, as KubeSpawner's start does.
+
+    :param kind: ``secret`` or ``service``.
+    :param manifest: the object as a model of the Kubernetes client.
+    :raises ApiException: the API server refuses the object.
+    :raises TimeoutError: the API server does not answer, or keeps the earlier object.
+    """
+    private, name = cast("_Spawner", spawner), manifest.metadata.name
+    await exponential_backoff(partial(private._ensure_not_exists, kind, name), f"Could not delete {kind} {name}")
+    create = partial(private._make_create_resource_request, kind, manifest)
+    await exponential_backoff(create, f"Could not create {kind} {name}")
 
 
 async def stop_reflectors(kind: type[WatchingSpawner]) -> None:

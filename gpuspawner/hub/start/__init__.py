@@ -19,10 +19,10 @@ from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.endings import (
     add_announcements,
     can_have_left_pod,
-    delete_pod,
     has_failed_start,
     has_never_run,
     note_end,
+    repeat_until_accepted,
     wait_for_cancelled_start,
 )
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
@@ -52,13 +52,13 @@ __all__ = [
     "build_record",
     "can_have_left_pod",
     "can_read_pods",
-    "delete_pod",
     "draft_pod",
     "has_failed_start",
     "has_never_run",
     "load_record",
     "note_end",
     "read_pods",
+    "repeat_until_accepted",
     "run_preflight",
     "store_state",
     "stream_progress",

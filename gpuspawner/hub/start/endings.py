@@ -35,7 +35,7 @@ RECORD_KEY = "gpuspawner"
 
 _END_KEY = "end"
 _PAUSE_S = 1.0
-"""Seconds between two requests to delete a pod."""
+"""Seconds before a request is repeated."""
 _EVENTS_S = 10.0
 """Seconds to wait for the first list of events after a restart of the hub."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
@@ -86,30 +86,30 @@ def has_never_run(spawner: PodWatchingSpawner) -> bool:
     return read_phase(pod) != "Running" and not any(each.is_running or each.end_reason for each in read_containers(pod))
 
 
-async def delete_pod(spawner: StoppingSpawner, delete: Callable[[], Awaitable[bool]]) -> bool:
-    """Send the deletion of a pod until the API server accepts it, and return True.
-
-    JupyterHub forgets a server whose stop fails, and the pod would run on. While the API server cannot be reached, the
-    stop therefore goes on, and JupyterHub's database keeps the server, even if the hub is restarted meanwhile.
+async def repeat_until_accepted(
+    spawner: RepeatingSpawner, send: Callable[[], Awaitable[bool]], *, purpose: str
+) -> bool:
+    """Send requests until the API server accepts them, however long it cannot be reached, and return True.
 
     :param spawner: the spawner of the server.
-    :param delete: sends the deletion once, and returns whether the API server has accepted it.
-    :raises ApiException: the API server has refused the deletion for longer than KubeSpawner repeats a request. An API
-        server that has just started may refuse what it accepts a moment later.
+    :param send: sends the requests once, and returns whether the API server has accepted them.
+    :param purpose: what the requests do, for the log: ``delete the pod``.
+    :raises ApiException: the API server has refused a request for longer than KubeSpawner repeats one. An API server
+        that has just started may refuse what it accepts a moment later.
     """
     loop = asyncio.get_running_loop()
     gives_up_at = loop.time() + spawner.k8s_api_request_retry_timeout
     failure: Exception | None = None
     while True:
         try:
-            if await delete():
+            if await send():
                 return True
         except (ApiException, aiohttp.ClientError, OSError) as error:
             if is_refusal(error) and loop.time() >= gives_up_at:
                 raise
             if failure is None:
                 name = private_api.get_log_name(spawner)
-                spawner.log.warning("Cannot delete the pod of %s yet, so the hub goes on trying: %s", name, error)
+                spawner.log.warning("Cannot %s of %s yet, so the hub goes on trying: %s", purpose, name, error)
             failure = error
         await asyncio.sleep(_PAUSE_S)
 
@@ -135,8 +135,8 @@ class ServerEnd:
     message: str
 
 
-class StoppingSpawner(PodWatchingSpawner, Protocol):
-    """A server that is being stopped.
+class RepeatingSpawner(PodWatchingSpawner, Protocol):
+    """A spawner that repeats requests to the API server.
 
     :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
     """

@@ -12,12 +12,16 @@ user's language.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
+from inspect import signature
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from jupyterhub.utils import maybe_future
+from kubernetes_asyncio.client.rest import ApiException
+from kubespawner.objects import make_owner_reference
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import object_session
 
@@ -31,8 +35,16 @@ from gpuspawner.hub.kubespawner.reflectors import is_given_up
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner_protocol import ServerRow
-from gpuspawner.hub.start.endings import RECORD_KEY, ServerEnd, read_end, read_start_time, write_end
+from gpuspawner.hub.start.endings import (
+    RECORD_KEY,
+    ServerEnd,
+    read_end,
+    read_start_time,
+    repeat_until_accepted,
+    write_end,
+)
 from gpuspawner.hub.start.state import StartingSpawner
+from gpuspawner.hub.start.stream import read_uid
 
 _START_KEY = "start"
 _LANGUAGE_KEY = "language"
@@ -41,6 +53,8 @@ _EVENTS_S = 10.0
 """Seconds to wait for the first list of events; after that, the start continues without events."""
 _SERVER_ACTION = "https://schema.jupyter.org/jupyterhub/events/server-action"
 _PORTS = {"http": 80, "https": 443}
+_PORT_NAME = "notebook-port"
+"""Name of the server's port in the pods of KubeSpawner."""
 
 
 class ResumableSpawner(StartingSpawner, Protocol):
@@ -49,9 +63,24 @@ class ResumableSpawner(StartingSpawner, Protocol):
     :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
     :ivar server: JupyterHub's record of the server's address.
     :ivar events_enabled: whether KubeSpawner watches events.
+    :ivar internal_ssl: whether the hub and the server use certificates, which a Secret gives the pod.
+    :ivar services_enabled: whether the hub reaches the pod through a Service, as it does with ``internal_ssl``.
+    :ivar cert_paths: files of the server's certificate.
+    :ivar create_certs: makes a certificate, and returns its files.
+    :ivar move_certs: takes such files to where the server reads them.
+    :ivar after_pod_created_hook: the admin's function of the spawner and the pod; None without one.
     """
 
     authenticator: Any
+    internal_ssl: bool
+    services_enabled: bool
+    secret_name: str
+    cert_paths: Mapping[str, str]
+    create_certs: Callable[[], Any]
+    move_certs: Callable[[Any], Any]
+    get_secret_manifest: Callable[[Any], Any]
+    get_service_manifest: Callable[..., Any]
+    after_pod_created_hook: Callable[[Any, Any], Any] | None
     orm_spawner: ServerRow | None
     server: Any
     events_enabled: bool
@@ -216,10 +245,63 @@ async def wait_for_pod(spawner: ResumableSpawner) -> str:
     """Wait until the pod of a resumed start runs and return its URL, as KubeSpawner's start does.
 
     :param spawner: the spawner of the server.
+    :raises ApiException: the API server refuses a Secret or Service that the pod lacks.
     """
-    while not spawner.is_pod_running(find_pod(spawner)):  # noqa: ASYNC110  # KubeSpawner's watch has no event
+    while (pod := find_pod(spawner)) is None:  # noqa: ASYNC110  # KubeSpawner's watch has no event
+        await asyncio.sleep(_PAUSE_S)
+    await _complete(spawner, pod)
+    while not spawner.is_pod_running(find_pod(spawner)):  # noqa: ASYNC110
         await asyncio.sleep(_PAUSE_S)
     return private_api.get_pod_url(spawner, find_pod(spawner) or {})
+
+
+async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
+    """Create the Secret and the Service of a pod if the hub ended before KubeSpawner's start had created them.
+
+    The admin's hook comes after them in a start, so it runs only if one of them was missing.
+    """
+    created: list[str] = []
+
+    async def create_missing() -> bool:
+        owner = make_owner_reference(spawner.pod_name, read_uid(pod))
+        if spawner.internal_ssl and not await _has_object(spawner, "secret", spawner.secret_name, pod=pod):
+            files = await maybe_future(spawner.create_certs())
+            spawner.cert_paths = await maybe_future(spawner.move_certs(files))
+            await private_api.replace_object(spawner, "secret", spawner.get_secret_manifest(owner))
+            created.append("secret")
+        has_service = spawner.internal_ssl or spawner.services_enabled
+        if has_service and not await _has_object(spawner, "service", spawner.pod_name, pod=pod):
+            await private_api.replace_object(spawner, "service", _make_service(spawner, pod, owner))
+            created.append("service")
+        return True
+
+    await repeat_until_accepted(spawner, create_missing, purpose="create what the pod lacks")
+    if created and spawner.after_pod_created_hook is not None:
+        await maybe_future(spawner.after_pod_created_hook(spawner, pod))
+
+
+async def _has_object(spawner: ResumableSpawner, kind: str, name: str, *, pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod has its Secret or Service; that of an earlier pod with the same name does not count."""
+    read = getattr(spawner.api, f"read_namespaced_{kind}")
+    try:
+        found = await read(name, spawner.namespace, _request_timeout=spawner.k8s_api_request_timeout)
+    except ApiException as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    return any(each.uid == read_uid(pod) for each in found.metadata.owner_references or ())
+
+
+def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], owner: Any) -> Any:
+    """Return the Service of a pod, which may have other labels and another port than pods of the settings of now."""
+    ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
+    port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), None)
+    # KubeSpawner 7.0 has no parameter for the port.
+    takes_port = "port" in signature(spawner.get_service_manifest).parameters
+    service = spawner.get_service_manifest(owner, **({"port": port} if takes_port else {}))
+    labels = as_dict(pod["metadata"].get("labels"))
+    service.spec.selector = {key: value for key, value in service.spec.selector.items() if labels.get(key) == value}
+    return service
 
 
 def _set_address(spawner: ResumableSpawner, address: str) -> None:

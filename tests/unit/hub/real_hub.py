@@ -204,6 +204,11 @@ class RealHub:
         routes = json.loads((self.folder / "routes.json").read_text())
         return {path: route["target"] for path, route in routes.items() if "user" in route["data"]}
 
+    def change_config(self, old: str, new: str) -> None:
+        """Replace a text in the configuration, for the next start of the hub."""
+        file = self.folder / "jupyterhub_config.py"
+        file.write_text(file.read_text().replace(old, new))
+
     def age(self, user: str, seconds: float) -> None:
         """Have a start begun this much earlier; the hub must not run."""
         began = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=seconds)

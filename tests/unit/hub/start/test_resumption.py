@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from gpuspawner.hub.errors import ClusterFailure
 from gpuspawner.hub.request.languages import load_languages
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.resumption import read_pods
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
-from tests.unit.hub.followed import UNSCHEDULABLE
+from tests.unit.hub.followed import UNSCHEDULABLE, pod_that_waits
 from tests.unit.hub.real_hub import RealHub, notebook, real_hub, unused_port
-from tests.unit.kube.watch_server import PODS, WatchServer, break_off, eventually
+from tests.unit.kube.watch_server import HANG, PODS, WatchServer, break_off, eventually, refusal
 from tests.unit.kube.watch_server import pod as other_pod
 
 # Each test starts two hubs, beside other tests.
@@ -22,6 +26,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 OPTIONS = {"image": "pytorch", "cpu": 1, "memory": "1G", "gpu": "a100", "gpu_count": 1}
 OWN_PODS = "/api/v1/namespaces/default/pods"
+SECRETS = "/api/v1/namespaces/default/secrets"
+SERVICES = "/api/v1/namespaces/default/services"
+IMPATIENT = {"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": 1}
 EVENTS = "/api/v1/namespaces/default/events"
 GATED = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
 START = "2026-11-22T10:00:00Z"
@@ -237,6 +244,129 @@ async def test_a_start_that_ends_slowly_can_be_cancelled(server: WatchServer, tm
         assert (state, again, status) == ("stop", 202, 204)
         assert [each async for each in sent_pods(server)] == []
         await begin(hub, server, "ada")
+
+
+# -- the objects that KubeSpawner creates after the pod ----------------------------------------------------------------
+
+
+async def test_the_service_that_the_hub_had_not_created_yet_is_created_for_the_pod_as_it_is(
+    server: WatchServer, tmp_path: Path
+):
+    """The chart's labels change with the upgrade that restarts the hub, and those of the pod do not."""
+    port = unused_port()
+    server.put(PODS, other_pod("other", on="gpu-1", gpus=4))
+    given = config(port)
+    given["KubeSpawner"] |= {"services_enabled": True, "dns_name_template": "localhost"}
+    given["KubeSpawner"]["common_labels"] = {"app": "jupyterhub", "chart": "jupyterhub-4.4.0"}
+    async with notebook(port), real_hub(tmp_path, api=server.url, config=given) as hub:
+        pod = await begin(hub, server, "ada")
+        path = f"{SERVICES}/{pod['metadata']['name']}"
+        server.answers = {("GET", path): refusal(404), ("DELETE", path): HANG}
+        await eventually(lambda: asked(server, "DELETE", path))
+        await hub.kill()
+        server.answers["DELETE", path] = refusal(404)
+        hub.change_config("jupyterhub-4.4.0", "jupyterhub-4.5.0")
+        await hub.start()
+        await eventually(lambda: asked(server, "POST", SERVICES))
+        server.put(OWN_PODS, running(pod))
+        await hub.wait_until("ada", "ready")
+
+        (service,) = [await each.json() for each in asked(server, "POST", SERVICES)]
+        selector = service["spec"]["selector"]
+        assert {**pod["metadata"]["labels"], **selector} == pod["metadata"]["labels"]
+        assert selector["hub.jupyter.org/username"] == "ada"
+        assert [each["uid"] for each in service["metadata"]["ownerReferences"]] == ["uid-ada"]
+        assert [each["port"] for each in service["spec"]["ports"]] == [port]
+        assert hub.read_routes() == {"/user/ada/": f"http://localhost:{port}"}
+
+
+def asked(server: WatchServer, method: str, path: str) -> list[Any]:
+    return [each for each in server.requests if (each.method, each.path) == (method, path)]
+
+
+async def resume(spawner: GPUSpawner, server: WatchServer) -> str:
+    """Go on with a start whose pod runs, and return the server's address."""
+    server.put(OWN_PODS, running(await pod_that_waits(spawner, OPTIONS)))
+    await read_pods(spawner)
+    spawner.start_state.feed.resume(None, elapsed_s=0)
+    async with asyncio.timeout(10):
+        return str(await spawner.resume())
+
+
+def owned_by(uid: str) -> Any:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "jupyter-ada", "uid": uid}
+    return lambda _: web.json_response({"metadata": {"name": "jupyter-ada", "ownerReferences": [owner]}})
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param([owned_by("1")], [], id="of this pod"),
+        pytest.param([refusal(404)], ["DELETE", "POST", "hook"], id="none"),
+        pytest.param([owned_by("0"), refusal(404)], ["DELETE", "POST", "hook"], id="of an earlier pod"),
+        pytest.param([break_off, refusal(503), owned_by("1")], [], id="after an outage"),
+        pytest.param([break_off, refusal(404)], ["DELETE", "POST", "hook"], id="none, after an outage"),
+    ],
+)
+async def test_a_resumed_start_creates_only_what_its_pod_lacks(
+    make_spawner: MakeSpawner, server: WatchServer, found: list[Any], expected: list[str]
+):
+    port, done = unused_port(), []
+    spawner = make_spawner(
+        kubespawner={
+            "port": port, "namespace": "default", "services_enabled": True, "dns_name_template": "localhost",
+            "after_pod_created_hook": lambda *_: done.append("hook"),
+        }
+    )  # fmt: skip
+    path = f"{SERVICES}/{spawner.pod_name}"
+    left = list(found)
+
+    def answer(request: Any) -> Any:
+        return (left.pop(0) if len(left) > 1 else left[0])(request)
+
+    server.answers = {("GET", path): answer, ("DELETE", path): refusal(404)}
+    async with notebook(port):
+        address = await resume(spawner, server)
+    changes = [each.method for each in server.requests if each.path in {path, SERVICES} and each.method != "GET"]
+    assert (address, changes + done) == (f"http://localhost:{port}", expected)
+
+
+async def test_a_resumed_start_creates_the_certificate_that_its_pod_lacks(
+    make_spawner: MakeSpawner, server: WatchServer, tmp_path: Path
+):
+    for name in ("key", "cert", "ca"):
+        (tmp_path / name).write_text(name)
+    port = unused_port()
+    spawner = make_spawner(
+        kubespawner={"port": port, "namespace": "default", "dns_name_template": "localhost"},
+        internal_ssl=True,
+        internal_trust_bundles={"hub-ca": str(tmp_path / "ca")},
+    )
+
+    async def create_certs() -> dict[str, str]:
+        return {"keyfile": str(tmp_path / "key"), "certfile": str(tmp_path / "cert"), "cafile": str(tmp_path / "ca")}
+
+    spawner.create_certs = create_certs
+    secret, service = f"{SECRETS}/{spawner.secret_name}", f"{SERVICES}/{spawner.pod_name}"
+    server.answers = {(method, path): refusal(404) for method in ("GET", "DELETE") for path in (secret, service)}
+    async with notebook(port):
+        address = await resume(spawner, server)
+    (sent,) = [await each.json() for each in asked(server, "POST", SECRETS)]
+    assert sorted(sent["data"]) == ["notebooks-ca_trust.crt", "ssl.crt", "ssl.key"]
+    assert [each["uid"] for each in sent["metadata"]["ownerReferences"]] == ["1"]
+    assert (address, len(asked(server, "POST", SERVICES))) == (f"https://localhost:{port}", 1)
+
+
+async def test_a_resumed_start_ends_where_the_hub_may_not_create_what_its_pod_lacks(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner(kubespawner={"namespace": "default", "services_enabled": True, **IMPATIENT})
+    server.answers = {("GET", f"{SERVICES}/{spawner.pod_name}"): refusal(403, "services is forbidden")}
+    with pytest.raises(ClusterFailure, match="403"):
+        await resume(spawner, server)
+
+
+# -- what the database keeps -------------------------------------------------------------------------------------------
 
 
 async def test_the_database_keeps_the_limit_of_a_start_and_the_language_of_its_user(make_spawner: MakeSpawner):
