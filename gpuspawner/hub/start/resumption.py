@@ -25,10 +25,12 @@ from kubespawner.objects import make_owner_reference
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import object_session
 
+from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.form.fields import try_validate
 from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.request.options import split_options
 from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
-from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.errors import RefusedStart, SlowStartError
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import ensure_events_watched, ensure_pods_watched, find_pod, has_read_pods
 from gpuspawner.hub.kubespawner.reflectors import is_given_up
@@ -45,6 +47,7 @@ from gpuspawner.hub.start.endings import (
 )
 from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import read_uid
+from gpuspawner.hub.start.supervisor import format_wait
 
 _START_KEY = "start"
 _LANGUAGE_KEY = "language"
@@ -52,6 +55,7 @@ _PAUSE_S = 1.0
 _EVENTS_S = 10.0
 """Seconds to wait for the first list of events; after that, the start continues without events."""
 _SERVER_ACTION = "https://schema.jupyter.org/jupyterhub/events/server-action"
+_NO_CATALOG = Catalog(images={}, cpu=None, memory=None)
 _PORTS = {"http": 80, "https": 443}
 _PORT_NAME = "notebook-port"
 """Name of the server's port in the pods of KubeSpawner."""
@@ -175,20 +179,35 @@ async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) 
     spawner.log.info("The start of %s goes on after the hub's restart", name)
     with use_language(spawner.start_state.feed.language):
         try:
-            address = await _start(spawner, saved)
+            _set_address(spawner, await _start(spawner, saved))
+            spawner.start_polling()
+            store_state(spawner)
+            await _wait_until_answering(spawner)
+            await _open(spawner)
         except Exception as error:
-            message = getattr(error, "jupyterhub_message", "")
-            spawner.log.warning("The start of %s, which the hub's restart had cut off, has failed: %s", name, error)
-            if message:
-                spawner.start_state.end = ServerEnd(code=starts.classify_outcome(error), message=message)
-            await _stop(spawner)
+            await _end(spawner, error)
             raise
-    _set_address(spawner, address)
-    spawner.start_polling()
-    store_state(spawner)
-    await private_api.wait_until_answering(spawner)
-    await _open(spawner)
     spawner.log.info("%s runs; its start has outlasted the hub's restart", name)
+
+
+async def _end(spawner: ResumableSpawner, error: Exception) -> None:
+    """Keep and log why a start has failed, and stop its server unless JupyterHub already has."""
+    name, code, message = private_api.get_log_name(spawner), starts.classify_outcome(error), _find_message(error)
+    spawner.log.warning(
+        "The start of %s, which the hub's restart had cut off, has failed (%s): %s",
+        name, code, error, exc_info=not message,
+    )  # fmt: skip
+    if not message:
+        message = gettext("The hub could not finish the start of your server. Please start it again.")
+    spawner.start_state.end = ServerEnd(code=code, message=message)
+    if spawner.server is not None:
+        await _stop(spawner)
+    else:
+        store_state(spawner)
+
+
+def _find_message(error: Exception) -> str:
+    return as_text(getattr(error, "jupyterhub_message", ""))
 
 
 async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
@@ -196,19 +215,44 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
     await read_pods(spawner)
-    if spawner.events_enabled:
-        await ensure_events_watched(spawner, timeout_s=_EVENTS_S)
+    began_at = read_start_time(spawner.orm_spawner)
+    elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())
+    catalog, gpu = await _recall_choice(spawner)
+    starts.begin_measuring(spawner, spawner.user_options, catalog=catalog, elapsed_s=elapsed_s)
     if not saved and find_pod(spawner) is None:
         sentence = gettext("The hub was restarted before it had created your server. Please start it again.")
         raise RefusedStart(sentence, reason="interrupted", status_code=HTTPStatus.SERVICE_UNAVAILABLE)
-    offer = await spawner.make_offer()
-    selection = try_validate(spawner.user_options, offer.catalog)
-    began_at = read_start_time(spawner.orm_spawner)
-    elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())
-    starts.begin_measuring(spawner, spawner.user_options, catalog=offer.catalog, elapsed_s=elapsed_s)
-    spawner.start_state.feed.gpu = offer.catalog.gpus.get(selection.gpu or "") if selection is not None else None
+    spawner.start_state.feed.gpu = gpu
     spawner.start_state.feed.resume(began_at, elapsed_s=elapsed_s)
     return str(await spawner.resume())
+
+
+async def _recall_choice(spawner: ResumableSpawner) -> tuple[Catalog, GPUType | None]:
+    """Return the catalog and the chosen GPU type, with which messages and metrics name the start.
+
+    Both are empty if they cannot be found: the start goes on without.
+    """
+    try:
+        if spawner.events_enabled:
+            await ensure_events_watched(spawner, timeout_s=_EVENTS_S)
+        catalog = (await spawner.make_offer()).catalog
+        own = split_options(spawner.user_options, spawner.extra_options).own
+        selection = try_validate(as_dict(own), catalog)
+    except Exception:  # any exception: it must not end the start
+        spawner.log.exception("Cannot tell which GPU %s has chosen", private_api.get_log_name(spawner))
+        return _NO_CATALOG, None
+    return catalog, catalog.gpus.get(selection.gpu or "") if selection is not None else None
+
+
+async def _wait_until_answering(spawner: ResumableSpawner) -> None:
+    try:
+        await private_api.wait_until_answering(spawner)
+    except TimeoutError as error:
+        sentence = gettext(
+            "Your server started but did not answer within {duration}, so it was stopped.",
+            duration=format_wait(spawner.http_timeout),
+        )
+        raise SlowStartError(sentence) from error
 
 
 async def can_read_pods(spawner: ResumableSpawner) -> bool:
@@ -313,18 +357,13 @@ def _set_address(spawner: ResumableSpawner, address: str) -> None:
 async def _open(spawner: ResumableSpawner) -> None:
     settings, name = spawner.user.settings, spawner.name
     with private_api.note_proxy_pending(spawner):
-        try:
-            await settings["proxy"].add_user(spawner.user, name)
-        except Exception:
-            spawner.log.exception(
-                "%s cannot be added to the proxy, so it is stopped", private_api.get_log_name(spawner)
-            )
-            await _stop(spawner)
-            raise
+        await settings["proxy"].add_user(spawner.user, name)
     spawner.add_poll_callback(_forget_ended, spawner)
-    settings["eventlog"].emit(
-        schema_id=_SERVER_ACTION, data={"action": "start", "username": spawner.user.name, "servername": name}
-    )
+    data = {"action": "start", "username": spawner.user.name, "servername": name}
+    try:
+        settings["eventlog"].emit(schema_id=_SERVER_ACTION, data=data)
+    except Exception:  # any exception: the server runs
+        spawner.log.exception("Cannot log the start of %s as an event", private_api.get_log_name(spawner))
 
 
 async def _forget_ended(spawner: ResumableSpawner) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from gpuspawner.core.progress.model import Stage, StartFailure
+from gpuspawner.core.progress.model import Report, Stage, StartFailure
 from gpuspawner.core.progress.tracker import Tracker
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import join_sentences
@@ -148,8 +148,9 @@ class _Supervisor:
         return await add_alternatives(refused, self._spawner, patience_s=min(_ALTERNATIVES_S, self._left_s()))
 
     async def observe(self, *, even_if_unchanged: bool = False) -> StartFailure | None:
-        renew_watches(self._spawner)
+        failure = None
         try:
+            renew_watches(self._spawner)
             facts = await self._observer.observe(even_if_unchanged=even_if_unchanged)
             # While the hub deletes the pod, report nothing: a later step failed, and KubeSpawner raises its error.
             if facts is None or self._spawner.start_state.is_removing:
@@ -158,20 +159,23 @@ class _Supervisor:
                 self._spawner.start_state.is_pod_unseen = False
                 starts.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
+            failure = next((report.failure for report in reports if report.failure is not None), None)
+            self._show(reports)
         except Exception as error:  # log it: a failed observation must not end the start
             if type(error) not in self._logged:
                 self._logged.add(type(error))
                 self._spawner.log.exception(
                     "Cannot tell how the start of %s gets on", private_api.get_log_name(self._spawner)
                 )
-            return None
+        return failure
+
+    def _show(self, reports: Sequence[Report]) -> None:
         self._feed.publish(reports, percent=self._progress.percent)
         for report in reports:
             starts.enter_stage(self._spawner, report.stage)
-        return next((report.failure for report in reports if report.failure is not None), None)
 
     def make_no_room_error(self) -> RefusedStart | None:
-        last, gpu, waited = self._feed.last, self._feed.gpu, _format_wait(self._timeout_s)
+        last, gpu, waited = self._feed.last, self._feed.gpu, format_wait(self._timeout_s)
         if last is None or not last.lacks_room:
             return None
         match last.stage:
@@ -201,7 +205,7 @@ class _Supervisor:
     def make_slow_start_error(self) -> SlowStartError:
         last = self._feed.last
         sentence = gettext(
-            "Your server was not ready after {duration}, so it was stopped.", duration=_format_wait(self._timeout_s)
+            "Your server was not ready after {duration}, so it was stopped.", duration=format_wait(self._timeout_s)
         )
         last_seen = gettext("Last seen: {sentence}", sentence=last.sentence) if last else ""
         return SlowStartError(join_sentences(sentence, last_seen))
@@ -212,7 +216,11 @@ class _Supervisor:
         return max(left_s, _RESUMED_S - self._feed.observed_s) if self._feed.is_resumed else left_s
 
 
-def _format_wait(timeout_s: float) -> str:
+def format_wait(timeout_s: float) -> str:
+    """Return a time limit as users read it: ``90 seconds``, ``15 minutes``.
+
+    :param timeout_s: seconds.
+    """
     seconds = round(timeout_s)
     if seconds < 120 or seconds % 60:  # noqa: PLR2004 - two minutes
         return ngettext("{number} second", "{number} seconds", number=seconds)

@@ -17,6 +17,7 @@ from gpuspawner.hub.errors import RefusedStart, SlowStartError, is_hub_failure
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start import observer, supervisor
+from gpuspawner.hub.start.stream import ProgressFeed
 from gpuspawner.hub.start.supervisor import supervise_start
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
@@ -338,7 +339,7 @@ async def test_the_timeout_of_a_gpu_type_is_what_is_waited_for(make_spawner: Mak
     ("seconds", "told"), [(1, "1 second"), (60, "60 seconds"), (125, "125 seconds"), (900, "15 minutes")]
 )
 def test_how_long_it_waited_is_told_exactly(seconds: int, told: str):
-    assert supervisor._format_wait(float(seconds)) == told
+    assert supervisor.format_wait(float(seconds)) == told
 
 
 async def test_stages_are_measured_as_they_are_told(
@@ -378,3 +379,24 @@ async def test_a_resumed_start_that_fails_is_neither_counted_nor_pardoned(make_s
     assert refused.value.code == "evicted"
     spawner.clear_state()
     assert "failure_count" not in spawner.user.settings
+
+
+class BrokenFeed(ProgressFeed):
+    """A feed that takes no reports."""
+
+    def publish(self, *_: Any, **__: Any) -> None:
+        raise ValueError("broken")
+
+
+async def test_progress_that_cannot_be_shown_does_not_end_the_start(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner()
+    spawner.start_state.feed = BrokenFeed()
+    pod = await pod_that_waits(spawner, GPU_OPTIONS)
+    start = spawner.start()
+    await sent(server, spawner)
+    server.put(pods_path(spawner), pod)
+    await eventually(lambda: spawner.pod_reflector.pods)
+    running(pod)
+    server.put(pods_path(spawner), pod)
+    async with asyncio.timeout(10):
+        assert await start == "http://198.18.0.9:8888"
