@@ -2,15 +2,16 @@
 
 A failed start tells its reason on the page of the start. A server that ends while it runs has no such page, and
 neither has a start that fails right after a restart of the hub. Their reasons are kept in the hub's database and
-announced on the hub's pages until the user starts the server again.
+announced on the hub's pages for a day, or until the user starts the server again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -18,6 +19,8 @@ from typing import Any, Protocol
 import aiohttp
 from kubernetes_asyncio.client.rest import ApiException
 from markupsafe import Markup
+from sqlalchemy.exc import SQLAlchemyError
+from traitlets.log import get_logger
 
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.endings import explain_end_of_running
@@ -38,6 +41,8 @@ _PAUSE_S = 1.0
 """Seconds before a request is repeated."""
 _EVENTS_S = 10.0
 """Seconds to wait for the first list of events after a restart of the hub."""
+_TOLD_FOR = timedelta(days=1)
+"""How long the hub announces why a server has ended, unless its user starts it again before."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables with an announcement: one for all pages, and two that replace it on one page."""
 
@@ -129,10 +134,12 @@ class ServerEnd:
 
     :param code: code of the reason.
     :param message: the reason as plain text in the user's language.
+    :param at: when the server ended, with a time zone.
     """
 
     code: str
     message: str
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 class RepeatingSpawner(PodWatchingSpawner, Protocol):
@@ -246,7 +253,9 @@ def write_end(end: ServerEnd | None) -> dict[str, object]:
 
     :param end: the reason; None if there is nothing to tell.
     """
-    return {} if end is None else {_END_KEY: {"code": end.code, "message": end.message}}
+    if end is None:
+        return {}
+    return {_END_KEY: {"code": end.code, "message": end.message, "at": end.at.isoformat(timespec="seconds")}}
 
 
 def read_end(state: Mapping[str, object]) -> ServerEnd | None:
@@ -255,8 +264,12 @@ def read_end(state: Mapping[str, object]) -> ServerEnd | None:
     :param state: the spawner's state from the hub's database.
     """
     end = as_dict(as_dict(state.get(RECORD_KEY)).get(_END_KEY))
-    message = as_text(end.get("message"))
-    return ServerEnd(code=as_text(end.get("code")), message=message) if message else None
+    code, message = as_text(end.get("code")), as_text(end.get("message"))
+    try:
+        at = datetime.fromisoformat(as_text(end.get("at")))
+    except ValueError:
+        return None
+    return ServerEnd(code=code, message=message, at=at) if message and at.tzinfo is not None else None
 
 
 def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
@@ -284,17 +297,23 @@ class _Announcement:
 
     def __call__(self, viewer: Any) -> Any:
         text = self._admins(viewer) if callable(self._admins) else self._admins
-        lines = _list_ends(viewer)
+        # JupyterHub renders the page of an error while it handles the error. That page tells only the error: what it
+        # takes to tell more, such as the database, may be what failed.
+        lines = _list_ends(viewer) if sys.exception() is None else []
         if not lines:
             return text
         return str(Markup("<br>").join([*lines, *([Markup(text)] if isinstance(text, str) and text else [])]))  # noqa: S704 - the admin's own HTML
 
 
 def _list_ends(viewer: Any) -> list[str]:
-    rows = getattr(viewer, "orm_spawners", None) or {}
-    found = []
-    for name, row in rows.items():
-        end = None if row.server else read_end(row.state or {})
-        if end is not None:
-            found.append(f"{name}: {end.message}" if name else end.message)
+    found, now = [], datetime.now(UTC)
+    try:
+        rows = getattr(viewer, "orm_spawners", None) or {}
+        for name, row in rows.items():
+            end = None if row.server else read_end(row.state or {})
+            if end is not None and abs(now - end.at) <= _TOLD_FOR:
+                found.append(f"{name}: {end.message}" if name else end.message)
+    except SQLAlchemyError:
+        get_logger().exception("Cannot tell a user why servers have ended")
+        return []
     return found

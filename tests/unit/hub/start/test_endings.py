@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import jupyterhub
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.endings import add_announcements, can_have_left_pod, has_never_run, list_events_since
+from gpuspawner.hub.start.endings import (
+    ServerEnd,
+    add_announcements,
+    can_have_left_pod,
+    has_never_run,
+    list_events_since,
+    read_end,
+    write_end,
+)
 from gpuspawner.hub.start.stream import add_cancel_button
 from tests.unit.hub.conftest import MakeSpawner
 from tests.unit.hub.followed import Reflector
@@ -111,13 +120,24 @@ async def test_nothing_is_known_before_anything_is_watched(make_spawner: MakeSpa
 # -- announcements -----------------------------------------------------------------------------------------------------
 
 
-def viewer(*, server: object = None, **ends: str) -> SimpleNamespace:
+def viewer(*, server: object = None, hours_ago: float = 0, **ends: str) -> SimpleNamespace:
     """Return a user whose servers have ended with these messages."""
+    at = datetime.now(UTC) - timedelta(hours=hours_ago)
     rows = {
-        name: SimpleNamespace(server=server, state={"gpuspawner": {"end": {"code": "x", "message": message}}})
+        name: SimpleNamespace(
+            server=server, state={"gpuspawner": write_end(ServerEnd(code="x", message=message, at=at))}
+        )
         for name, message in ends.items()
     }
     return SimpleNamespace(orm_spawners={name.replace("default", ""): row for name, row in rows.items()})
+
+
+class Unreadable:
+    """A user whose servers the hub's database does not tell."""
+
+    @property
+    def orm_spawners(self) -> Any:
+        raise OperationalError("SELECT", {}, OSError("down"))
 
 
 @pytest.mark.parametrize(
@@ -128,6 +148,10 @@ def viewer(*, server: object = None, **ends: str) -> SimpleNamespace:
         pytest.param(viewer(default="A."), lambda _: "C", "A.<br>C", id="before what the admin's function returns"),
         pytest.param(viewer(default="A.", server=object()), "C", "C", id="nothing of a server that runs"),
         pytest.param(viewer(), "C", "C", id="nothing without an end"),
+        pytest.param(viewer(default="A.", hours_ago=23), None, "A.", id="for a day"),
+        pytest.param(viewer(default="A.", hours_ago=25), "C", "C", id="nothing after a day"),
+        pytest.param(viewer(default="A.", hours_ago=-25), "C", "C", id="nothing where the clock was wrong"),
+        pytest.param(Unreadable(), "C", "C", id="nothing without the database"),
         pytest.param(None, "C", "C", id="nobody is logged in"),
         pytest.param(
             SimpleNamespace(orm_spawners={"": SimpleNamespace(server=None, state=None)}), None, None, id="new"
@@ -136,6 +160,20 @@ def viewer(*, server: object = None, **ends: str) -> SimpleNamespace:
 )
 def test_an_end_is_announced_to_its_user_before_what_the_admin_announces(seen_by: Any, admins: Any, expected: object):
     assert add_announcements({"announcement": admins})["announcement"](seen_by) == expected
+
+
+def test_a_page_that_shows_an_error_announces_only_what_the_admin_announces():
+    announce = add_announcements({"announcement": "C"})["announcement"]
+    try:
+        int("x")  # tornado handles an error while it renders its page
+    except ValueError:
+        found = announce(viewer(default="A."))
+    assert (found, announce(viewer(default="A."))) == ("C", "A.<br>C")
+
+
+@pytest.mark.parametrize("at", [None, "", "yesterday", 5, "2026-11-22T10:00:00"], ids=str)
+def test_an_end_whose_time_cannot_be_read_is_not_told(at: object):
+    assert read_end({"gpuspawner": {"end": {"code": "x", "message": "A.", "at": at}}}) is None
 
 
 def test_only_announcements_are_added_to_and_only_once():

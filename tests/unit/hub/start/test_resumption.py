@@ -151,14 +151,14 @@ async def test_what_ended_while_the_hub_was_down_is_told_with_its_reason(server:
             await hub.wait_until(user, "stopped")
             event = await hub.follow(user, "Spawn failed: ")
             ends[user] = event["message"].removeprefix("Spawn failed: ")
-        home, form = await hub.read_pages("preempted", "/hub/home", "/hub/spawn")
+        pages = await hub.read_pages("preempted", "/hub/home", "/hub/spawn", "/hub/no-such-page")
 
         assert ends["late"].startswith("There was no room for your server with A100 within 15 minutes")
         assert ends["preempted"].startswith("Your server had to give way to something of higher priority while")
         assert ends["gone"].startswith("Your server was ended from outside while it was starting.")
         assert ends["interrupted"] == "The hub was restarted before it had created your server. Please start it again."
         assert deleted(server) == {pods["late"]["metadata"]["name"]}
-        assert [ends["preempted"].split(" Try")[0] in page for page in (home, form)] == [True, True]
+        assert [ends["preempted"].split(" Try")[0] in page for page in pages] == [True, True, False]
 
 
 async def test_the_user_of_a_server_that_had_to_give_way_is_told_until_it_starts_again(
