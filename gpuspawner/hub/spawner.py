@@ -506,17 +506,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def stop(self, now: bool = False) -> None:
         """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
 
+        Where the hub may not list pods, do not wait until the pod is gone: the stop would never end.
+
         :param now: whether to delete the pod without a grace period in any case.
         """
-        if not self._is_ours():
-            await super().stop(now)
-            return
-        self.start_state.is_removing = True
-        try:
-            await resumption.read_pods(self)
-            await super().stop(now or endings.has_never_run(self))
-        finally:
-            self.start_state.is_removing = False
+        stop = super().stop
+        await (endings.stop_server(self, stop, now=now) if self._is_ours() else stop(now))
 
     @override
     async def _make_delete_pod_request(

@@ -108,9 +108,24 @@ def has_read_pods(spawner: PodWatchingSpawner) -> bool:
 
     :param spawner: any spawner of the hub.
     """
+    loaded = _find_first_load(spawner)
+    return loaded is not None and loaded.exception() is None
+
+
+def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
+    """Return the exception of the first list of KubeSpawner's reflector of pods, or None.
+
+    :param spawner: any spawner of the hub.
+    """
+    loaded = _find_first_load(spawner)
+    return None if loaded is None else loaded.exception()
+
+
+def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None:
+    """Return the future of the reflector's first list if that has ended."""
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
-    return loaded is not None and loaded.done() and not loaded.cancelled() and loaded.exception() is None
+    return loaded if loaded is not None and loaded.done() and not loaded.cancelled() else None
 
 
 async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | None, waits_again: bool = True) -> None:

@@ -22,7 +22,7 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import Spawner
 from jupyterhub.user import User
 from jupyterhub.utils import exponential_backoff
-from kubernetes_asyncio.client import CoreV1Api
+from kubernetes_asyncio.client import CoreV1Api, V1DeleteOptions
 from kubespawner import KubeSpawner
 from kubespawner.reflector import ResourceReflector
 from traitlets import HasTraits, TraitType
@@ -172,9 +172,15 @@ class _Spawner(Protocol):
     _waiting_for_response: bool
     # Attributes and methods of KubeSpawner
     _start_future: asyncio.Future[Any] | None
+    delete_grace_period: int
+    k8s_api_request_timeout: float
+    pod_name: str
 
     async def _ensure_not_exists(self, kind: str, name: str) -> bool: ...
     def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
+    async def _make_delete_pod_request(
+        self, pod_name: str, delete_options: V1DeleteOptions, grace_seconds: int, request_timeout: float
+    ) -> bool: ...
     async def _make_create_resource_request(self, kind: str, manifest: Any) -> bool: ...
     def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
     def _namespace_default(self) -> str: ...
@@ -331,6 +337,17 @@ async def replace_object(spawner: object, kind: str, manifest: Any) -> None:
     await exponential_backoff(partial(private._ensure_not_exists, kind, name), f"Could not delete {kind} {name}")
     create = partial(private._make_create_resource_request, kind, manifest)
     await exponential_backoff(create, f"Could not create {kind} {name}")
+
+
+async def delete_pod(spawner: object, *, now: bool) -> None:
+    """Delete the pod of a server, and do not wait until it is gone, as KubeSpawner's ``stop()`` does.
+
+    :param now: whether to delete it without a grace period.
+    """
+    private = cast("_Spawner", spawner)
+    grace_s = 0 if now else private.delete_grace_period
+    options = V1DeleteOptions(grace_period_seconds=grace_s)
+    await private._make_delete_pod_request(private.pod_name, options, grace_s, private.k8s_api_request_timeout)
 
 
 async def stop_reflectors(kind: type[WatchingSpawner]) -> None:

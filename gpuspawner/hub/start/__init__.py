@@ -22,7 +22,9 @@ from gpuspawner.hub.start.endings import (
     has_failed_start,
     has_never_run,
     note_end,
+    read_pods,
     repeat_until_accepted,
+    stop_server,
     wait_for_cancelled_start,
 )
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
@@ -32,7 +34,6 @@ from gpuspawner.hub.start.resumption import (
     build_record,
     can_read_pods,
     load_record,
-    read_pods,
     store_state,
     wait_for_pod,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "read_pods",
     "repeat_until_accepted",
     "run_preflight",
+    "stop_server",
     "store_state",
     "stream_progress",
     "supervise_start",

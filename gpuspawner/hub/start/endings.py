@@ -28,7 +28,15 @@ from gpuspawner.core.progress.events import parse_events
 from gpuspawner.core.progress.pod_status import read_containers, read_phase
 from gpuspawner.core.text.i18n import ENGLISH, Language, use_language
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.kubespawner.hub_pods import PodEvent, ensure_events_watched, find_pod, select_pod_events
+from gpuspawner.hub.kubespawner.hub_pods import (
+    PodEvent,
+    ensure_events_watched,
+    ensure_pods_watched,
+    find_pod,
+    find_pods_failure,
+    has_read_pods,
+    select_pod_events,
+)
 from gpuspawner.hub.pod.run_time import find_end_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, ServerRow, WatchingSpawner
 from gpuspawner.hub.start.stream import read_uid
@@ -128,6 +136,55 @@ def is_refusal(error: Exception) -> bool:
     return status is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS
 
 
+async def read_pods(spawner: StoppingSpawner) -> bool:
+    """Wait until KubeSpawner has read the pods of servers, even if the API server does not answer for a long time.
+
+    Return whether it has read them: False if the API server refuses the list for longer than KubeSpawner repeats a request.
+
+    :param spawner: the spawner of a server.
+    """
+
+    async def read_once() -> bool:
+        # No timeout: each call adds a task that waits for the first list, and hundreds of servers may call this.
+        await ensure_pods_watched(spawner, timeout_s=None)
+        if not has_read_pods(spawner) and isinstance(failure := find_pods_failure(spawner), ApiException):
+            raise failure
+        return has_read_pods(spawner)
+
+    try:
+        return await repeat_until_accepted(spawner, read_once, purpose="read the pod")
+    except ApiException as error:
+        spawner.log.error(  # noqa: TRY400  # a traceback would tell nothing more
+            "The hub may not list pods (%s %s), so it cannot tell whether %s runs. What is missing is `list` and"
+            " `watch` of `pods`.",
+            error.status, error.reason, private_api.get_log_name(spawner),
+        )  # fmt: skip
+        return False
+
+
+async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
+    """Delete a server's pod, without a grace period if its start failed or was cancelled before any container ran.
+
+    Where the hub may not list pods, do not wait until the pod is gone: the stop would never end.
+
+    :param spawner: the spawner of the server.
+    :param stop: KubeSpawner's ``stop()``.
+    :param now: whether to delete the pod without a grace period in any case.
+    :raises ApiException: the API server refuses the deletion.
+    :raises TimeoutError: the pod does not go.
+    """
+    spawner.start_state.is_removing = True
+    try:
+        can_read = await read_pods(spawner)
+        now = now or has_never_run(spawner)
+        await (stop(now) if can_read else private_api.delete_pod(spawner, now=now))
+    except Exception:  # JupyterHub drops it
+        spawner.log.exception("Cannot stop %s", private_api.get_log_name(spawner))
+        raise
+    finally:
+        spawner.start_state.is_removing = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnd:
     """Why a server ended, or did not start.
@@ -150,6 +207,28 @@ class RepeatingSpawner(PodWatchingSpawner, Protocol):
 
     k8s_api_request_retry_timeout: float
     log: Any
+
+
+class RemovedStart(Protocol):
+    """The state of the last start of a server that is stopped.
+
+    :ivar is_removing: whether the hub is deleting the pod.
+    """
+
+    is_removing: bool
+
+
+class StoppingSpawner(WatchingSpawner, Protocol):
+    """A server that is stopped.
+
+    :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
+    """
+
+    k8s_api_request_retry_timeout: float
+
+    @property
+    def start_state(self) -> RemovedStart:
+        """The state of the server's last start."""
 
 
 class EndedStart(Protocol):

@@ -32,7 +32,12 @@ from gpuspawner.core.request.options import split_options
 from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
 from gpuspawner.hub.errors import RefusedStart, SlowStartError
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.kubespawner.hub_pods import ensure_events_watched, ensure_pods_watched, find_pod, has_read_pods
+from gpuspawner.hub.kubespawner.hub_pods import (
+    ensure_events_watched,
+    ensure_pods_watched,
+    find_pod,
+    has_read_pods,
+)
 from gpuspawner.hub.kubespawner.reflectors import is_given_up
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.request.languages import load_languages
@@ -41,6 +46,7 @@ from gpuspawner.hub.start.endings import (
     RECORD_KEY,
     ServerEnd,
     read_end,
+    read_pods,
     read_start_time,
     repeat_until_accepted,
     write_end,
@@ -214,7 +220,8 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
-    await read_pods(spawner)
+    while not await read_pods(spawner):
+        pass  # the pod keeps its place until the hub has its rights again, or the user cancels the start
     began_at = read_start_time(spawner.orm_spawner)
     elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())
     catalog, gpu = await _recall_choice(spawner)
@@ -259,30 +266,17 @@ async def can_read_pods(spawner: ResumableSpawner) -> bool:
     """Return whether KubeSpawner has read the pods of servers, so that it can tell whether a server runs.
 
     When JupyterHub checks all servers after its own start, wait until KubeSpawner has read the pods: the check forgets
-    a server that it cannot poll, and the server's pod runs on.
+    a server that it cannot poll, and the server's pod runs on. Do not wait if the hub may not list pods: the check then
+    sends a request to the server.
 
     :param spawner: the spawner of the server.
     """
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
         return True
     if private_api.is_checked(spawner):
-        await read_pods(spawner)
-    else:
-        await ensure_pods_watched(spawner, timeout_s=spawner.k8s_api_request_timeout, waits_again=False)
+        return await read_pods(spawner)
+    await ensure_pods_watched(spawner, timeout_s=spawner.k8s_api_request_timeout, waits_again=False)
     return has_read_pods(spawner)
-
-
-async def read_pods(spawner: ResumableSpawner) -> None:
-    """Wait until KubeSpawner has read the pods of servers, even if the API server does not answer for a long time.
-
-    :param spawner: the spawner of a server.
-    """
-    while True:
-        # No timeout: each call adds a task that waits for the first list, and hundreds of servers may call this.
-        await ensure_pods_watched(spawner, timeout_s=None)
-        if has_read_pods(spawner):
-            return
-        await asyncio.sleep(_PAUSE_S)
 
 
 async def wait_for_pod(spawner: ResumableSpawner) -> str:

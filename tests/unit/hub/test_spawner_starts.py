@@ -179,3 +179,46 @@ async def test_a_watch_that_gave_up_is_there_for_starts_that_wait_until_another_
     for each in (start, other):
         each.cancel()
     await asyncio.gather(start, other, return_exceptions=True)
+
+
+@pytest.mark.parametrize("sees_all_namespaces", [False, True])
+async def test_a_stop_ends_while_the_hub_may_not_list_pods_and_deletes_the_pod(
+    make_spawner: MakeSpawner, server: WatchServer, caplog: pytest.LogCaptureFixture, sees_all_namespaces: bool
+):
+    spawner = make_spawner(
+        kubespawner={"k8s_api_request_retry_timeout": 1, "enable_user_namespaces": sees_all_namespaces}
+    )
+    server.denied.add(("list", "pods"))
+    async with asyncio.timeout(10):
+        assert await spawner.poll() is None
+        await spawner.stop()
+    assert [each.path for each in deletions(server)] == [f"{pods_path(spawner)}/{spawner.pod_name}"]
+    assert f"may not list pods (403 Forbidden), so it cannot tell whether {spawner._log_name} runs" in caplog.text
+
+
+async def test_a_stop_waits_for_an_api_server_that_has_just_started_and_lets_nothing_be_listed_yet(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    spawner = make_spawner(kubespawner={"k8s_api_request_retry_timeout": 10})
+    pod = other_pod(spawner.pod_name, phase="Running", namespace=spawner.namespace, uid="1")
+    server.put(pods_path(spawner), pod)
+    server.denied.add(("list", "pods"))
+    stop = asyncio.ensure_future(spawner.stop())
+    await eventually(lambda: len(server.asked(pods_path(spawner), watch=False)) > 1)
+    server.denied.clear()
+    await eventually(lambda: deletions(server))
+    assert not stop.done()
+    server.delete(pods_path(spawner), pod)
+    await stop
+
+
+async def test_a_stop_that_fails_says_why_in_the_log(
+    make_spawner: MakeSpawner, server: WatchServer, caplog: pytest.LogCaptureFixture
+):
+    """JupyterHub drops the error of a stop."""
+    spawner = make_spawner(kubespawner={"k8s_api_request_retry_timeout": 1})
+    server.denied.add(("list", "pods"))
+    server.answers["DELETE", f"{pods_path(spawner)}/{spawner.pod_name}"] = refusal(403, "pods is forbidden")
+    with pytest.raises(ApiException, match="403"):
+        await spawner.stop()
+    assert f"Cannot stop {spawner._log_name}" in caplog.text

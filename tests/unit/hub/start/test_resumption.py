@@ -14,7 +14,7 @@ from aiohttp import web
 from gpuspawner.hub.errors import ClusterFailure
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.resumption import read_pods
+from gpuspawner.hub.start.endings import read_pods
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import UNSCHEDULABLE, pod_that_waits
 from tests.unit.hub.real_hub import RealHub, notebook, real_hub, unused_port

@@ -169,3 +169,12 @@ async def test_fields_of_the_site_do_not_hide_the_gpu_that_a_start_waits_for(
         spawner, _ = await resume(make_spawner, server, port=port, options=options, extra_options=["repo_url"])
     assert spawner.start_state.feed.gpu is not None
     spawner.stop_polling()
+
+
+async def test_a_hub_that_may_not_list_pods_asks_the_servers_themselves(make_spawner: MakeSpawner, server: WatchServer):
+    """JupyterHub checks at its start whether servers run, and each would stay pending."""
+    spawner = make_spawner(kubespawner={"k8s_api_request_retry_timeout": 1})
+    spawner._check_pending = True
+    server.denied.add(("list", "pods"))
+    async with asyncio.timeout(10):
+        assert await spawner.poll() is None
