@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
 from importlib import metadata
@@ -175,12 +175,10 @@ class _Spawner(Protocol):
     delete_grace_period: int
     k8s_api_request_timeout: float
     pod_name: str
+    _make_delete_pod_request: Callable[..., Awaitable[bool]]
 
     async def _ensure_not_exists(self, kind: str, name: str) -> bool: ...
     def _get_pod_url(self, pod: Mapping[str, Any]) -> str: ...
-    async def _make_delete_pod_request(
-        self, pod_name: str, delete_options: V1DeleteOptions, grace_seconds: int, request_timeout: float
-    ) -> bool: ...
     async def _make_create_resource_request(self, kind: str, manifest: Any) -> bool: ...
     def _get_reflector_key(self, kind: str) -> tuple[str, str | None]: ...
     def _namespace_default(self) -> str: ...
@@ -325,11 +323,11 @@ def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
     return cast("_Spawner", spawner)._get_pod_url(pod)
 
 
-async def replace_object(spawner: object, kind: str, manifest: Any) -> None:
+async def replace_object(spawner: object, manifest: Any, *, kind: str) -> None:
     """Create an object that belongs to a pod, and delete that of an earlier pod, as KubeSpawner's start does.
 
-    :param kind: ``secret`` or ``service``.
     :param manifest: the object as a model of the Kubernetes client.
+    :param kind: ``secret`` or ``service``.
     :raises ApiException: the API server refuses the object.
     :raises TimeoutError: the API server does not answer, or keeps the earlier object.
     """

@@ -302,14 +302,14 @@ async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
 
     async def create_missing() -> bool:
         owner = make_owner_reference(spawner.pod_name, read_uid(pod))
-        if spawner.internal_ssl and not await _has_object(spawner, "secret", spawner.secret_name, pod=pod):
+        if spawner.internal_ssl and not await _has_object(spawner, pod, kind="secret", name=spawner.secret_name):
             files = await maybe_future(spawner.create_certs())
             spawner.cert_paths = await maybe_future(spawner.move_certs(files))
-            await private_api.replace_object(spawner, "secret", spawner.get_secret_manifest(owner))
+            await private_api.replace_object(spawner, spawner.get_secret_manifest(owner), kind="secret")
             created.append("secret")
         has_service = spawner.internal_ssl or spawner.services_enabled
-        if has_service and not await _has_object(spawner, "service", spawner.pod_name, pod=pod):
-            await private_api.replace_object(spawner, "service", _make_service(spawner, pod, owner))
+        if has_service and not await _has_object(spawner, pod, kind="service", name=spawner.pod_name):
+            await private_api.replace_object(spawner, _make_service(spawner, pod, owner=owner), kind="service")
             created.append("service")
         return True
 
@@ -318,7 +318,7 @@ async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
         await maybe_future(spawner.after_pod_created_hook(spawner, pod))
 
 
-async def _has_object(spawner: ResumableSpawner, kind: str, name: str, *, pod: Mapping[str, Any]) -> bool:
+async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind: str, name: str) -> bool:
     """Return whether a pod has its Secret or Service; that of an earlier pod with the same name does not count."""
     read = getattr(spawner.api, f"read_namespaced_{kind}")
     try:
@@ -330,7 +330,7 @@ async def _has_object(spawner: ResumableSpawner, kind: str, name: str, *, pod: M
     return any(each.uid == read_uid(pod) for each in found.metadata.owner_references or ())
 
 
-def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], owner: Any) -> Any:
+def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
     """Return the Service of a pod, which may have other labels and another port than pods of the settings of now."""
     ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
     port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), None)
