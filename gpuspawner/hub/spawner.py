@@ -287,7 +287,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if self.start_state.is_resumed:
             return
         self.failure_count.settle(start, failure, user=self.user)
-        if not self.start_state.is_admitted:
+        if self.start_state.is_admitted:
+            self.start_state.end = endings.read_failure(failure)
+        else:
             # JupyterHub stored the refused options before any check. Restore the last admitted ones before its commit.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:

@@ -1,8 +1,8 @@
 """Finds what a start or a server leaves when it ends: a pod to delete, and the reason to tell its user.
 
-A failed start tells its reason on the page of the start. A server that ends while it runs has no such page, and
-neither has a start that fails right after a restart of the hub. Their reasons are kept in the hub's database and
-announced on the hub's pages for a day, or until the user starts the server again.
+A failed start tells its reason on the page of the start, but a hub that is restarted forgets that page. A server that
+ends while it runs has none. The reasons are kept in the hub's database and announced on the hub's pages for a day, or
+until the user starts the server again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
+from secrets import token_hex
 from typing import Any, Protocol
 
 import aiohttp
@@ -37,6 +38,7 @@ from gpuspawner.hub.kubespawner.hub_pods import (
     has_read_pods,
     select_pod_events,
 )
+from gpuspawner.hub.metrics.starts import classify_outcome
 from gpuspawner.hub.pod.run_time import find_end_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, ServerRow, WatchingSpawner
 from gpuspawner.hub.start.stream import read_uid
@@ -51,6 +53,8 @@ _EVENTS_S = 10.0
 """Seconds to wait for the first list of events after a restart of the hub."""
 _TOLD_FOR = timedelta(days=1)
 """How long the hub announces why a server has ended, unless its user starts it again before."""
+_PROCESS = token_hex(4)
+"""Identifies this process of the hub."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables with an announcement: one for all pages, and two that replace it on one page."""
 
@@ -191,11 +195,13 @@ class ServerEnd:
 
     :param code: code of the reason.
     :param message: the reason as plain text in the user's language.
+    :param told_by: identifies the hub's process whose page of the start tells the reason; empty if no page does.
     :param at: when the server ended, with a time zone.
     """
 
     code: str
     message: str
+    told_by: str = ""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -255,6 +261,15 @@ class EndedSpawner(WatchingSpawner, Protocol):
     @property
     def start_state(self) -> EndedStart:
         """The state of the server's last start."""
+
+
+def read_failure(error: BaseException) -> ServerEnd | None:
+    """Return why a start failed, which this process tells on the page of the start; None if the user is told nothing.
+
+    :param error: the exception that ended the start.
+    """
+    message = as_text(getattr(error, "jupyterhub_message", ""))
+    return ServerEnd(code=classify_outcome(error), message=message, told_by=_PROCESS) if message else None
 
 
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
@@ -334,7 +349,8 @@ def write_end(end: ServerEnd | None) -> dict[str, object]:
     """
     if end is None:
         return {}
-    return {_END_KEY: {"code": end.code, "message": end.message, "at": end.at.isoformat(timespec="seconds")}}
+    at = end.at.isoformat(timespec="seconds")
+    return {_END_KEY: {"code": end.code, "message": end.message, "told_by": end.told_by, "at": at}}
 
 
 def read_end(state: Mapping[str, object]) -> ServerEnd | None:
@@ -348,7 +364,9 @@ def read_end(state: Mapping[str, object]) -> ServerEnd | None:
         at = datetime.fromisoformat(as_text(end.get("at")))
     except ValueError:
         return None
-    return ServerEnd(code=code, message=message, at=at) if message and at.tzinfo is not None else None
+    if not message or at.tzinfo is None:
+        return None
+    return ServerEnd(code=code, message=message, told_by=as_text(end.get("told_by")), at=at)
 
 
 def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
@@ -390,7 +408,7 @@ def _list_ends(viewer: Any) -> list[str]:
         rows = getattr(viewer, "orm_spawners", None) or {}
         for name, row in rows.items():
             end = None if row.server else read_end(row.state or {})
-            if end is not None and abs(now - end.at) <= _TOLD_FOR:
+            if end is not None and end.told_by != _PROCESS and abs(now - end.at) <= _TOLD_FOR:
                 found.append(f"{name}: {end.message}" if name else end.message)
     except SQLAlchemyError:
         get_logger().exception("Cannot tell a user why servers have ended")

@@ -14,6 +14,7 @@ from tornado import web
 
 from gpuspawner.hub.errors import FailureCount
 from gpuspawner.hub.request.context import CHOICE_HEADER
+from gpuspawner.hub.start import endings
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.hub_requests import RealHub
 from tests.unit.kube.watch_server import HANG, NODES, WatchServer, break_off, refusal
@@ -274,3 +275,27 @@ async def test_a_new_start_begins_without_the_error_that_a_form_kept(make_hub: M
     server.answers = {PODS: refusal(403)}
     error = await hub.start(user, CHOICE)
     assert (user.spawners[""]._failed is error, "403" in format_exception(error)[0]) == (True, True)
+
+
+# -- the reason, after a restart of the hub ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param(CHOICE, "Kubernetes refused to create the server (403): exceeded quota: gpus", id="admitted"),
+        pytest.param({**CHOICE, "cpu": 999}, None, id="refused with an answer"),
+    ],
+)
+async def test_a_hub_that_was_restarted_still_tells_why_a_start_failed(
+    make_hub: MakeHub, server: WatchServer, monkeypatch: pytest.MonkeyPatch, options: Any, expected: str | None
+):
+    hub = make_hub()
+    server.answers = {PODS: refusal(403, "exceeded quota: gpus")}
+    user = hub.add_user("ada")
+    await hub.start(user, options)
+    announce = endings.add_announcements({})["announcement"]
+    before = announce(user)
+    monkeypatch.setattr(endings, "_PROCESS", "another")
+    after = announce(user)
+    assert (before, after) == (None, expected)
