@@ -14,7 +14,7 @@ from tests.helm.support.files import BASE, FOLDER
 _PAGE = (FOLDER.parent / "docs/install/index.md").read_text()
 _WHERE, _ON_TOP = (
     [FOLDER / name for name in re.findall(r"helm-values/([\w-]+\.yaml)\) \|$", table, re.MULTILINE)]
-    for table in _PAGE.partition("\n## ")[0].split("These go on top of any of them")
+    for table in _PAGE.partition("\n## ")[0].split("| what | values |")
 )
 
 

@@ -195,7 +195,7 @@ class ServerEnd:
 
     :param code: code of the reason.
     :param message: the reason as plain text in the user's language.
-    :param told_by: identifies the hub's process whose page of the start tells the reason; empty if no page does.
+    :param told_by: :data:`_PROCESS` of the hub that shows the reason on the page of the failed start; else empty.
     :param at: when the server ended, with a time zone.
     """
 

@@ -201,7 +201,7 @@ class NewClaims:
     async def remove(self, spawner: ClaimingSpawner, *, token: str) -> None:
         """Remove a claim that the start has created, and wait until the claim is gone; log a failure.
 
-        :param spawner: the spawner of the server, whose start may remove the claim.
+        :param spawner: the spawner of the server; ``can_remove`` has returned True for its start.
         :param token: token of the start.
         """
         key = _find_claim_key(spawner)

@@ -221,7 +221,7 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
     while not await read_pods(spawner):
-        pass  # the pod keeps its place until the hub has its rights again, or the user cancels the start
+        pass  # the pod stays until the hub may list pods again, or the user cancels the start
     began_at = read_start_time(spawner.orm_spawner)
     elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())
     catalog, gpu = await _recall_choice(spawner)
