@@ -519,8 +519,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
-        # JupyterHub forgets a server whose stop fails, and its pod would run on. While the API server cannot be reached, the
-        # stop therefore goes on, and JupyterHub's database keeps the server, even if the hub is restarted meanwhile.
+        # JupyterHub forgets a server whose stop fails, and its pod would run on. While the API server cannot be
+        # reached, the stop therefore goes on, and JupyterHub's database keeps the server.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
         if not self._is_ours():

@@ -186,8 +186,8 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # Ambiguous labels: the node's GPUs have different MIG layouts although its MIG strategy is "single", or the node has
-    # GPUs of several models and the label names only one.
+    # Ambiguous labels: the node's GPUs have different MIG layouts although its MIG strategy is "single", or its GPUs
+    # are of several models and the label names only one.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}

@@ -143,7 +143,7 @@ def is_refusal(error: Exception) -> bool:
 async def read_pods(spawner: StoppingSpawner) -> bool:
     """Wait until KubeSpawner has read the pods of servers, even if the API server does not answer for a long time.
 
-    Return whether it has read them: False if the API server refuses the list for longer than KubeSpawner repeats a request.
+    Return False if the API server refuses the list for longer than KubeSpawner repeats a request, else True.
 
     :param spawner: the spawner of a server.
     """
