@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import subprocess
 from collections.abc import Generator
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Name each row by what it holds."""
     return describe_row_value(val)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Run each test in a context of its own, as Tornado runs each request: no test finds what another one has set."""
+    test = pyfuncitem.obj
+    pyfuncitem.obj = lambda *args, **values: copy_context().run(test, *args, **values)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = test
 
 
 @pytest.hookimpl(wrapper=True)
