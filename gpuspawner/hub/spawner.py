@@ -25,7 +25,7 @@ from gpuspawner.core.policy.admission import Admission, UnreadClusterError
 from gpuspawner.core.request.options import parse_form, parse_query, split_form, split_options
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.warnings.wording import build_warnings_view
-from gpuspawner.hub.admission.service import AdmissionService
+from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
@@ -151,6 +151,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         context.note_choice_header(change.new)
         languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
+            guard_stored_options()
             context.take_prefill(change.new)
             if change.new is not None:
                 self._keep_failed_start(change.new)

@@ -8,8 +8,9 @@ as the labels in the form say. Counts are converted to numbers.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, ValuesView
 from typing import NamedTuple
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
@@ -27,6 +28,11 @@ _IMAGE, _CUSTOM_IMAGE = IMAGE.name, CUSTOM_IMAGE.name
 
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
+
+_MAX_DEPTH = 32
+"""Largest number of levels of nested values; Python encodes and decodes fewer than 1,000."""
+_MAX_CHARACTERS = 60_000
+"""Largest number of characters as JSON; the hub's column for user options holds 65,535 bytes in MySQL."""
 
 
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
@@ -130,6 +136,43 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
     if texts.get("gpu") == "":
         options["gpu"] = None
     return options
+
+
+def is_too_large(options: object) -> bool:
+    """Return whether the hub's database may fail to store user options, because they are nested too deep or too long.
+
+    :param options: any JSON value, untrusted.
+    """
+    level, depth, number = [options], 0, 0
+    while level:
+        depth += 1
+        number += len(level)
+        if depth > _MAX_DEPTH or number > _MAX_CHARACTERS:
+            return True
+        containers = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = [value for each in containers if isinstance(each, list | tuple | ValuesView) for value in each]
+    try:
+        return len(json.dumps(options, default=str, skipkeys=True)) > _MAX_CHARACTERS
+    except ValueError:  # Python converts no integer with thousands of digits to text.
+        return True
+
+
+def check_size(options: object) -> None:
+    """Refuse user options for which :func:`is_too_large` is true.
+
+    :param options: any JSON value, untrusted.
+    :raises SelectionError: the options are too large.
+    """
+    if not is_too_large(options):
+        return
+    problems = Problems()
+    message = gettext(
+        "The options are too large: at most {characters} characters of JSON and {levels} nested levels are accepted.",
+        characters=_MAX_CHARACTERS,
+        levels=_MAX_DEPTH,
+    )
+    problems.add("", "too_large", message=message)
+    problems.raise_any()
 
 
 class SplitOptions(NamedTuple):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 
 from jupyterhub import orm
+from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from gpuspawner.core.catalog.policy_model import Person, Policy, Rule, normalize_group
@@ -19,7 +21,7 @@ from gpuspawner.core.policy.admission import Admission, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import RemainingQuota, ServerUsage, Usage, sum_usage
-from gpuspawner.core.request.options import split_options
+from gpuspawner.core.request.options import check_size, is_too_large, split_options
 from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.admission.reservations import Reservations
 from gpuspawner.hub.config.offer import Offer
@@ -108,6 +110,23 @@ class UserGroups:
             spawner.log.error(text, error)
 
 
+_guards_options: ContextVar[bool] = ContextVar("gpuspawner_guards_options", default=False)
+
+
+def guard_stored_options() -> None:
+    """Keep the stored options of servers if this request sends options that are too large; call it in its own task.
+
+    JupyterHub stores the options of a start before a spawner sees them. If the database cannot hold them, JupyterHub
+    answers with status 500, counts a failed start and shows the server as running.
+    """
+    _guards_options.set(True)
+
+
+@event.listens_for(orm.Spawner.user_options, "set", retval=True, active_history=True)
+def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) -> object:
+    return before[0] if _guards_options.get() and is_too_large(options) else options
+
+
 _NO_SERVER_NAME = "/"
 """Stands for no server; the name of a JupyterHub server cannot contain a slash."""
 _MAX_RULES = 4096
@@ -148,6 +167,7 @@ class AdmissionService:
         :param is_start: whether the spawner is starting its server; the GPUs then count as used from now on.
         :raises SelectionError: the choice is invalid or not allowed.
         """
+        check_size(options)
         own, extra = split_options(options, spawner.extra_options)
         max_age_s = QUOTA_CACHE_S
         while True:

@@ -143,6 +143,13 @@ async def test_a_sites_own_field_in_the_form_is_read(make_spawner: MakeSpawner):
     assert (options["course"], options["days"], options["image"]) == ("ml-101", ["mon", "tue"], "minimal")
 
 
+async def test_a_sites_own_field_in_the_form_has_a_limit(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings={**SETTINGS, "extra_options": ["course"]})
+    with pytest.raises(web.HTTPError, match="at most 60000 characters of JSON"):
+        await maybe_future(spawner.run_options_from_form({"image": ["minimal"], "course": ["x" * 60_000]}))
+    assert "at most 60000 characters of JSON" in await spawner.get_options_form()
+
+
 async def test_a_link_sets_none_of_a_sites_own_options(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={**SETTINGS, "extra_options": ["course"]})
     with pytest.raises(web.HTTPError, match="course"):

@@ -8,8 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.utils import format_exception
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 from tornado import web
 
 from gpuspawner.hub.errors import FailureCount
@@ -66,12 +70,10 @@ def bug(_: Any) -> None:
     raise KeyError("a group of hers")
 
 
-def deep(levels: int = 968) -> dict[str, Any]:
-    """Return options that JupyterHub can parse, and cannot store."""
-    options: dict[str, Any] = {}
-    for _ in range(levels):
-        options = {"a": options}
-    return options
+def fail_to_store(session: Session, *_: object) -> None:
+    """Fail as a database that is not there, once JupyterHub stores what a start asks for."""
+    if any(isinstance(each, orm.Spawner) and each.user_options for each in session.dirty):
+        raise OperationalError("UPDATE spawners", {}, OSError("no space left"))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,45 @@ async def test_a_start_that_claims_to_be_an_open_form_is_judged_as_any_other(mak
         assert error is not None
         found.append(("h900" in format_exception(error)[0], hub.failures, hub.stored(user)))
     assert found == [(True, 0, {})] * 3
+
+
+def nest(levels: int) -> object:
+    """Return lists in lists; the hub's database takes about 950 of them."""
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"cpu": nest(2000)}, id="a field is nested too deep to be stored"),
+        pytest.param({"token": nest(2000)}, id="a site's own option is nested too deep to be stored"),
+        pytest.param({"token": nest(50)}, id="nested deeper than any option of a site"),
+        pytest.param({"token": "x" * 70_000}, id="a long text"),
+        pytest.param({"token": "ü" * 20_000}, id="a text that is long as JSON"),
+        pytest.param({"token": [1] * 70_000}, id="many values"),
+        pytest.param({f"x{number}": 1 for number in range(70_000)}, id="many options"),
+    ],
+)
+async def test_too_large_options_are_refused_and_not_stored(make_hub: MakeHub, options: dict[str, Any]):
+    hub = make_hub(settings={**SETTINGS, "extra_options": ["token"]})
+    user = hub.add_user("ada")
+    found = []
+    for _ in range(2):
+        error = await hub.start(user, options)
+        status = error.status_code if isinstance(error, web.HTTPError) else error
+        found.append((status, hub.failures, hub.stored(user), user.spawners[""].ready))
+    assert found == [(400, 0, {}, False)] * 2
+
+
+async def test_a_sites_own_options_of_a_usual_size_are_stored(make_hub: MakeHub, server: WatchServer):
+    hub = make_hub(settings={**SETTINGS, "extra_options": ["token"]}, start_timeout=1)
+    user = hub.add_user("ada")
+    token = {"scopes": nest(20), "text": "x" * 50_000}
+    await hub.start(user, {**CHOICE, "token": token})
+    assert hub.stored(user) == {**ADMITTED, "token": token}
 
 
 @pytest.mark.parametrize(
@@ -174,14 +215,15 @@ async def test_a_bug_counts_once_for_each_user_until_a_start_succeeds(make_hub: 
     assert found == [1, 1, 2, 2, 2]
 
 
-async def test_options_that_the_database_cannot_store_count_once(make_hub: MakeHub):
+async def test_a_database_that_does_not_store_options_counts_once(make_hub: MakeHub):
     hub = make_hub()
     ada = hub.add_user("ada")
+    event.listen(hub.settings["db"], "before_flush", fail_to_store)
     found = []
     for _ in range(3):
-        error = await hub.start(ada, deep())
-        found.append((error is not None, hub.failures))
-    assert found == [(True, 1)] * 3
+        error = await hub.start(ada, CHOICE)
+        found.append((type(error), hub.failures))
+    assert found == [(OperationalError, 1)] * 3
 
 
 async def test_after_a_start_that_succeeded_a_users_failure_counts_again():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.request.options import parse_form, parse_query, split_form, split_options
+from gpuspawner.core.request.options import check_size, parse_form, parse_query, split_form, split_options
 
 ANYTHING = st.dictionaries(
     st.sampled_from(["image", "custom_image", "cpu", "memory", "gpu", "gpu_count"])
@@ -25,6 +25,48 @@ def codes(read: Any, sent: Any) -> dict[str, str]:
     with pytest.raises(SelectionError) as caught:
         read(sent)
     return {problem.field: problem.code for problem in caught.value.problems}
+
+
+def nest(levels: int, value: object = 1) -> object:
+    """Return objects in lists in objects."""
+    for level in range(levels):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(nest(33), id="one level too many"),
+        pytest.param(nest(100_000), id="deeper than Python recurses"),
+        pytest.param({"a": "x" * 60_000}, id="a long text"),
+        pytest.param({"x" * 60_000: 1}, id="a long name"),
+        pytest.param({"a": "ü" * 10_000}, id="a text with escapes"),
+        pytest.param({"a": [[]] * 60_000}, id="many values"),
+        pytest.param({str(number): 1 for number in range(10_000)}, id="many names"),
+        pytest.param({"a": 10**5000}, id="a number that is no text"),
+    ],
+)
+def test_too_large_options_are_refused(options: object):
+    assert codes(check_size, options) == {"": "too_large"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        None,
+        {},
+        [],
+        "text",
+        {"a": "x" * 59_000},
+        {"x" * 59_000: 1},
+        {"a": [1] * 19_000},
+        nest(31),
+        {"a": [{"body": b"x"}]},
+    ],
+)
+def test_options_of_a_usual_size_are_not_refused(options: object):
+    check_size(options)
 
 
 def test_a_form_becomes_user_options():
