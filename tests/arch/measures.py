@@ -187,6 +187,47 @@ def percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 100.0
 
 
+# -- interfaces --------------------------------------------------------------------------------------------------------
+
+
+def offered_names(modules: Modules) -> dict[str, list[str]]:
+    """Return the ``__all__`` of each room that has one, by the room's name; that of the whole package is for users."""
+    found = {}
+    for init in (module for module in modules.values() if module.is_init and "." in module.name):
+        offered = dict(defined_names(init.tree.body)).get("__all__")
+        if isinstance(offered, ast.Assign | ast.AnnAssign) and offered.value is not None:
+            found[init.name] = list(ast.literal_eval(offered.value))
+    return found
+
+
+def largest_interface(modules: Modules) -> Result:
+    counts = Counter({room: len(names) for room, names in offered_names(modules).items()}).most_common()
+    return Result(max((count for _, count in counts), default=0), [f"{room} {count}" for room, count in counts])
+
+
+def names_that_no_room_imports(modules: Modules) -> Result:
+    """Count the names in a room's ``__all__`` that no other room imports, by themselves or with their module."""
+    imported = {each for module in modules.values() for each in _imported_names(module, modules)}
+    unused = [
+        modules[room].at(1, name)
+        for room, names in offered_names(modules).items()
+        for name in names
+        if not imported & {(find_origin(room, name, modules).name, name), (f"{room}.{name}", "")}
+    ]
+    return Result(len(unused), unused)
+
+
+def _imported_names(module: Module, modules: Modules) -> Iterator[tuple[str, str]]:
+    """Yield a module and a name, or "" for the module itself, for all that a module takes from other rooms."""
+    uses = {(ast.unparse(each.value), each.attr) for each in module.nodes if isinstance(each, ast.Attribute)}
+    for found in find_imports(module, modules):
+        origin = find_origin(found.target, found.name, modules)
+        if origin.room != module.room:
+            yield origin.name, found.name
+            if not found.name:
+                yield from ((origin.name, attribute) for owner, attribute in uses if owner == found.bound)
+
+
 # -- documentation -----------------------------------------------------------------------------------------------------
 
 
@@ -292,6 +333,8 @@ ROWS: Mapping[str, Row] = {
     "circles": Row("circles between rooms", Bounds(high=0), circles),
     "names_twice": Row("public names defined in two rooms", Bounds(high=3), names_in_two_rooms),
     "verbs": Row("public functions that begin with a verb of verbs.txt", Bounds(low=60), functions_with_a_verb, " %"),
+    "largest_interface": Row("names that any one room offers", Bounds(high=12), largest_interface),
+    "unused_names": Row("offered names that no other room imports", Bounds(high=0), names_that_no_room_imports),
     "parameters": Row("parameters of room interfaces with :param", Bounds(low=100), documented_parameters, " %"),
     "spawner_any": Row("spawner: Any", Bounds(high=0), spawners_of_any_type),
     "reach_ins": Row("reach-ins into our own private attributes", Bounds(high=0), reach_ins),
@@ -313,6 +356,8 @@ LIMITS: Mapping[str, Bounds] = {
     "circles": Bounds(high=0),
     "names_twice": Bounds(high=3),
     "verbs": Bounds(low=60),
+    "largest_interface": Bounds(high=12),
+    "unused_names": Bounds(high=0),
     "parameters": Bounds(low=100),
     "spawner_any": Bounds(high=0),
     "reach_ins": Bounds(high=0),

@@ -275,6 +275,37 @@ def test_vague_words_are_counted_in_docstrings_and_comments_alone():
     assert (found.figure, names(found)) == (150.0, ["nobody", "people", "whoever"])
 
 
+# -- interfaces --------------------------------------------------------------------------------------------------------
+
+ROOM = {
+    "gpuspawner/__init__.py": "from gpuspawner.core.form import show\n__all__ = ['show', 'other']",
+    "gpuspawner/core/form/__init__.py": (
+        "from gpuspawner.core.form.a import send, show\n__all__ = ['b', 'send', 'show', 'left_out']"
+    ),
+    "gpuspawner/core/form/a.py": "def show(): ...\ndef send(): ...\ndef left_out(): ...",
+    "gpuspawner/core/form/b.py": "from gpuspawner.core.form.a import left_out",
+}
+
+
+@pytest.mark.parametrize(
+    ("user", "unused"),
+    [
+        pytest.param("from gpuspawner.core.form.a import send", ["b", "left_out"], id="by name"),
+        pytest.param("from gpuspawner.core.form import send, b", ["left_out"], id="from the room"),
+        pytest.param("from gpuspawner.core.form import a\na.send()", ["b", "left_out"], id="with its module"),
+        pytest.param("from gpuspawner.core.form import b\nb.send()", ["send", "left_out"], id="of another module"),
+    ],
+)
+def test_a_name_that_no_other_room_imports_is_found(user: str, unused: list[str]):
+    modules = load_modules({**ROOM, "gpuspawner/hub/user.py": user})
+    assert names(measures.names_that_no_room_imports(modules)) == unused
+
+
+def test_the_largest_interface_is_of_rooms_and_not_of_the_package():
+    found = measures.largest_interface(load_modules(ROOM))
+    assert found == (4, ["gpuspawner.core.form 4"])
+
+
 # -- couplings ---------------------------------------------------------------------------------------------------------
 
 

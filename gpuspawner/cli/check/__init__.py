@@ -12,7 +12,6 @@ message. Only ``cluster_warnings`` reads a cluster, for the option --cluster. Th
 - ``cluster_warnings``: settings that the nodes of a cluster contradict.
 """
 
-from gpuspawner.cli.check.cluster_warnings import compare_with_nodes, find_cluster_warnings, list_worker_nodes
-from gpuspawner.cli.check.command import collect_findings
+from gpuspawner.cli.check.cluster_warnings import list_worker_nodes
 
-__all__ = ["collect_findings", "compare_with_nodes", "find_cluster_warnings", "list_worker_nodes"]
+__all__ = ["command", "list_worker_nodes"]

@@ -15,13 +15,7 @@ from gpuspawner.cli.cluster.cluster_view import (
     open_cluster_viewer,
     read_configured_resources,
 )
-from gpuspawner.cli.cluster.connection import (
-    ClusterConnection,
-    ClusterError,
-    add_account_arguments,
-    add_cluster_arguments,
-    connect_to_cluster,
-)
+from gpuspawner.cli.cluster.connection import ClusterConnection, ClusterError, add_cluster_arguments, connect_to_cluster
 from gpuspawner.cli.cluster.shipped_roles import build_role_grants, read_shipped_rights
 
 __all__ = [
@@ -29,7 +23,6 @@ __all__ = [
     "ClusterError",
     "ClusterView",
     "ClusterViewer",
-    "add_account_arguments",
     "add_cluster_arguments",
     "add_view_arguments",
     "build_role_grants",

@@ -10,19 +10,4 @@ consequence and fix. A rule is a function from ``ClusterFacts`` to findings and 
   ``gpu_sharing``; about settings: ``choices``, ``namespace``, ``referenced_objects``.
 """
 
-from gpuspawner.cli.doctor.command import diagnose
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
-from gpuspawner.cli.doctor.fact_reader import read_facts
-from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
-from gpuspawner.cli.doctor.isolation_probe import ProbeResult, run_probe_pods
-
-__all__ = [
-    "ClusterFacts",
-    "Diagnosis",
-    "DiagnosisSeverity",
-    "ObjectKind",
-    "ProbeResult",
-    "diagnose",
-    "read_facts",
-    "run_probe_pods",
-]
+__all__ = ["command"]

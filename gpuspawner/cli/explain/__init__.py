@@ -8,7 +8,4 @@ the pod's manifest. The package uses the hub's own code for each step, creates n
 - ``offline_spawner``: a spawner without a hub, to build the pod.
 """
 
-from gpuspawner.cli.explain.explanation import Explanation, NodeGroup, explain_choice, group_nodes
-from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
-
-__all__ = ["Explanation", "NodeGroup", "explain_choice", "group_nodes", "open_offline_spawner"]
+__all__ = ["command"]

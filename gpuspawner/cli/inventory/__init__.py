@@ -8,19 +8,4 @@ package must not count GPUs itself: it shows the counts of ``gpuspawner.core``.
 - ``node_rows``: nodes, and why servers cannot get their GPUs.
 """
 
-from gpuspawner.cli.inventory.command import InventoryReport, RightStatus, build_inventory_report, check_granted_rights
-from gpuspawner.cli.inventory.gpu_type_rows import TypeAccess, TypeRow, build_type_rows
-from gpuspawner.cli.inventory.node_rows import NodeGPUs, NodeRow, build_node_rows
-
-__all__ = [
-    "InventoryReport",
-    "NodeGPUs",
-    "NodeRow",
-    "RightStatus",
-    "TypeAccess",
-    "TypeRow",
-    "build_inventory_report",
-    "build_node_rows",
-    "build_type_rows",
-    "check_granted_rights",
-]
+__all__ = ["command"]

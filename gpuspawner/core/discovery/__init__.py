@@ -10,18 +10,13 @@ recognizes spot nodes, NVLink and GPU nodes, and finds the largest node.
 """
 
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.discover import (
-    build_conventional_tolerations,
-    discover_gpu_types,
-    group_nodes_by_kind,
-)
+from gpuspawner.core.discovery.discover import build_conventional_tolerations, group_nodes_by_kind
 from gpuspawner.core.discovery.node_facts import find_gpu_node_label
 
 __all__ = [
     "ConfiguredCatalog",
     "assemble_catalog",
     "build_conventional_tolerations",
-    "discover_gpu_types",
     "find_gpu_node_label",
     "group_nodes_by_kind",
 ]

@@ -11,13 +11,12 @@ and makes no decisions: `core.policy` decides what a user may have, `core.verdic
 - ``wording`` writes capacities, selections and differences as text.
 """
 
-from gpuspawner.core.form.build import LiveState, build_view, encode_view
-from gpuspawner.core.form.fields import FilledFields, fill_fields, format_field_values, try_validate
+from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.fields import fill_fields, format_field_values, try_validate
 from gpuspawner.core.form.views import FormCache, FormView, GPUTypeView, ImageView
 from gpuspawner.core.form.wording import describe_difference
 
 __all__ = [
-    "FilledFields",
     "FormCache",
     "FormView",
     "GPUTypeView",
@@ -25,7 +24,6 @@ __all__ = [
     "LiveState",
     "build_view",
     "describe_difference",
-    "encode_view",
     "fill_fields",
     "format_field_values",
     "try_validate",

@@ -10,17 +10,7 @@ This package must not read a clock or the API. No sentence may contain text of K
 kube-scheduler and autoscalers. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
 """
 
-from gpuspawner.core.progress.events import scrub_event
-from gpuspawner.core.progress.model import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage, StartFailure
+from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure
 from gpuspawner.core.progress.tracker import Tracker
 
-__all__ = [
-    "START_FAILURE_CODES",
-    "Facts",
-    "QueuePlace",
-    "Report",
-    "Stage",
-    "StartFailure",
-    "Tracker",
-    "scrub_event",
-]
+__all__ = ["Facts", "QueuePlace", "Report", "Stage", "StartFailure", "Tracker"]

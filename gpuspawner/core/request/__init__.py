@@ -12,7 +12,7 @@ uses neither users, policies nor KubeSpawner.
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS
 from gpuspawner.core.request.options import parse_form, parse_query
 from gpuspawner.core.request.pod_requirements import PodRequirements, place
-from gpuspawner.core.request.selection import Selection, build_options, summarize_selection, validate
+from gpuspawner.core.request.selection import Selection, build_options, validate
 
 __all__ = [
     "CLOSED_CHOICES",
@@ -24,6 +24,5 @@ __all__ = [
     "parse_form",
     "parse_query",
     "place",
-    "summarize_selection",
     "validate",
 ]

@@ -10,19 +10,17 @@ This package does not depend on GPU types, autoscalers or users. It does not mod
 """
 
 from gpuspawner.core.scheduling.node_filters import build_node_grouping
-from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
-from gpuspawner.core.scheduling.scan import check_each_node, check_node, fits_somewhere, scan_nodes
+from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason, ScanResult
+from gpuspawner.core.scheduling.scan import check_each_node, fits_somewhere, scan_nodes
 
 __all__ = [
     "Answer",
     "FitResult",
     "Obstacle",
-    "ObstacleGroup",
     "Reason",
     "ScanResult",
     "build_node_grouping",
     "check_each_node",
-    "check_node",
     "fits_somewhere",
     "scan_nodes",
 ]

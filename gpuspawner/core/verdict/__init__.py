@@ -12,18 +12,10 @@ inventory contains the age of its data.
 
 from gpuspawner.core.verdict.alternatives import find_alternatives
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
-from gpuspawner.core.verdict.verdict import (
-    MAX_DATA_AGE_S,
-    Outcome,
-    Verdict,
-    predict_verdict,
-    starts_before_rivals,
-    starts_now,
-)
+from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_before_rivals, starts_now
 from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 
 __all__ = [
-    "MAX_DATA_AGE_S",
     "Availability",
     "FreeShape",
     "Outcome",

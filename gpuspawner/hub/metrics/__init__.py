@@ -9,19 +9,15 @@ typed. This package decides nothing and sends no requests to the API server.
 """
 
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
-from gpuspawner.hub.metrics.registry import NO_GPU, OTHER_LABEL, count_refusal, count_spawn, count_verdict
+from gpuspawner.hub.metrics.registry import count_refusal
 from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, note_pod
 
 __all__ = [
-    "NO_GPU",
-    "OTHER_LABEL",
     "ClusterMetrics",
     "SettingsMetrics",
     "SpawnMeter",
     "begin_measuring",
     "count_refusal",
-    "count_spawn",
-    "count_verdict",
     "enter_stage",
     "note_pod",
 ]

@@ -15,56 +15,25 @@ work, or a ``SlowStartError``. This package contains no code that parses or admi
   outlast the hub's process.
 """
 
-from gpuspawner.hub.start.alternatives import add_alternatives
-from gpuspawner.hub.start.endings import (
-    add_announcements,
-    can_have_left_pod,
-    has_failed_start,
-    has_never_run,
-    note_end,
-    read_pods,
-    repeat_until_accepted,
-    stop_server,
-    wait_for_cancelled_start,
-)
+from gpuspawner.hub.start import endings, resumption
+from gpuspawner.hub.start.endings import add_announcements
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
-from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
-from gpuspawner.hub.start.preflight import draft_pod, run_preflight
-from gpuspawner.hub.start.resumption import (
-    build_record,
-    can_read_pods,
-    load_record,
-    store_state,
-    wait_for_pod,
-)
-from gpuspawner.hub.start.state import StartingSpawner, StartState
-from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
+from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, use_draft
+from gpuspawner.hub.start.state import StartState
+from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
 
 __all__ = [
     "GPUNodeExclusion",
-    "ProgressFeed",
-    "StartObserver",
+    "NewClaims",
     "StartState",
-    "StartingSpawner",
-    "WorkThrottle",
-    "add_alternatives",
     "add_announcements",
-    "build_record",
-    "can_have_left_pod",
-    "can_read_pods",
     "draft_pod",
-    "has_failed_start",
-    "has_never_run",
-    "load_record",
-    "note_end",
-    "read_pods",
-    "repeat_until_accepted",
+    "drop_draft",
+    "endings",
+    "resumption",
     "run_preflight",
-    "stop_server",
-    "store_state",
     "stream_progress",
     "supervise_start",
-    "wait_for_cancelled_start",
-    "wait_for_pod",
+    "use_draft",
 ]

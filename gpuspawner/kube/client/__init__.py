@@ -18,9 +18,7 @@ from gpuspawner.kube.client.api_requests import (
     list_each,
     read_body,
     send_request,
-    stream_text,
 )
-from gpuspawner.kube.client.json_stream import parse_members
 from gpuspawner.kube.client.pacing import Backoff, Pacer, SharedTasks, SteadyClock
 
 __all__ = [
@@ -33,8 +31,6 @@ __all__ = [
     "find_missing_verb",
     "is_allowed",
     "list_each",
-    "parse_members",
     "read_body",
     "send_request",
-    "stream_text",
 ]

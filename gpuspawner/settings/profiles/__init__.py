@@ -8,6 +8,6 @@ admin about parts that are lost or changed. The rest of `gpuspawner.settings` do
 - `profile_gpus`: convert the GPU types.
 """
 
-from gpuspawner.settings.profiles.profile_list import AMOUNT_TRAITS, ConvertedProfiles, convert_profile_list
+from gpuspawner.settings.profiles.profile_list import AMOUNT_TRAITS, convert_profile_list
 
-__all__ = ["AMOUNT_TRAITS", "ConvertedProfiles", "convert_profile_list"]
+__all__ = ["AMOUNT_TRAITS", "convert_profile_list"]
