@@ -14,7 +14,7 @@ from tornado import web
 
 from gpuspawner.hub.spawner import GPUSpawner
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner
-from tests.unit.hub.starts import pod_of
+from tests.unit.hub.starts import begin, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
 from tests.unit.kube.watch_server import WatchServer
 
@@ -142,6 +142,65 @@ async def test_a_form_is_not_logged_as_a_start(make_spawner: MakeSpawner, caplog
     assert not [each for each in caplog.messages if "group_override" in each]
     await pod_of(spawner, {})
     assert [each for each in caplog.messages if "group_override" in each]
+
+
+class Calls:
+    """Functions of an admin, which note the spawners that they get and change what they get."""
+
+    def __init__(self) -> None:
+        self.whole: list[GPUSpawner] = []
+        self.value: list[GPUSpawner] = []
+
+    def override(self, spawner: GPUSpawner) -> dict[str, Any]:
+        self.whole.append(spawner)
+        spawner.environment["FROM"] = "override"
+        return override(images=self.images)
+
+    def images(self, spawner: GPUSpawner) -> dict[str, Any]:
+        self.value.append(spawner)
+        spawner.cpu_limit = 3
+        return {"course": COURSE}
+
+    def take(self) -> list[int]:
+        """Return how often each function ran since the last time."""
+        found = [len(self.whole), len(self.value)]
+        self.whole, self.value = [], []
+        return found
+
+
+async def test_callables_run_once_for_each_form_and_once_for_a_start(make_spawner: MakeSpawner):
+    calls = Calls()
+    spawner = member(make_spawner, calls.override)
+    await spawner.get_options_form()
+    shown = calls.take()
+    options = await send(spawner, image="course")
+    sent = calls.take()
+    with pytest.raises(web.HTTPError):
+        await send(spawner, cpu="900")
+    await spawner.get_options_form()
+    sent_back = calls.take()
+    await pod_of(spawner, options)
+    assert (shown, sent, sent_back, calls.take()) == ([1, 1], [1, 1], [2, 2], [1, 1])
+
+
+async def test_callables_get_a_copy_of_the_spawner_for_a_form(make_spawner: MakeSpawner):
+    calls = Calls()
+    spawner = member(make_spawner, calls.override)
+    await spawner.get_options_form()
+    await send(spawner, image="course")
+    assert (spawner in calls.whole + calls.value, spawner.cpu_limit, spawner.environment) == (False, None, {})
+    calls.take()
+    await begin(spawner, {})
+    assert (calls.whole, calls.value) == ([spawner], [spawner])
+    assert spawner.environment["FROM"] == "override"
+
+
+async def test_callables_for_other_groups_do_not_run(make_spawner: MakeSpawner):
+    calls = Calls()
+    spawner = member(make_spawner, override(images=calls.images), group="art")
+    await spawner.get_options_form()
+    await pod_of(spawner, {})
+    assert calls.take() == [0, 0]
 
 
 async def test_a_form_of_kubespawners_takes_no_part_in_this(make_spawner: MakeSpawner):
