@@ -10,16 +10,17 @@ condition Ready is not checked: like kube-scheduler, this module relies on the t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import compress, repeat
-from operator import and_, floordiv
+from itertools import accumulate, compress, repeat
+from operator import and_, floordiv, or_
 
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable, make_picker
-from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.cluster.state import PODS, Occupancy
 from gpuspawner.core.scheduling.node_filters import (
     NodeFilters,
     ResourceNeeds,
@@ -116,6 +117,43 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
     return False
 
 
+def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
+    """Return for each other pod whether :func:`fits_somewhere` is true for a pod with its requests; check nodes once.
+
+    :param pod: a pending pod, or one that is not created yet; gives all constraints, and its requests do not matter.
+    :param others: pods with the requests to check.
+    :param occupancy: all nodes and pods.
+    """
+    all_needs = list(map(compute_needs, others))
+    if pod.constraints.is_gated or find_undecided(pod):
+        return [False] * len(all_needs)
+    # Leave out resources that no node has: pods can request any names, and building a column for each would be slow.
+    offered = {PODS}.union(*(node.allocatable for node in occupancy.table))
+    numbers: dict[str, set[int]] = {PODS: {1}}
+    for resource, number in {each for needs in all_needs for each in needs}:
+        if resource in offered:
+            numbers.setdefault(resource, set()).add(number)
+    scan = _Scan(pod, occupancy, limit=0)
+    groups = occupancy.table.group_nodes(build_node_grouping(pod))
+    rooms = {room for group in groups for room in scan.list_free_amounts(group, tuple(numbers))}
+    masks = {
+        (resource, number): mask
+        for (resource, wanted), column in zip(numbers.items(), zip(*rooms, strict=True), strict=False)
+        for number, mask in _build_threshold_masks(column, wanted)
+    }
+    return [reduce(and_, (masks.get(each, 0) for each in needs)) > 0 for needs in all_needs]
+
+
+def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield each number with a mask that has one bit per amount in the column, 1 if the amount covers the number."""
+    ascending = sorted(numbers)
+    highest = [0] * (len(ascending) + 1)
+    for index, amount in enumerate(column):
+        highest[bisect_right(ascending, amount)] |= 1 << index
+    # An amount that covers a number covers all smaller numbers, too.
+    return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
+
+
 class _Scan:
     def __init__(self, pod: Pod, occupancy: Occupancy, *, limit: int | None) -> None:
         self.fit_if_empty = 0
@@ -149,6 +187,19 @@ class _Scan:
             self._compare_amounts(pick, size, from_pods=from_pods)
         for row in nominated:
             self._check_nominated(self._table.get_by_row(row))
+
+    def list_free_amounts(self, group: EquivalentNodes, resources: Sequence[str]) -> Iterator[tuple[int, ...]]:
+        """Yield the free amounts of resources on each node of a group that has no other obstacle than these amounts."""
+        if self._node_filters.find_obstacles(group.example):
+            return
+        nominated = {row for row in self._nominated if row in group}
+        for pick, _, from_pods in self._split_nodes(group, nominated):
+            if not from_pods:
+                yield from zip(*(pick(self._table.get_free_column(name)) for name in resources), strict=True)
+        for node in map(self._table.get_by_row, nominated):
+            if not self._pod_filters.find_obstacles(node):
+                requested = self._pod_filters.get_requested(node.name)
+                yield tuple(node.allocatable.get(name, 0) - requested.get(name, 0) for name in resources)
 
     def build_result(self) -> ScanResult:
         groups = tuple(

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import compress
 
 from gpuspawner.core.autoscaling.karpenter import derive_pools_from_nodes
 from gpuspawner.core.autoscaling.node_pools import (
@@ -35,7 +36,7 @@ from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
 from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.scheduling.node_filters import build_node_grouping
 from gpuspawner.core.scheduling.results import Answer, ScanResult
-from gpuspawner.core.scheduling.scan import fits_somewhere, scan_nodes
+from gpuspawner.core.scheduling.scan import find_fitting_sizes, fits_somewhere, scan_nodes
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_with_and, make_sentence
 from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
@@ -227,19 +228,12 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
 
 
 def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
-    fits: dict[tuple[tuple[str, int], ...], bool] = {}
-    rivals = []
-    for other in occupancy.pending_pods:
-        if (other.namespace, other.name) == (pod.namespace, pod.name) or not _is_before(other, pod):
-            continue
-        size = tuple(sorted(other.requests.items()))
-        if size not in fits:
-            # Check a limited number of sizes, because users can create pods of any number of sizes.
-            is_checked = len(fits) < _MAX_COMPARED_CHOICES
-            fits[size] = not is_checked or fits_somewhere(replace(pod, requests=other.requests), occupancy)
-        if fits[size]:
-            rivals.append(other)
-    return rivals
+    earlier = [
+        other
+        for other in occupancy.pending_pods
+        if (other.namespace, other.name) != (pod.namespace, pod.name) and _is_before(other, pod)
+    ]
+    return list(compress(earlier, find_fitting_sizes(pod, earlier, occupancy=occupancy)))
 
 
 def _is_fresh(inventory: Inventory) -> bool:

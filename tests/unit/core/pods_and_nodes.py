@@ -65,7 +65,13 @@ TAINTS = st.sampled_from(
 )
 PORTS = st.sampled_from([*[frozenset[HostPort]()] * 5, frozenset({HostPort("0.0.0.0", "TCP", 80)})])
 NODES = st.builds(
-    lambda name, zone, **facts: Node(name=name, labels={**zone, "host": name}, **facts),
+    lambda name, zone, *, allocatable, uncounted, **facts: Node(
+        name=name,
+        labels={**zone, "host": name},
+        allocatable={resource: number for resource, number in allocatable.items() if resource not in uncounted},
+        uncounted=uncounted,
+        **facts,
+    ),
     st.sampled_from("abcde"),
     ZONES,
     taints=TAINTS,

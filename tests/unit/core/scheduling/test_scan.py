@@ -12,7 +12,7 @@ from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, 
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.scheduling.node_filters import UNKNOWN_AMOUNTS
 from gpuspawner.core.scheduling.results import Answer, Obstacle, ObstacleGroup, Reason, ScanResult
-from gpuspawner.core.scheduling.scan import check_node, fits_somewhere, scan_nodes
+from gpuspawner.core.scheduling.scan import check_node, find_fitting_sizes, fits_somewhere, scan_nodes
 from tests.unit.core.pods_and_nodes import ASKING, NODES, OTHERS
 
 GPU = "nvidia.com/gpu"
@@ -179,6 +179,13 @@ def test_could_is_what_fits_when_nothing_runs(nodes: list[Node], pods: list[Pod]
 def test_whether_a_pod_fits_is_what_a_survey_says(nodes: list[Node], pods: list[Pod], asking: Pod):
     occupancy = Occupancy.build(nodes, pods)
     assert fits_somewhere(asking, occupancy) == (scan_nodes(asking, occupancy).answer is Answer.YES)
+
+
+@given(st.lists(NODES, max_size=8), st.lists(OTHERS, max_size=6), ASKING, st.lists(ASKING, max_size=6))
+def test_several_sizes_at_once_fit_where_each_fits(nodes: list[Node], pods: list[Pod], asking: Pod, sizes: list[Pod]):
+    occupancy = Occupancy.build(nodes, pods)
+    fits = [fits_somewhere(replace(asking, requests=each.requests), occupancy) for each in sizes]
+    assert find_fitting_sizes(asking, sizes, occupancy=occupancy) == fits
 
 
 def test_of_nodes_whose_devices_nobody_can_count_no_place_is_sure():

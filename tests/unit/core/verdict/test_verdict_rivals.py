@@ -43,6 +43,7 @@ def inventory(*nodes: Node, pods: tuple[Pod, ...] = (), age_s: float | None = 1.
         pytest.param([pod("a"), pod("b", terminating=True)], True, id="one that is being deleted"),
         pytest.param([pod("a"), pod("mine")], True, id="the pod itself"),
         pytest.param([pod(f"p{size}", 100 + size) for size in range(100)], False, id="many sizes"),
+        pytest.param([pod(f"p{size}", 8001 + size) for size in range(100)], True, id="many that are too large"),
     ],
 )
 def test_what_waits_takes_its_room_first(rivals: list[Pod], expected: bool):
