@@ -23,7 +23,7 @@ from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.server_pods import read_pod_owner
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up, is_slow, mark_slow
+from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up, measure_first_list_s
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
@@ -135,16 +135,17 @@ async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | No
 
     :param spawner: any spawner of the hub.
     :param timeout_s: maximum number of seconds to wait; None for no limit.
-    :param waits_again: whether to wait for a list even if an earlier call has already waited for it in vain.
+    :param waits_again: whether ``timeout_s`` counts from now, or else from when the hub began to read the list.
     """
     give_up_dead_reflectors(type(spawner).reflectors)
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
         return
-    if not waits_again and is_slow(spawner.pod_reflector):
-        return
-    done, _ = await asyncio.wait({_start_reflector(spawner, private_api.start_pods_reflector)}, timeout=timeout_s)
-    if not done:
-        mark_slow(spawner.pod_reflector)
+    if timeout_s is not None and not waits_again:
+        read_s = measure_first_list_s(spawner.pod_reflector)
+        if read_s > timeout_s:
+            return
+        timeout_s -= read_s
+    await asyncio.wait({_start_reflector(spawner, private_api.start_pods_reflector)}, timeout=timeout_s)
 
 
 async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:

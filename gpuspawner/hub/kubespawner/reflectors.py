@@ -51,21 +51,15 @@ def is_given_up(reflector: Any) -> bool:
     return bool(getattr(reflector, "is_given_up", False))
 
 
-def mark_slow(reflector: Any) -> None:
-    """Note that a caller has waited for a reflector's first list in vain.
+def measure_first_list_s(reflector: Any) -> float:
+    """Return for how many seconds a reflector has been reading its first list; 0 if it does not read it.
 
     :param reflector: one of KubeSpawner's, or None.
     """
-    if reflector is not None:
-        reflector.is_slow = True
-
-
-def is_slow(reflector: Any) -> bool:
-    """Return whether a reflector still reads its first list, and a caller has already waited for it in vain.
-
-    :param reflector: one of KubeSpawner's, or None.
-    """
-    return bool(getattr(reflector, "is_slow", False)) and not reflector.first_load_future.done()
+    if reflector is None or reflector.first_load_future.done():
+        return 0.0
+    now = time.monotonic()
+    return now - float(getattr(reflector, "begun_at", now))
 
 
 def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
@@ -188,7 +182,7 @@ class EventsAccess:
 
 
 def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory for a reflector that does not stop the hub when its watch gives up.
+    """Return a factory for a reflector that does not stop the hub when its watch gives up, and knows when it began.
 
     If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the API server
     went down or the hub lost the permission to watch. With gpuspawner, the next start replaces the reflector.
@@ -197,7 +191,9 @@ def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def make(**options: Any) -> Any:
-        return kind(**{**options, "on_failure": None})
+        made = kind(**{**options, "on_failure": None})
+        made.begun_at = time.monotonic()
+        return made
 
     return make
 

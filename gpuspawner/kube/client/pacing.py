@@ -40,12 +40,15 @@ class Pacer:
 class SharedTasks(Generic[_K, _T]):
     """Runs one task at a time for each key; all callers with the key wait for the same task.
 
-    A task continues if a caller is canceled or its wait times out. After a timeout, no other caller waits for the task.
+    A task continues if a caller is canceled or its wait times out. The time of each caller counts from the beginning of
+    the task, so that a task that does not end delays only the first callers.
+
+    :param clock: monotonic seconds.
     """
 
-    def __init__(self) -> None:
-        self._running: dict[_K, asyncio.Task[_T]] = {}
-        self._slow: set[_K] = set()
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._running: dict[_K, tuple[asyncio.Task[_T], float]] = {}
 
     async def wait_for(
         self, key: _K, run: Callable[[], Coroutine[Any, Any, _T]], *, wait_s: float | None = None
@@ -54,22 +57,16 @@ class SharedTasks(Generic[_K, _T]):
 
         :param key: callers with equal keys share a task.
         :param run: called to start the task if none is running.
-        :param wait_s: seconds to wait at most; None to wait for the end of the task.
+        :param wait_s: seconds after the beginning of the task until which to wait; None to wait for the task's end.
         """
-        task = self._running.get(key)
-        if task is None:
-            task = self._running[key] = asyncio.create_task(run())
-            task.add_done_callback(lambda _: self._forget(key))
-        elif key in self._slow:
-            return None
-        done, _ = await asyncio.wait({task}, timeout=wait_s)
-        if not done:
-            self._slow.add(key)
+        if key not in self._running:
+            task = asyncio.create_task(run())
+            task.add_done_callback(lambda _: self._running.pop(key))
+            self._running[key] = task, self._clock()
+        task, begun_at = self._running[key]
+        left_s = None if wait_s is None else max(0.0, begun_at + wait_s - self._clock())
+        done, _ = await asyncio.wait({task}, timeout=left_s)
         return task.result() if done else None
-
-    def _forget(self, key: _K) -> None:
-        del self._running[key]
-        self._slow.discard(key)
 
 
 class Backoff:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -161,3 +162,34 @@ async def test_a_slow_first_reading_goes_on_when_nobody_waits_any_more():
     answered.set()
     await done.wait()
     assert has_read_pods(found)
+
+
+async def test_a_caller_without_time_keeps_no_other_from_waiting():
+    async def begin() -> None:
+        found.reflectors["pods", "hub"] = reading
+        await answered.wait()
+        reading.first_load_future = reflector().first_load_future
+
+    answered, reading, found = asyncio.Event(), reflector(), kind(begin)
+    reading.first_load_future = asyncio.get_running_loop().create_future()
+    await ensure_pods_watched(found, timeout_s=0)
+    waiting = asyncio.create_task(ensure_pods_watched(found, timeout_s=10, waits_again=False))
+    await asyncio.sleep(0)
+    answered.set()
+    await waiting
+    assert has_read_pods(found)
+
+
+async def test_a_list_that_has_had_its_time_is_waited_for_only_on_request():
+    async def begin() -> None:
+        await answered.wait()
+
+    answered, found = asyncio.Event(), kind(begin)
+    found.reflectors["pods", "hub"] = slow = reflector()
+    slow.first_load_future, slow.begun_at = asyncio.get_running_loop().create_future(), time.monotonic() - 60
+    await asyncio.wait_for(ensure_pods_watched(found, timeout_s=60, waits_again=False), 10)
+    waiting = asyncio.create_task(ensure_pods_watched(found, timeout_s=60))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    answered.set()
+    await waiting

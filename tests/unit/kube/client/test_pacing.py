@@ -95,19 +95,21 @@ async def test_callers_of_one_key_share_a_task():
     assert await tasks.wait_for("a", run) == 3
 
 
-async def test_after_one_caller_has_waited_in_vain_no_other_waits():
-    tasks: SharedTasks[str, str] = SharedTasks()
+async def test_callers_wait_as_long_as_the_task_has_had_less_time_than_they_give_it(clock: Clock):
+    tasks: SharedTasks[str, str] = SharedTasks(clock=clock)
     opened = asyncio.Event()
 
     async def run() -> str:
         await opened.wait()
         return "done"
 
-    assert await tasks.wait_for("a", run, wait_s=0.01) is None
-    assert await asyncio.wait_for(tasks.wait_for("a", run), 10) is None
+    assert await tasks.wait_for("a", run, wait_s=0) is None
+    clock.now += 60
+    assert await asyncio.wait_for(tasks.wait_for("a", run, wait_s=60), 10) is None
+    waiting = [asyncio.create_task(tasks.wait_for("a", run, wait_s=wait_s)) for wait_s in (61, None)]
+    await asyncio.sleep(0)
     opened.set()
-    while await tasks.wait_for("a", run) is None:  # noqa: ASYNC110 - it knows no event
-        await asyncio.sleep(0)
+    assert await asyncio.gather(*waiting) == ["done", "done"]
 
 
 async def test_a_caller_that_leaves_does_not_end_the_task():
