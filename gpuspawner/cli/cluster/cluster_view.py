@@ -34,7 +34,8 @@ from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.trait_values import OWN_RESOURCE_TRAITS, read_own_resources
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
-_FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
+FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
+"""The chart's image of servers."""
 _SILENT = logging.getLogger(__name__)
 """Logger that discards the messages of the cluster store, because the commands report the store's errors themselves."""
 _SILENT.addHandler(logging.NullHandler())
@@ -96,7 +97,7 @@ class ClusterViewer:
             cluster=self.cluster,
             values=self.values,
             settings=self.settings,
-            offer=await self.offers.make_offer(self.settings, self.store, image=image or _FALLBACK_IMAGE, own=own),
+            offer=await self.offers.make_offer(self.settings, self.store, image=image or FALLBACK_IMAGE, own=own),
             tolerations=parse_admin_tolerations(get_configured_trait(self.config, "tolerations")),
         )
 

@@ -24,7 +24,7 @@ import argparse
 import asyncio
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -100,18 +100,15 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
     user = Person(name=arguments.user or _DEFAULT_USER, groups=frozenset(arguments.group))
-    async with open_cluster_viewer(arguments) as viewer:
-        view = await viewer.read_view()
+    async with open_cluster_viewer(arguments) as viewer, open_offline_spawner(viewer, user) as spawner:
+        offer = replace(await spawner.make_offer(), answer_by=None)
         try:
-            options = _build_user_options(arguments, view.catalog.images)
+            options = _build_user_options(arguments, offer.catalog.images)
         except SelectionError as error:
             explanation = Explanation(options={}, invalid=error.problems)
         else:
-            async with open_offline_spawner(viewer, user) as spawner:
-                explanation = await explain_choice(
-                    spawner, options, offer=view.offer, asks_policy=arguments.user is not None
-                )
-        notices = (*list_omissions(view.values.chart), *_list_form_notices(viewer))
+            explanation = await explain_choice(spawner, options, offer=offer, asks_policy=arguments.user is not None)
+        notices = (*list_omissions(viewer.values.chart), *_list_form_notices(viewer))
     document = {**explanation.serialize(manifest=arguments.manifest), "left_out": list(notices)}
 
     def table(paint: Paint) -> Iterator[str]:

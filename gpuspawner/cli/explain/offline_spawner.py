@@ -18,13 +18,15 @@ from jupyterhub.objects import Hub
 from kubernetes_asyncio.client import CoreV1Api
 from traitlets import TraitError
 
-from gpuspawner.cli.cluster.cluster_view import ClusterViewer
+from gpuspawner.cli.cluster.cluster_view import FALLBACK_IMAGE, ClusterViewer
 from gpuspawner.cli.cluster.connection import FIRST_READ_TIMEOUT_S
+from gpuspawner.cli.values.chart_config import get_configured_trait
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.spawner import GPUSpawner
 
 TOKEN_PLACEHOLDER = "set-by-the-hub"  # noqa: S105 - it is no secret
@@ -39,6 +41,8 @@ _SILENT.propagate = False
 async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[GPUSpawner]:
     """Yield a spawner for a user's default server, and stop its watches when the context ends.
 
+    The spawner has the traits that ``group_overrides`` give the user's groups.
+
     :param viewer: the connection to the cluster, and the configuration of the spawner.
     :param person: the user and their groups.
     :raises SettingsError: KubeSpawner does not accept the values.
@@ -48,7 +52,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
         try:
-            yield _make_spawner(kind, viewer=viewer, person=person)
+            yield await _apply_group_overrides(_make_spawner(kind, viewer=viewer, person=person))
         finally:
             await private_api.stop_reflectors(kind)
 
@@ -67,6 +71,8 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
         groups=[SimpleNamespace(name=name) for name in sorted(person.groups or ())],
         escaped_name=person.name,
     )
+    # Without an image in the values, servers have the chart's.
+    image = {} if get_configured_trait(viewer.config, "image") else {"image": FALLBACK_IMAGE}
     try:
         return kind(
             hub=Hub(ip="127.0.0.1", port=8081, connect_ip="hub", base_url="/hub/"),
@@ -77,10 +83,21 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
             log=_SILENT,
             # Wait longer than the default, which is short because the form must not wait for a large cluster.
             capacity_timeout=FIRST_READ_TIMEOUT_S,
+            **image,
         )
     except TraitError as error:
         message = f"KubeSpawner does not accept it: {error}"
         raise SettingsError(Problem(field="hub.config", code="bad_value", message=message)) from error
+
+
+async def _apply_group_overrides(spawner: GPUSpawner) -> GPUSpawner:
+    try:
+        return await copy_with_group_overrides(spawner)
+    except Exception as error:
+        message = f"JupyterHub cannot apply them: {type(error).__name__}: {error}"
+        raise SettingsError(
+            Problem(field="hub.config", code="bad_value", message=f"group_overrides: {message}")
+        ) from error
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import yaml
 
 from gpuspawner.cli.explain.command import configure, run
 from gpuspawner.cli.main import main
+from gpuspawner.core.errors import SettingsError
 from tests.unit.cli.conftest import calls, settings, written_kubeconfig
 from tests.unit.kube.watch_server import WatchServer
 
@@ -169,3 +170,22 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main(["explain", "--help"])
     assert "gpuspawner explain -f values.yaml --image pytorch" in capsys.readouterr().out
+
+
+async def test_what_group_overrides_give_the_persons_groups_counts(call: Call):
+    changes = {"policy": {"default": {"max_gpus": 2}}, "node_selector": {"team": "ml"}}
+    overrides = {"ml": {"groups": ["ml"], "spawner_override": changes}}
+    values = {"hub": {"config": {**VALUES["hub"]["config"], "KubeSpawner": {"group_overrides": overrides}}}}
+    told = {}
+    for group in ("ml", "others"):
+        who = ("--user", "ada", "--group", group, "--manifest", "--output", "json")
+        _, answer = await call("--gpu", "a100-80gb", "--count", "2", *who, values=values)
+        found = json.loads(answer)
+        told[group] = (found["policy"]["allowed"], (found["manifest"]["spec"].get("nodeSelector") or {}).get("team"))
+    assert told == {"ml": (True, "ml"), "others": (False, None)}
+
+
+async def test_group_overrides_that_cannot_be_applied_are_named(call: Call):
+    values = {"hub": {"config": {**VALUES["hub"]["config"], "KubeSpawner": {"group_overrides": {"ml": {}}}}}}
+    with pytest.raises(SettingsError, match="group_overrides"):
+        await call("--user", "ada", "--group", "ml", values=values)
