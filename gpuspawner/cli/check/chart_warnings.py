@@ -26,7 +26,8 @@ from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.text.wording import quote
-from gpuspawner.hub.pod.trait_values import list_own_gpus
+from gpuspawner.core.warnings.presets_and_policy import CONTAINER_GPUS_REASON
+from gpuspawner.hub.pod.trait_values import CONTAINER_TRAITS, list_container_gpus, list_own_gpus
 
 SPAWNER_CLASS = "gpuspawner.GPUSpawner"
 _OWN_CLASSES = frozenset({SPAWNER_CLASS, "gpu", "gpuspawner.hub.spawner.GPUSpawner"})
@@ -143,6 +144,11 @@ def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iter
         else:
             message = f"is dropped from each server: no GPU type of the settings offers {number} of it"
             yield make_finding(values, path, severity=Severity.WARNING, code="unused", message=message)
+    for trait in CONTAINER_TRAITS:
+        source = find_trait_source(values, trait) or TraitSource((), {})
+        for resource, number in list_container_gpus(source.value):
+            message = f"has {number} {resource}, which are dropped from each server: {CONTAINER_GPUS_REASON}"
+            yield make_finding(values, source.path, severity=Severity.WARNING, code="unused", message=message)
     for resource, _ in list_own_gpus(guarantees.value):
         if resource not in own:
             path = (*guarantees.path, resource)

@@ -93,6 +93,8 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     yield from locate_problems(problems, values, severity=Severity.WARNING)
     source = find_trait_source(values, OWN_GPUS_TRAIT) or TraitSource((), {})
     for flag in find_dropped_gpu_warnings(offer.catalog):
+        if flag.settings != (OWN_GPUS_TRAIT,):
+            continue  # told without a cluster, too
         path = (*source.path, flag.resource)
         yield make_finding(values, path, severity=Severity.WARNING, code=flag.kind.value, message=flag.message)
 

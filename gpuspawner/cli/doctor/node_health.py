@@ -124,8 +124,9 @@ kubectl get node {node} --show-labels"""
 _UNCOUNTED = "kubectl get deviceclasses,resourceslices,resourceclaims -A"
 _PRESET = "# Change or remove the preset: hub.config.GPUSpawner.presets.{name}"
 _DROPPED = """\
-# Describe a GPU type with that resource in hub.config.GPUSpawner.gpus, or remove the resource from:
-# singleuser.extraResource.limits, or extra_resource_limits in hub.config"""
+# Describe a GPU type with that resource in hub.config.GPUSpawner.gpus, and set the number in:
+# singleuser.extraResource.limits, or extra_resource_limits in hub.config
+# Or remove the resource there, and from the containers in hub.config and singleuser."""
 _POLICY = "# Change the slug at: hub.config.GPUSpawner.{name}"
 
 

@@ -123,12 +123,14 @@ class OwnResources:
     :param cpu: in millicores.
     :param memory: in bytes.
     :param gpus: extended resource of a GPU vendor and number of units, each resource once.
+    :param container_gpus: trait, resource and number of the GPUs in configurations of containers, which servers lose.
     :param node_selector: label and value of each entry of the trait ``node_selector``.
     """
 
     cpu: OwnAmount = NO_AMOUNT
     memory: OwnAmount = NO_AMOUNT
     gpus: tuple[tuple[str, int], ...] = ()
+    container_gpus: tuple[tuple[str, str, int], ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
 
 

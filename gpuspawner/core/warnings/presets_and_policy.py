@@ -70,22 +70,32 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
 
 OWN_GPUS_TRAIT = "extra_resource_limits"
 """KubeSpawner's trait that gives each server GPUs."""
+CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default choice"
+"""Why servers lose the GPUs in configurations of containers."""
 
 
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
-    """Return one warning for each GPU resource of KubeSpawner's traits that the default choice leaves out.
+    """Return one warning for each GPU resource of KubeSpawner's traits that servers lose.
+
+    The default choice may leave out GPUs of :data:`OWN_GPUS_TRAIT`. Servers always lose GPUs in configurations of
+    containers.
 
     :param catalog: the catalog of a cluster whose nodes are known; otherwise the types may only be missing.
     """
+    untyped = (
+        (OWN_GPUS_TRAIT, resource, number, "no GPU type stands for them")
+        for resource, number in catalog.dropped_gpus.items()
+    )
+    in_containers = ((*each, CONTAINER_GPUS_REASON) for each in catalog.own.container_gpus)
     return tuple(
         AdminWarning(
             kind=WarningKind.DROPPED_GPUS,
             resource=resource,
-            message=f"{number} {resource} are dropped from each server: no GPU type stands for them. A server gets the "
-            "GPUs that its user chooses.",
-            settings=(OWN_GPUS_TRAIT,),
+            message=f"{number} {resource} are dropped from each server: {reason}. A server gets the GPUs that its user "
+            "chooses.",
+            settings=(trait,),
         )
-        for resource, number in catalog.dropped_gpus.items()
+        for trait, resource, number, reason in (*untyped, *in_containers)
     )
 
 

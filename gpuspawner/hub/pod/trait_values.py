@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from gpuspawner.core.catalog.model import OwnAmount, OwnResources
 from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.fields import PodVolume
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.units.quantity import QuantityError, parse_memory, parse_millis, parse_whole_units
@@ -29,6 +30,7 @@ from gpuspawner.hub.pod.overrides import (
     drop_gpu_resources,
     find_container_mounts,
     isolate_containers,
+    serialize_models,
 )
 
 _SHM = "gpuspawner-shm"
@@ -105,9 +107,12 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     }
 
 
+CONTAINER_TRAITS = ("extra_container_config", "extra_containers", "init_containers")
+"""Traits with containers, or with a part of the notebook container."""
 OWN_RESOURCE_TRAITS = (
     *("cpu_limit", "cpu_guarantee", "mem_limit", "mem_guarantee"),
     *("extra_resource_limits", "node_selector"),
+    *CONTAINER_TRAITS,
 )
 """Traits that :func:`read_own_resources` reads."""
 
@@ -124,6 +129,7 @@ def read_own_resources(base: AdminValues) -> OwnResources:
         cpu=_read_own_amount(base, "cpu", parse=parse_millis),
         memory=_read_own_amount(base, "mem", parse=_parse_bytes),
         gpus=tuple(list_own_gpus(base["extra_resource_limits"])),
+        container_gpus=tuple((trait, *gpu) for trait in CONTAINER_TRAITS for gpu in list_container_gpus(base[trait])),
         node_selector=tuple(sorted((str(key), str(value)) for key, value in selector.items())),
     )
 
@@ -152,6 +158,18 @@ def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
     for resource, value in limits.items() if isinstance(limits, Mapping) else ():
         if find_vendor(resource) and (number := _read_amount(value, parse_whole_units)):
             yield resource, number
+
+
+def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
+    """Yield resource and number of each GPU resource in the value of a container trait, each resource once.
+
+    :param containers: value of one of :data:`CONTAINER_TRAITS`: a part of a container, or a list or dict of containers.
+    """
+    value = serialize_models(containers or {})
+    each_container = value if isinstance(value, list) else [value, *value.values()] if isinstance(value, dict) else []
+    resources = [as_dict(as_dict(container).get("resources")) for container in each_container]
+    amounts = (each.get(kind) for each in resources for kind in ("requests", "limits"))
+    yield from dict(gpu for each in amounts for gpu in list_own_gpus(each)).items()
 
 
 def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:

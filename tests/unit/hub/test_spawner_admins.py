@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
+from kubernetes_asyncio.client import V1Container, V1ResourceRequirements
 from tornado import web
 
 from gpuspawner.hub.form.warnings import AdminWarnings
@@ -114,3 +115,25 @@ async def test_the_hubs_log_tells_it_once(
     await second.get_options_form()
     await asyncio.sleep(0)
     assert len(told()) == 1
+
+
+async def test_the_hubs_log_tells_of_gpus_in_containers_that_servers_lose(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(GPUSpawner, "admin_warnings", AdminWarnings(soon_s=0, pause_s=0))
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+
+    beside = V1Container(name="s", image="s", resources=V1ResourceRequirements(limits={"amd.com/gpu": 2}))
+    traits: dict[str, Any] = {
+        "extra_container_config": {"resources": {"limits": {"nvidia.com/gpu": "1", "acme.com/nic": "1"}}},
+        "extra_containers": [beside],
+    }
+    await make_spawner(log=logging.getLogger("hub"), kubespawner=traits).get_options_form()
+    await eventually(told)
+    why = (
+        "are dropped from each server: only extra_resource_limits can make GPUs the form's default choice. A server "
+        "gets the GPUs that its user chooses."
+    )
+    assert told() == [f"extra_container_config: 1 nvidia.com/gpu {why}", f"extra_containers: 2 amd.com/gpu {why}"]

@@ -104,6 +104,32 @@ def test_gpus_of_every_server_are_the_default_or_dropped(
     ]
 
 
+IN_CONTAINER = "extra_container_config: {resources: {limits: {nvidia.com/gpu: 1, example.com/fpga: 1}}}"
+BESIDE = "{name: s, image: s, resources: {requests: {amd.com/gpu: 1}, limits: {amd.com/gpu: 1}}}"
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        pytest.param("", ("hub.config.GPUSpawner.extra_container_config", "1 nvidia.com/gpu"), id="notebook"),
+        pytest.param(
+            f"singleuser: {{extraContainers: [{BESIDE}]}}", ("singleuser.extraContainers", "1 amd.com/gpu"), id="side"
+        ),
+        pytest.param(
+            f"singleuser: {{initContainers: {{a: {BESIDE}}}}}",
+            ("singleuser.initContainers", "1 amd.com/gpu"),
+            id="init",
+        ),
+    ],
+)
+def test_gpus_of_containers_are_dropped(beside: str, expected: tuple[str, str], tmp_path: Path):
+    values = written(tmp_path, section(CPU if beside else f"{CPU}\n{IN_CONTAINER}", beside=beside))
+    configured = Settings.parse(merge_settings(values)).build_configured()
+    (found,) = find_dropped_gpus(values, configured)
+    assert (found.severity, found.code, found.path) == ("warning", "unused", expected[0])
+    assert expected[1] in found.message
+
+
 REPLACED = """
 singleuser:
   cpu: {limit: 2, guarantee: 0.5}

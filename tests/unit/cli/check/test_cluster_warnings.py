@@ -85,9 +85,9 @@ async def test_a_cluster_that_cannot_be_read_is_told(parsed: Parsed, tmp_path: P
 
 
 def test_gpus_that_are_dropped_from_every_server_are_told_where_they_are_set(tmp_path: Path):
-    values = written(
-        tmp_path, section("cpu: {max: 4}", beside="singleuser: {extraResource: {limits: {amd.com/gpu: 1}}}")
-    )
+    in_container = "extra_container_config: {resources: {limits: {nvidia.com/gpu: 1}}}"  # told without a cluster
+    text = section(f"cpu: {{max: 4}}\n{in_container}", beside="singleuser: {extraResource: {limits: {amd.com/gpu: 1}}}")
+    values = written(tmp_path, text)
     settings, inventory = OfferFactory().parse(merge_settings(values)), Inventory(nodes=(node(),))
     own = read_configured_resources(build_spawner_config(values.chart, namespace=""))
     catalog = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b", own=own)
