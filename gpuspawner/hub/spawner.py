@@ -288,9 +288,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if self.start_state.is_resumed:
             return
         self.failure_count.settle(start, failure, user=self.user)
-        if self.start_state.is_admitted:
-            self.start_state.end = endings.read_failure(failure)
-        else:
+        self.start_state.end = endings.read_failure(failure)
+        if not self.start_state.is_admitted:
             # JupyterHub stored the refused options before any check. Restore the last admitted ones before its commit.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:

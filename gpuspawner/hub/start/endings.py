@@ -1,8 +1,8 @@
 """Finds what a start or a server leaves when it ends: a pod to delete, and the reason to tell its user.
 
 A failed start tells its reason on the page of the start, but a hub that is restarted forgets that page. A server that
-ends while it runs has none. The reasons are kept in the hub's database and announced on the hub's pages for a day, or
-until the user starts the server again.
+ends while it runs has none. The reasons are kept in the hub's database and announced on the hub's pages for a day (of a
+failed start, for minutes), or until the user starts the server again.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ _EVENTS_S = 10.0
 """Seconds to wait for the first list of events after a restart of the hub."""
 _TOLD_FOR = timedelta(days=1)
 """How long the hub announces why a server has ended, unless its user starts it again before."""
+_FAILURE_TOLD_FOR = timedelta(minutes=10)
+"""How long the hub announces why a start failed before a restart of the hub; most users have read it on its page."""
 _PROCESS = token_hex(4)
 """Identifies this process of the hub."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
@@ -408,9 +410,13 @@ def _list_ends(viewer: Any) -> list[str]:
         rows = getattr(viewer, "orm_spawners", None) or {}
         for name, row in rows.items():
             end = None if row.server else read_end(row.state or {})
-            if end is not None and end.told_by != _PROCESS and abs(now - end.at) <= _TOLD_FOR:
+            if end is not None and end.told_by != _PROCESS and abs(now - end.at) <= _get_announced_time(end):
                 found.append(f"{name}: {end.message}" if name else end.message)
     except SQLAlchemyError:
         get_logger().exception("Cannot tell a user why servers have ended")
         return []
     return found
+
+
+def _get_announced_time(end: ServerEnd) -> timedelta:
+    return _FAILURE_TOLD_FOR if end.told_by else _TOLD_FOR

@@ -326,11 +326,11 @@ async def test_a_new_start_begins_without_the_error_that_a_form_kept(make_hub: M
     ("options", "expected"),
     [
         pytest.param(CHOICE, "Kubernetes refused to create the server (403): exceeded quota: gpus", id="admitted"),
-        pytest.param({**CHOICE, "cpu": 999}, None, id="refused with an answer"),
+        pytest.param({**CHOICE, "cpu": 999}, "cpu: CPU must be 1 to 8 CPUs, not 999 CPUs.", id="refused"),
     ],
 )
 async def test_a_hub_that_was_restarted_still_tells_why_a_start_failed(
-    make_hub: MakeHub, server: WatchServer, monkeypatch: pytest.MonkeyPatch, options: Any, expected: str | None
+    make_hub: MakeHub, server: WatchServer, monkeypatch: pytest.MonkeyPatch, options: Any, expected: str
 ):
     hub = make_hub()
     server.answers = {PODS: refusal(403, "exceeded quota: gpus")}

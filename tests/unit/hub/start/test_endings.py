@@ -120,12 +120,12 @@ async def test_nothing_is_known_before_anything_is_watched(make_spawner: MakeSpa
 # -- announcements -----------------------------------------------------------------------------------------------------
 
 
-def viewer(*, server: object = None, hours_ago: float = 0, **ends: str) -> SimpleNamespace:
+def viewer(*, server: object = None, hours_ago: float = 0, told_by: str = "", **ends: str) -> SimpleNamespace:
     """Return a user whose servers have ended with these messages."""
     at = datetime.now(UTC) - timedelta(hours=hours_ago)
     rows = {
         name: SimpleNamespace(
-            server=server, state={"gpuspawner": write_end(ServerEnd(code="x", message=message, at=at))}
+            server=server, state={"gpuspawner": write_end(ServerEnd(code="x", message=message, told_by=told_by, at=at))}
         )
         for name, message in ends.items()
     }
@@ -151,6 +151,8 @@ class Unreadable:
         pytest.param(viewer(default="A.", hours_ago=23), None, "A.", id="for a day"),
         pytest.param(viewer(default="A.", hours_ago=25), "C", "C", id="nothing after a day"),
         pytest.param(viewer(default="A.", hours_ago=-25), "C", "C", id="nothing where the clock was wrong"),
+        pytest.param(viewer(default="A.", told_by="hub", hours_ago=0.1), None, "A.", id="a failed start"),
+        pytest.param(viewer(default="A.", told_by="hub", hours_ago=0.2), "C", "C", id="a failed start for 10 min only"),
         pytest.param(Unreadable(), "C", "C", id="nothing without the database"),
         pytest.param(None, "C", "C", id="nobody is logged in"),
         pytest.param(
