@@ -91,6 +91,9 @@ def settings(cluster: Cluster, world: World, *, port: int) -> HubSettings:
 def admin(cluster: Cluster) -> Iterator[ApiClient]:
     with cluster.api_client() as connected, patient(connected) as client:
         yield client
+        # Connections that broke off while an answer was read are closed by nothing else.
+        for each in (connected, client):
+            each.rest_client.pool_manager.clear()
 
 
 @pytest.fixture

@@ -204,14 +204,15 @@ class Crowd:
         self.ledger.breach(Promise.SERVERS, f"its start is still pending after {PATIENCE_S:.0f} s", server=start.server)
 
     async def _cancel(self, start: Start) -> None:
-        try:
-            await self.people.stop(*start.server)
-        except NoAnswerError:
-            return
+        # Even without an answer: the hub may have been killed after it had begun to stop the server.
         start.is_cancelled = True
         self.excused.add(start.server)
         self.ledger.done["cancelled"] += 1
         self.ledger.note("cancels", server=start.server)
+        try:
+            await self.people.stop(*start.server)
+        except NoAnswerError:
+            self.ledger.note("is not answered", server=start.server)
 
     async def _note_ready(self, start: Start) -> None:
         server, deadline = start.server, time.monotonic() + POD_SEEN_S

@@ -93,7 +93,11 @@ class Fate:
             "a webhook does not answer in time": webhook.hang,
         }
         return {
-            **{name: Fault(begin=self._webhook(review), hold_s=20) for name, review in reviews.items()},
+            # The hub stops waiting before the API server does, and cannot tell whether the pod will still be created.
+            **{
+                name: Fault(begin=self._webhook(review), hold_s=20, is_outage=review is webhook.hang)
+                for name, review in reviews.items()
+            },
             "a policy of the cluster refuses GPUs": _held(lambda: refusing_policy(api, where), for_s=8),
             "a LimitRange is small": _held(lambda: limit_range(api, where, SMALL), for_s=10),
             "a ResourceQuota is tight": _held(lambda: quota(api, where, TIGHT), for_s=10),

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -127,13 +127,15 @@ class PodCounter:
             if error.status == HTTPStatus.GONE:
                 return ""
             raise
-        for line in response:
-            event = json.loads(line)
-            if event["object"].get("code") == HTTPStatus.GONE:
-                return ""
-            assert event["type"] in {"ADDED", "MODIFIED", "DELETED"}, event
-            version = event["object"]["metadata"]["resourceVersion"]
-            self._count(event["object"], is_gone=event["type"] == "DELETED")
+        # Closed also where the watch breaks off in the middle of a line.
+        with closing(response):
+            for line in response:
+                event = json.loads(line)
+                if event["object"].get("code") == HTTPStatus.GONE:
+                    return ""
+                assert event["type"] in {"ADDED", "MODIFIED", "DELETED"}, event
+                version = event["object"]["metadata"]["resourceVersion"]
+                self._count(event["object"], is_gone=event["type"] == "DELETED")
         return version
 
     def _catch_up(self) -> str:
