@@ -459,9 +459,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def pending(self) -> str | None:
         """What JupyterHub is doing with the server: ``spawn``, ``stop``, ``check`` or ``rename``; None for nothing.
 
-        A cancelled start is not pending, even before it has ended: one second after it has cancelled a start,
-        JupyterHub stops the server only if nothing is pending. Otherwise it answers with status 500 and keeps the
-        server, which it shows as ready. :meth:`poll`, with which each stop begins, waits until the start has ended.
+        A cancelled start is not pending, even before JupyterHub notices its end: one second after it has cancelled a
+        start, JupyterHub stops the server only if nothing is pending. Otherwise it answers with status 500 and keeps
+        the server, which it shows as ready. :meth:`poll`, with which each stop begins, waits until the start has ended.
         """
         pending: str | None = super().pending
         if pending != "spawn" or not private_api.is_start_cancelled(self) or not self._is_ours():
@@ -471,8 +471,14 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def ready(self) -> bool:
-        """Whether the server answers; a cancelled start that has not ended is neither pending nor ready."""
+        """Whether the server answers; a cancelled start is neither pending nor ready."""
         return bool(super().ready) and not private_api.is_start_cancelled(self)
+
+    @property
+    @override
+    def _failed(self) -> Any:
+        # JupyterHub's own property raises the CancelledError of a cancelled start that is not pending.
+        return None if private_api.is_start_cancelled(self) else super()._failed
 
     @override
     async def poll(self) -> int | None:

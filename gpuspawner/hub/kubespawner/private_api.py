@@ -61,6 +61,7 @@ PRIVATE_NAMES = (
     PrivateName(Spawner, "_log_name", "the log cannot name servers"),
     PrivateName(Spawner, "_spawn_future", "starts are not measured"),
     PrivateName(Spawner, "_spawn_pending", _STARTS),
+    PrivateName(Spawner, "_failed", "a request fails in the moment in which a cancelled start ends"),
     PrivateName(Spawner, "_start_pending", _STARTS),
     PrivateName(Spawner, "_stop_pending", "a start that ends slowly cannot be cancelled"),
     PrivateName(Spawner, "_check_pending", _RESTARTS),
@@ -229,9 +230,14 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def is_start_cancelled(spawner: object) -> bool:
-    """Return whether JupyterHub has canceled the start of a server, and the start has not ended yet."""
-    spawn = cast("_Spawner", spawner)._spawn_future
-    return isinstance(spawn, asyncio.Task) and not spawn.done() and spawn.cancelling() > 0
+    """Return whether JupyterHub has canceled the start of a server, and has not noticed its end yet.
+
+    It notices the end one turn of the event loop later, in a callback; until then the server is marked as spawning.
+    """
+    private = cast("_Spawner", spawner)
+    spawn = private._spawn_future
+    is_cancelled = isinstance(spawn, asyncio.Task) and spawn.cancelling() > 0
+    return spawn is not None and is_cancelled and (not spawn.done() or private._spawn_pending)
 
 
 def is_stop_pending(spawner: object) -> bool:

@@ -39,8 +39,10 @@ class RealHub:
             "base_url": "/",
             "config": Config(config),
             "db": db,
+            "eventlog": SimpleNamespace(emit=lambda **_: None),
             "hub": Hub(ip="127.0.0.1", port=8081),
             "log": logging.getLogger("real-hub"),
+            "proxy": SimpleNamespace(delete_user=_delete_route),
             "slow_spawn_timeout": 30,
             "spawner_class": spawner_class,
             "statsd": SimpleNamespace(timing=lambda *_: None, incr=lambda _: None),  # JupyterHub 5
@@ -96,3 +98,7 @@ class RealHub:
         """Return the options in the database."""
         self.settings["db"].expire_all()
         return user.orm_user.orm_spawners[""].user_options
+
+
+async def _delete_route(*_: object) -> None:
+    pass

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
+from jupyterhub.user import User
 from jupyterhub.utils import format_exception
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
@@ -317,6 +318,47 @@ async def test_a_new_start_begins_without_the_error_that_a_form_kept(make_hub: M
     server.answers = {PODS: refusal(403)}
     error = await hub.start(user, CHOICE)
     assert (user.spawners[""]._failed is error, "403" in format_exception(error)[0]) == (True, True)
+
+
+# -- the cancellation --------------------------------------------------------------------------------------------------
+
+
+async def cancel_start(hub: RealHub, user: User, server: WatchServer) -> None:
+    """Cancel a start as a request to delete the server does, and return in the event loop's turn in which it ends.
+
+    JupyterHub's own callback clears the marks of the start in the next turn.
+    """
+    server.answers = {PODS: HANG}
+    starting = asyncio.create_task(hub.start(user, CHOICE))
+    while PODS not in [(each.method, each.path) for each in server.requests]:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    spawn = user.spawners[""]._spawn_future
+    spawn.cancel()
+    while not spawn.done():  # noqa: ASYNC110  # an event would be set a turn later
+        await asyncio.sleep(0)
+    assert not starting.done()
+    assert user.spawners[""]._spawn_pending
+
+
+async def test_a_start_is_stopped_in_the_very_turn_of_the_event_loop_in_which_its_cancellation_ends_it(
+    make_hub: MakeHub, server: WatchServer
+):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    await cancel_start(hub, user, server)
+    await hub.make_handler(method="DELETE").stop_single_user(user)
+    await asyncio.sleep(0)
+    assert ("" in user.spawners, user.orm_user.orm_spawners[""].server) == (False, None)
+
+
+async def test_a_cancelled_start_has_not_failed_in_the_turn_of_the_event_loop_in_which_it_ends(
+    make_hub: MakeHub, server: WatchServer
+):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    await cancel_start(hub, user, server)
+    spawner = user.spawners[""]
+    assert (user.get_spawner("", replace_failed=True) is spawner, spawner.active) == (True, False)
 
 
 # -- the reason, after a restart of the hub ----------------------------------------------------------------------------
