@@ -308,8 +308,8 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
 
     :param pod: the decoded pod.
     :param spec: the ``spec`` from which the pod was decoded.
-    :param classes: the cluster's PriorityClasses; None if they are unknown. Then ``spec.priority`` counts, and a pod that
-        names no class gets priority 0.
+    :param classes: the cluster's PriorityClasses; None if they are unknown. Then ``spec.priority`` counts, and a pod
+        that names no class gets priority 0.
     """
     name, has_priority = as_text(spec.get("priorityClassName")), as_int(spec.get("priority")) is not None
     known = sorted(classes or (), key=lambda each: each.value)
@@ -317,6 +317,23 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
     if found is not None:
         return replace(pod, priority=found.value, preempts=pod.preempts and found.preempts)
     return replace(pod, preempts=None) if name and not has_priority and pod.preempts else pod
+
+
+def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
+    """Return the priority with which a pod that does not exist yet will preempt others; None if unknown or it will not.
+
+    :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
+    :param classes: the cluster's PriorityClasses; None if they are unknown.
+    """
+    pod = Pod(
+        name="",
+        namespace="",
+        node=None,
+        priority=as_int(spec.get("priority")) or 0,
+        preempts=spec.get("preemptionPolicy") != _NEVER,
+    )
+    pod = apply_priority_class(pod, spec, classes=classes)
+    return pod.priority if pod.preempts else None
 
 
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:

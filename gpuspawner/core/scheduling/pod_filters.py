@@ -5,8 +5,8 @@ A nominated pod is pending, and preemption makes room for it on a node. As in ku
 the node's nominated pods of the same or a higher priority. This module checks resources and ports only with these pods,
 which is stricter. It checks pod affinity only without these pods, as additional pods cannot break it.
 
-With a ``floor``, this module checks each node as if the pods of lower priority on that node were gone, as kube-scheduler
-does before a preemption (plugins/defaultpreemption/default_preemption.go, ``SelectVictimsOnNode``).
+With a ``floor``, this module checks each node as if the pods of lower priority on that node were gone, as
+kube-scheduler does before a preemption (plugins/defaultpreemption/default_preemption.go, ``SelectVictimsOnNode``).
 """
 
 from __future__ import annotations
