@@ -107,7 +107,9 @@ class ClusterStore:
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
         self._node_pools = KarpenterNodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
-        self._devices = dra_devices.DRADevices(partial(self._follow, dra_devices.DRA_GROUP), occupancy=self._occupancy)
+        self._devices = dra_devices.DRADevices(
+            partial(self._follow, group=dra_devices.DRA_GROUP), occupancy=self._occupancy
+        )
         self._classes = dra_devices.VersionedCache(decode.decode_priority_class)
         self._class_watch: WatchLoop | None = None
         self._known_classes: tuple[PriorityClass, ...] | None = None
@@ -188,9 +190,9 @@ class ClusterStore:
             asyncio.create_task(self._node_pools.run()),
         ]
         self._devices.start()
-        self._class_watch = self._follow(PRIORITY_GROUP, PRIORITY_CLASSES, self._classes)
+        self._class_watch = self._follow(PRIORITY_CLASSES, self._classes, group=PRIORITY_GROUP)
 
-    def _follow(self, group: str, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
+    def _follow(self, plural: str, cache: ObjectCache[Any], *, group: str) -> WatchLoop:
         # Use CustomObjectsApi, which lists any resource: older versions of kubernetes_asyncio have no class for DRA.
         method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
         resource = WatchedResource(method=partial(method, group, "v1", plural), page_size=DEVICES_PER_PAGE)

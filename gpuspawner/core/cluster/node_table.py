@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gpuspawner.core.cluster.model import Node
 
@@ -28,6 +28,10 @@ _MAX_FLOORS = 8
 """The table keeps columns of free amounts for at most this many floors, the most recently used."""
 
 _AmountReader = Callable[[Node], int]
+
+
+class _RequestedReader(Protocol):
+    def __call__(self, node: str, resource: str, /, *, floor: int | None) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +132,7 @@ class NodeTable:
     :ivar change_count: number of changes of free amounts so far.
     """
 
-    def __init__(self, requested: Callable[[str, str, int | None], int]) -> None:
+    def __init__(self, requested: _RequestedReader) -> None:
         self._requested = requested
         self._rows: dict[str, int] = {}
         self._nodes: list[Node | None] = []
@@ -173,7 +177,7 @@ class NodeTable:
         previous, self._nodes[row] = self._nodes[row], node
         for floor, columns in self._free.items():
             for name, column in columns.items():
-                column[row] = self._compute_free(name, floor, node)
+                column[row] = self._compute_free(name, node, floor=floor)
         for name, column in self._allocatable.items():
             column[row] = node.allocatable.get(name, 0)
         for grouping, groups in self._groups.items():
@@ -228,9 +232,9 @@ class NodeTable:
         columns = self._free.pop(floor, {})
         self._free[floor] = columns  # The last floor is the most recently used.
         _drop_oldest(self._free, _MAX_FLOORS)
-        return self._get_column(columns, resource, amount=partial(self._compute_free, resource, floor))
+        return self._get_column(columns, resource, amount=partial(self._compute_free, resource, floor=floor))
 
-    def list_free(self, nodes: Iterable[Node], resource: str, floor: int | None = None) -> list[int]:
+    def list_free(self, nodes: Iterable[Node], resource: str, *, floor: int | None = None) -> list[int]:
         """Return the free amount of a resource for each of these nodes, which must be in the table."""
         column = self.get_free_column(resource, floor)
         return [column[self._rows[node.name]] for node in nodes]
@@ -251,8 +255,8 @@ class NodeTable:
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())
 
-    def _compute_free(self, resource: str, floor: int | None, node: Node) -> int:
-        return node.allocatable.get(resource, 0) - self._requested(node.name, resource, floor)
+    def _compute_free(self, resource: str, node: Node, *, floor: int | None) -> int:
+        return node.allocatable.get(resource, 0) - self._requested(node.name, resource, floor=floor)
 
     def _get_column(self, columns: dict[str, list[int]], resource: str, *, amount: _AmountReader) -> list[int]:
         column = columns.get(resource)

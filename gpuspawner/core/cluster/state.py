@@ -330,7 +330,7 @@ class Occupancy:
         self.nodes_generation += 1
         self.generation += 1
 
-    def _get_requested_amount(self, node: str, resource: str, floor: int | None) -> int:
+    def _get_requested_amount(self, node: str, resource: str, *, floor: int | None) -> int:
         lower = self.list_lower_pods(node, floor)
         freed = len(lower) if resource == PODS else sum(pod.requests.get(resource, 0) for pod in lower)
         return self.get_requested(node).get(resource, 0) - freed

@@ -76,7 +76,7 @@ def _is_held(holders: set[str] | None, without: str) -> bool:
     return holders is not None and holders != {without}
 
 
-def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, floor: int | None = None) -> MatchingDomains:
+def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> MatchingDomains:
     """Return the domains from which the anti-affinity of bound pods excludes a given pod."""
     domains = MatchingDomains()
     for term, places in occupancy.anti_affinity_index.iter_terms(pod.namespace):
@@ -91,7 +91,7 @@ def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, floor: int | Non
 
 
 def find_domains_of_any_term(
-    terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, floor: int | None = None
+    terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
     """Return the domains of the bound pods that at least one term selects."""
     domains = MatchingDomains()
@@ -101,7 +101,7 @@ def find_domains_of_any_term(
 
 
 def find_domains_of_all_terms(
-    terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, floor: int | None = None
+    terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
     """Return the domains of the bound pods that all terms select: for each pod, one domain per term's topology key."""
     domains = MatchingDomains()

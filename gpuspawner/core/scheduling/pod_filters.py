@@ -44,7 +44,7 @@ class NominatedPods:
     :ivar nodes: names of the nodes to which these pods are nominated.
     """
 
-    def __init__(self, pod: Pod, occupancy: Occupancy, floor: int | None = None) -> None:
+    def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
         self._pod = pod
         self._occupancy = occupancy
         self._floor = floor
@@ -114,19 +114,19 @@ class PodFilters:
     :ivar nominated_nodes: names of the nodes with nominated pods that count as if they ran there.
     """
 
-    def __init__(self, pod: Pod, occupancy: Occupancy, floor: int | None = None) -> None:
+    def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
         constraints = pod.constraints
         self._constraints = constraints
         self._spread = [
             SpreadCheck(constraint, pod, occupancy=occupancy, floor=floor)
             for constraint in constraints.spread_constraints
         ]
-        self._affinity_domains = find_domains_of_all_terms(constraints.affinity, occupancy, floor)
+        self._affinity_domains = find_domains_of_all_terms(constraints.affinity, occupancy, floor=floor)
         self._affinity_keys = {term.topology_key for term in constraints.affinity}
         self._matches_itself = matches_own_affinity(pod)
         own, existing = (
-            find_domains_of_any_term(constraints.anti_affinity, occupancy, floor),
-            find_existing_anti_affinity(pod, occupancy, floor),
+            find_domains_of_any_term(constraints.anti_affinity, occupancy, floor=floor),
+            find_existing_anti_affinity(pod, occupancy, floor=floor),
         )
         self._existing = existing
         self._avoided = ((own, Reason.POD_ANTI_AFFINITY), (existing, Reason.EXISTING_ANTI_AFFINITY))
@@ -140,7 +140,7 @@ class PodFilters:
             *(each.removable for each in self._spread),
         )
         self._by_values: dict[tuple[str | None, ...], tuple[Obstacle, ...]] = {}
-        self._nominated = NominatedPods(pod, occupancy, floor)
+        self._nominated = NominatedPods(pod, occupancy, floor=floor)
         self.nominated_nodes = self._nominated.nodes
         self.is_inactive = not (constraints.host_ports or self._keys)
 

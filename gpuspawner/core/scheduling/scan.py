@@ -117,7 +117,7 @@ class _NodeCheck:
 
     @cached_property
     def _filters_above_floor(self) -> PodFilters:
-        return PodFilters(self._pod, self._occupancy, self._floor)
+        return PodFilters(self._pod, self._occupancy, floor=self._floor)
 
 
 _Picker = Callable[[list[int]], Sequence[int]]
@@ -237,7 +237,7 @@ class _Scan:
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
         self._node_filters = NodeFilters(pod)
-        self._pod_filters = PodFilters(pod, occupancy, floor)
+        self._pod_filters = PodFilters(pod, occupancy, floor=floor)
         rows = map(occupancy.table.find_row, self._pod_filters.nominated_nodes)
         self._nominated = frozenset(row for row in rows if row is not None)
         self._limit = limit

@@ -299,7 +299,7 @@ def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
 
 
 def _list_free(nodes: Sequence[Node], resource: str, *, pod: Pod, occupancy: Occupancy) -> list[int]:
-    free = occupancy.table.list_free(nodes, resource, occupancy.find_floor(pod))
+    free = occupancy.table.list_free(nodes, resource, floor=occupancy.find_floor(pod))
     return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
 
 
