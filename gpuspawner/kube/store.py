@@ -1,8 +1,8 @@
-"""Keeps the cluster's nodes and pods in memory for this process, with Karpenter's NodePools and DRA's devices.
+"""Keeps the cluster's nodes and pods in memory for this process, with NodePools, DRA's devices and PriorityClasses.
 
 The form must neither fail nor wait because of the API server. After a failed request the store therefore returns an
-inventory that says what is unknown and why, or how old the data is. Nodes and pods stay known if only NodePools or
-devices cannot be read.
+inventory that says what is unknown and why, or how old the data is. Nodes and pods stay known if only NodePools,
+devices or PriorityClasses cannot be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any, Protocol
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
-from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.cluster import decode
+from gpuspawner.core.cluster.model import Node, PriorityClass
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.api_requests import APIMethod, find_missing_verb
@@ -35,6 +36,8 @@ PODS_PER_PAGE = 500
 """Pods on a page of a list; 500 pods have about as many bytes as 100 nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
 """ResourceSlices, ResourceClaims or DeviceClasses on a page of a list; one ResourceSlice may hold 128 devices."""
+
+PRIORITY_GROUP, PRIORITY_CLASSES = "scheduling.k8s.io", "priorityclasses"
 
 RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """Selects pods that hold or wait for resources. A pod that finishes is no longer selected, so a watch
@@ -104,7 +107,13 @@ class ClusterStore:
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
         self._node_pools = KarpenterNodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
-        self._devices = dra_devices.DRADevices(self._follow_devices, occupancy=self._occupancy)
+        self._devices = dra_devices.DRADevices(
+            partial(self._follow, group=dra_devices.DRA_GROUP), occupancy=self._occupancy
+        )
+        self._classes = dra_devices.VersionedCache(decode.decode_priority_class)
+        self._class_watch: WatchLoop | None = None
+        self._known_classes: tuple[PriorityClass, ...] | None = None
+        self._class_changes = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._watches: list[Watch] = []
         self._first_sync_deadline = 0.0
@@ -128,6 +137,8 @@ class ClusterStore:
                     await self._pods.first_attempt.wait()
                     await self._node_pools.first_attempt.wait()
                     await self._devices.wait_for_first_attempt()
+                    if self._class_watch is not None:
+                        await self._class_watch.first_attempt.wait()
         for watch in tuple(self._watches):
             await watch.catch_up()
         self._devices.update(since=(self._nodes.confirmed_at or 0.0) - STALE_AFTER_S)
@@ -179,14 +190,13 @@ class ClusterStore:
             asyncio.create_task(self._node_pools.run()),
         ]
         self._devices.start()
+        self._class_watch = self._follow(PRIORITY_CLASSES, self._classes, group=PRIORITY_GROUP)
 
-    def _follow_devices(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
+    def _follow(self, plural: str, cache: ObjectCache[Any], *, group: str) -> WatchLoop:
         # Use CustomObjectsApi, which lists any resource: older versions of kubernetes_asyncio have no class for DRA.
         method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
-        resource = WatchedResource(
-            method=partial(method, dra_devices.DRA_GROUP, "v1", plural), page_size=DEVICES_PER_PAGE
-        )
-        watch_loop = self._make_watch_loop(f"the cluster's {plural}", plural, group=dra_devices.DRA_GROUP)
+        resource = WatchedResource(method=partial(method, group, "v1", plural), page_size=DEVICES_PER_PAGE)
+        watch_loop = self._make_watch_loop(f"the cluster's {plural}", plural, group=group)
         self._tasks.append(self._run(watch_loop, resource, cache=cache))
         return watch_loop
 
@@ -204,8 +214,16 @@ class ClusterStore:
 
     def _build_inventory(self) -> Inventory:
         nodes, pods = self._nodes, self._pods
+        is_known = self._class_watch is not None and self._class_watch.is_known
+        classes = tuple(self._classes.list_values()) if is_known else None
+        self._class_changes += classes != self._known_classes
+        self._known_classes = classes
         generation = (
-            self._occupancy.generation + self._known_changes + self._node_pools.generation + self._devices.generation
+            self._occupancy.generation
+            + self._known_changes
+            + self._node_pools.generation
+            + self._devices.generation
+            + self._class_changes
         )
         if not nodes.is_known:
             return Inventory(reason=nodes.reason or NOT_READ_YET, generation=generation)
@@ -216,6 +234,7 @@ class ClusterStore:
             reason=self._find_reason(),
             scalable_pools=self._node_pools.scalable_node_pools,
             dra_resources=self._devices.resources,
+            priority_classes=classes,
             age_s=self.age_s,
             generation=generation,
         )

@@ -31,6 +31,7 @@ EVERYBODYS = {
     (Use("create", "authorization.k8s.io", "selfsubjectaccessreviews", False), ""),
     (None, "/apis/karpenter.sh/v1"),
     (None, "/apis/resource.k8s.io/v1"),
+    (None, "/apis/scheduling.k8s.io/v1"),
 }
 # Kueue does not run here: its place in a queue is asked for, which is what the right is for, and not found.
 PLACES = Use("get", "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", True)

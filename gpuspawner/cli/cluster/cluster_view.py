@@ -27,6 +27,7 @@ from gpuspawner.cli.values.helm_values import (
     require_sections,
 )
 from gpuspawner.core.catalog.model import Catalog, OwnResources
+from gpuspawner.core.cluster.decode import find_preempting_priority
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
@@ -51,6 +52,7 @@ class ClusterView:
     :param settings: the parsed settings of the values.
     :param offer: the catalog, and the inventory from which the hub's code built it.
     :param tolerations: the tolerations of every server, without those that a GPU type adds.
+    :param priority: the priority with which servers preempt other pods; None if it is unknown or they preempt none.
     """
 
     cluster: ClusterConnection
@@ -58,6 +60,7 @@ class ClusterView:
     settings: ParsedSettings
     offer: Offer
     tolerations: tuple[Toleration, ...]
+    priority: int | None = None
 
     @property
     def catalog(self) -> Catalog:
@@ -93,12 +96,15 @@ class ClusterViewer:
         """Return the cluster's current state from memory; only the first call waits for the API server."""
         image = get_configured_trait(self.config, "image")
         own = read_configured_resources(self.config)
+        offer = await self.offers.make_offer(self.settings, self.store, image=image or FALLBACK_IMAGE, own=own)
+        spec = {"priorityClassName": get_configured_trait(self.config, "priority_class_name")}
         return ClusterView(
             cluster=self.cluster,
             values=self.values,
             settings=self.settings,
-            offer=await self.offers.make_offer(self.settings, self.store, image=image or FALLBACK_IMAGE, own=own),
+            offer=offer,
             tolerations=parse_admin_tolerations(get_configured_trait(self.config, "tolerations")),
+            priority=find_preempting_priority(spec, classes=offer.inventory.priority_classes),
         )
 
 

@@ -18,6 +18,7 @@ from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.doctor.pod_health import find_hub_trouble, list_live_hub_pods
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.core.request.field_definitions import PRIORITY
 
 _LEAST_KUBERNETES = (1, 32)
 _CHART_IMAGE_PATTERN = re.compile(
@@ -129,6 +130,7 @@ LOSSES = {
     "volumes": "The zone of a home volume is not known: the form may say unknown where it could say never.",
     "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
     "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
+    "priorities": "For servers with a PriorityClass, the room of placeholders does not count as free.",
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
     "queues": "Progress says that a server waits in its queue, but not at which place.",
 }
@@ -237,6 +239,10 @@ def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeveri
             return None if ObjectKind.NODE_POOLS in facts.unserved else DiagnosisSeverity.WARNING
         case "queues":
             return None if facts.configured.queue is None else DiagnosisSeverity.WARNING
+        case "priorities":
+            has_class = facts.requirements is not None and facts.requirements.priority_class
+            has_own = PRIORITY.name in facts.configured.choices
+            return DiagnosisSeverity.WARNING if has_class or has_own else DiagnosisSeverity.NOTE
         case "quotas":
             return DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.QUOTAS) else DiagnosisSeverity.NOTE
         case "devices":

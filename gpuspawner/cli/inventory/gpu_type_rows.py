@@ -144,7 +144,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
     access = find_type_access(catalog) if view.values.merged else {}
     offered = tuple(catalog.gpus.values())
     gpus = (*offered, *list_hidden_types(view))
-    counts = count_availability(gpus, view.inventory, tolerations=view.tolerations)
+    counts = count_availability(gpus, view.inventory, tolerations=view.tolerations, priority=view.priority)
     return tuple(
         TypeRow(
             gpu=gpu,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from sys import intern
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ from gpuspawner.core.cluster.model import (
     Pod,
     PodAffinityTerm,
     PodConstraints,
+    PriorityClass,
     Taint,
     Toleration,
 )
@@ -232,6 +234,8 @@ def _needs_declared_features(spec: Mapping[str, object]) -> bool:
 
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
+_NEVER = "Never"
+"""``preemptionPolicy`` of pods that preempt no others."""
 
 
 def decode_node(raw: object) -> Node:
@@ -274,6 +278,7 @@ def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
         labels=labels,
         terminating=bool(as_text(metadata.get("deletionTimestamp"))),
         priority=as_int(spec.get("priority")) or 0,
+        preempts=spec.get("preemptionPolicy") != _NEVER,
         created=intern(as_text(metadata.get("creationTimestamp"))),
         constraints=(
             decode_bound_constraints(spec, namespace=namespace, labels=labels)
@@ -282,6 +287,53 @@ def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
         ),
         nominated_node=intern(as_text(status.get("nominatedNodeName"))) or None,
     )
+
+
+def decode_priority_class(raw: object) -> PriorityClass:
+    """Return a v1 PriorityClass as a :class:`.PriorityClass`."""
+    whole, metadata = as_dict(raw), _split_object(raw)[0]
+    return PriorityClass(
+        name=as_text(metadata.get("name")),
+        value=as_int(whole.get("value")) or 0,
+        preempts=whole.get("preemptionPolicy") != _NEVER,
+        is_default=whole.get("globalDefault") is True,
+    )
+
+
+def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> Pod:
+    """Return a pod that does not exist yet with the priority that the API server will give it.
+
+    The API server's admission plugin Priority does the same (plugin/pkg/admission/priority/admission.go). Of several
+    global defaults, the one with the lowest value counts.
+
+    :param pod: the decoded pod.
+    :param spec: the ``spec`` from which the pod was decoded.
+    :param classes: the cluster's PriorityClasses; None if they are unknown. Then ``spec.priority`` counts, and a pod
+        that names no class gets priority 0.
+    """
+    name, has_priority = as_text(spec.get("priorityClassName")), as_int(spec.get("priority")) is not None
+    known = sorted(classes or (), key=lambda each: each.value)
+    found = next((each for each in known if (each.name == name if name else each.is_default)), None)
+    if found is not None:
+        return replace(pod, priority=found.value, preempts=pod.preempts and found.preempts)
+    return replace(pod, preempts=None) if name and not has_priority and pod.preempts else pod
+
+
+def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
+    """Return the priority with which a pod that does not exist yet will preempt others; None if unknown or it will not.
+
+    :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
+    :param classes: the cluster's PriorityClasses; None if they are unknown.
+    """
+    pod = Pod(
+        name="",
+        namespace="",
+        node=None,
+        priority=as_int(spec.get("priority")) or 0,
+        preempts=spec.get("preemptionPolicy") != _NEVER,
+    )
+    pod = apply_priority_class(pod, spec, classes=classes)
+    return pod.priority if pod.preempts else None
 
 
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:

@@ -200,6 +200,8 @@ class Pod:
     :param labels: label → value.
     :param terminating: the pod is being deleted (``metadata.deletionTimestamp``) and still holds its requests.
     :param priority: ``spec.priority``, 0 if unset.
+    :param preempts: kube-scheduler may end pods of lower priority to make room for the pod: False for
+        ``preemptionPolicy: Never``, None if the pod does not exist yet and its priority is unknown.
     :param created: ``metadata.creationTimestamp`` as text (RFC 3339), which sorts by age; empty if unknown.
     :param constraints: all constraints of a pending pod; of a bound pod only anti-affinity and host ports.
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
@@ -212,9 +214,25 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict)
     terminating: bool = False
     priority: int = 0
+    preempts: bool | None = True
     created: str = ""
     constraints: PodConstraints = NO_CONSTRAINTS
     nominated_node: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClass:
+    """A PriorityClass (scheduling.k8s.io/v1).
+
+    :param value: priority of the pods of the class.
+    :param preempts: False for ``preemptionPolicy: Never``.
+    :param is_default: pods that name no class get this class (``globalDefault``).
+    """
+
+    name: str
+    value: int
+    preempts: bool = True
+    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gpuspawner.core.cluster.model import Node
 
@@ -24,8 +24,14 @@ _MAX_CHANGES = 512
 """The table remembers for this many changes of free amounts, the latest ones, which row changed."""
 _MAX_COLUMNS = 64
 """The table keeps at most this many resources as columns, the most recently added."""
+_MAX_FLOORS = 8
+"""The table keeps columns of free amounts for at most this many floors, the most recently used."""
 
 _AmountReader = Callable[[Node], int]
+
+
+class _RequestedReader(Protocol):
+    def __call__(self, node: str, resource: str, /, *, floor: int | None) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +124,21 @@ _NodesByKey = dict[tuple[object, ...], EquivalentNodes]
 class NodeTable:
     """A table of all nodes. A node keeps its row; the row of a removed node is reused.
 
-    :param requested: function of a node name and a resource; returns the requested amount in units of :class:`Node`.
+    Amounts that are free above a ``floor`` include what pods of a lower priority than the floor hold, because
+    kube-scheduler may preempt these pods. The floor None leaves out no pod.
+
+    :param requested: function of a node name, a resource and a floor; returns the requested amount of the pods at or
+        above the floor in units of :class:`Node`.
     :ivar change_count: number of changes of free amounts so far.
     """
 
-    def __init__(self, requested: Callable[[str, str], int]) -> None:
+    def __init__(self, requested: _RequestedReader) -> None:
         self._requested = requested
         self._rows: dict[str, int] = {}
         self._nodes: list[Node | None] = []
         self._unused: list[int] = []
-        self._free: dict[str, list[int]] = {}
+        self._free: dict[int | None, dict[str, list[int]]] = {}
+        """Floor → resource → column."""
         self._allocatable: dict[str, list[int]] = {}
         self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0
@@ -164,8 +175,9 @@ class NodeTable:
         if row is None:
             row = self._add_row(node.name)
         previous, self._nodes[row] = self._nodes[row], node
-        for name, column in self._free.items():
-            column[row] = self._compute_free(name, node)
+        for floor, columns in self._free.items():
+            for name, column in columns.items():
+                column[row] = self._compute_free(name, node, floor=floor)
         for name, column in self._allocatable.items():
             column[row] = node.allocatable.get(name, 0)
         for grouping, groups in self._groups.items():
@@ -185,22 +197,25 @@ class NodeTable:
             if previous is not None:
                 _remove_row(groups, row, key=grouping.build_key(previous))
 
-    def reserve(self, name: str, amounts: Mapping[str, int], *, sign: int = 1) -> None:
+    def reserve(self, name: str, amounts: Mapping[str, int], *, sign: int = 1, priority: int | None = None) -> None:
         """Subtract amounts from the free amounts of a node; do nothing if the node is unknown.
 
         :param name: name of the node.
         :param amounts: resource → amount, in the units of :class:`Node`.
         :param sign: 1 to reserve the amounts, -1 to release them.
+        :param priority: priority of the pod that holds the amounts; None if no preemption releases them.
         """
         row = self._rows.get(name)
         if row is None:
             return
         self.change_count += 1
         self._changed_rows.append(row)
-        for resource, amount in amounts.items():
-            column = self._free.get(resource)
-            if column is not None:
-                column[row] -= sign * amount
+        for floor, columns in self._free.items():
+            if floor is None or priority is None or priority >= floor:
+                for resource, amount in amounts.items():
+                    column = columns.get(resource)
+                    if column is not None:
+                        column[row] -= sign * amount
 
     def find_changed_rows(self, since: int) -> frozenset[int] | None:
         """Return the rows whose free amounts changed, or None if there were too many changes to remember.
@@ -212,13 +227,16 @@ class NodeTable:
             return None
         return frozenset(islice(reversed(self._changed_rows), changes))
 
-    def get_free_column(self, resource: str) -> list[int]:
+    def get_free_column(self, resource: str, floor: int | None = None) -> list[int]:
         """Return each row's free amount of a resource; negative if requests exceed the allocatable amount."""
-        return self._get_column(self._free, resource, amount=partial(self._compute_free, resource))
+        columns = self._free.pop(floor, {})
+        self._free[floor] = columns  # The last floor is the most recently used.
+        _drop_oldest(self._free, _MAX_FLOORS)
+        return self._get_column(columns, resource, amount=partial(self._compute_free, resource, floor=floor))
 
-    def list_free(self, nodes: Iterable[Node], resource: str) -> list[int]:
+    def list_free(self, nodes: Iterable[Node], resource: str, *, floor: int | None = None) -> list[int]:
         """Return the free amount of a resource for each of these nodes, which must be in the table."""
-        column = self.get_free_column(resource)
+        column = self.get_free_column(resource, floor)
         return [column[self._rows[node.name]] for node in nodes]
 
     def get_allocatable_column(self, resource: str) -> list[int]:
@@ -237,8 +255,8 @@ class NodeTable:
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())
 
-    def _compute_free(self, resource: str, node: Node) -> int:
-        return node.allocatable.get(resource, 0) - self._requested(node.name, resource)
+    def _compute_free(self, resource: str, node: Node, *, floor: int | None) -> int:
+        return node.allocatable.get(resource, 0) - self._requested(node.name, resource, floor=floor)
 
     def _get_column(self, columns: dict[str, list[int]], resource: str, *, amount: _AmountReader) -> list[int]:
         column = columns.get(resource)
@@ -253,8 +271,9 @@ class NodeTable:
         else:
             row = len(self._nodes)
             self._nodes.append(None)
-            for column in (*self._free.values(), *self._allocatable.values()):
-                column.append(0)
+            for columns in (*self._free.values(), self._allocatable):
+                for column in columns.values():
+                    column.append(0)
         self._rows[name] = row
         return row
 

@@ -6,16 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from gpuspawner.core.cluster.dra_model import ClusterDevices, equip_node
-from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, ScalableNodePool
+from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PriorityClass, ScalableNodePool
 from gpuspawner.core.cluster.node_table import NodeTable
 
-_TermCounts = dict[PodAffinityTerm, dict[str, int]]
-"""Anti-affinity term → node name → number of pods on the node with the term. Equal terms of replicas are one entry."""
+_TermCounts = dict[PodAffinityTerm, dict[tuple[str, int], int]]
+"""Anti-affinity term → (node name, priority) → number of pods with the term. Equal terms of replicas are one entry."""
 
 
 class AntiAffinityIndex:
@@ -33,8 +33,8 @@ class AntiAffinityIndex:
         """Remove the terms of a bound pod."""
         self._change(pod, -1)
 
-    def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Mapping[str, int]]]:
-        """Yield anti-affinity terms that may apply to a namespace, each with node name → number of pods with it."""
+    def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Iterable[tuple[str, int]]]]:
+        """Yield the terms that may apply to a namespace, each with the (node name, priority) of the pods with it."""
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
 
@@ -43,21 +43,21 @@ class AntiAffinityIndex:
             return
         for term in pod.constraints.anti_affinity:
             if term.namespace_selector is not None:
-                _change_count(self._by_labels, term, node=pod.node, by=by)
+                _change_count(self._by_labels, term, place=(pod.node, pod.priority), by=by)
                 continue
             for namespace in term.namespaces:
                 terms = self._in_namespace.setdefault(namespace, {})
-                _change_count(terms, term, node=pod.node, by=by)
+                _change_count(terms, term, place=(pod.node, pod.priority), by=by)
                 if not terms:
                     del self._in_namespace[namespace]
 
 
-def _change_count(terms: _TermCounts, term: PodAffinityTerm, *, node: str, by: int) -> None:
-    nodes = terms.setdefault(term, {})
-    nodes[node] = nodes.get(node, 0) + by
-    if not nodes[node]:
-        del nodes[node]
-    if not nodes:
+def _change_count(terms: _TermCounts, term: PodAffinityTerm, *, place: tuple[str, int], by: int) -> None:
+    places = terms.setdefault(term, {})
+    places[place] = places.get(place, 0) + by
+    if not places[place]:
+        del places[place]
+    if not places:
         del terms[term]
 
 
@@ -69,12 +69,17 @@ _H = TypeVar("_H", bound=Hashable)
 _NO_AMOUNTS: Mapping[str, int] = {}
 _ONE_POD: Mapping[str, int] = {PODS: 1}
 _NO_DEVICES = ClusterDevices()
+_ANY_PRIORITY = 2**31
+"""More than the priority of any pod."""
 
 
 class Occupancy:
     """All nodes and pods, and the amounts that pods and ResourceClaims hold on each node.
 
     The order of changes does not matter. A pod may arrive before its node; it counts once the node is added.
+
+    Several methods take a ``floor``: a priority. They leave out the bound pods whose priority is lower, because
+    kube-scheduler may preempt these pods. None leaves out no pod.
 
     :ivar generation: grows with each change that may change whether a pod fits.
     :ivar nodes_generation: grows with each such change of a node.
@@ -93,6 +98,8 @@ class Occupancy:
         self._claimed: dict[str, Mapping[str, int]] = {}
         """Node name → extended resource → devices that ResourceClaims hold; ``_requested`` includes them."""
         self._pods: dict[str, dict[str, Pod]] = {}
+        self._levels: dict[int, dict[str, list[Pod]]] = {}
+        """Priority → node name → bound pods."""
         self._pending: dict[tuple[str, str], Pod] = {}
         self._nominated: dict[tuple[str, str], Pod] = {}
         self._requested: dict[str, dict[str, int]] = {}
@@ -227,14 +234,48 @@ class Occupancy:
         """Pending pods with a nominated node, unordered."""
         return self._nominated.values()
 
-    def get_requested(self, node: str) -> Mapping[str, int]:
+    def find_floor(self, pod: Pod) -> int | None:
+        """Return the priority below which kube-scheduler may preempt bound pods for a pod; None if no pod is below it.
+
+        :param pod: a pending pod, or one that is not created yet. If its priority is unknown, every bound pod counts.
+        """
+        if pod.preempts is False:
+            return None
+        return self.find_floor_below(pod.priority if pod.preempts else _ANY_PRIORITY)
+
+    def find_floor_below(self, priority: int) -> int | None:
+        """Return a priority if there are bound pods of lower priority, else None.
+
+        :param priority: priority of pods that preempt others.
+        """
+        return priority if any(level < priority for level in self._levels) else None
+
+    def list_lower_pods(self, node: str, floor: int | None) -> Sequence[Pod]:
+        """Return the bound pods of lower priority than a floor on a node.
+
+        :param node: name of the node, which may be unknown.
+        :param floor: a priority; None returns no pod.
+        """
+        if floor is None:
+            return ()
+        return [pod for level, nodes in self._levels.items() if level < floor for pod in nodes.get(node, ())]
+
+    def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → requested amount on a node, without zeros; ``pods`` is the number of its pods.
 
         Devices that ResourceClaims hold are included, even if no pod uses them.
 
         :param node: name of the node, which may be unknown.
+        :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption.
         """
-        return self._requested.get(node, _NO_AMOUNTS)
+        requested = self._requested.get(node, _NO_AMOUNTS)
+        if not (lower := self.list_lower_pods(node, floor)):
+            return requested
+        kept = dict(requested)
+        for pod in lower:
+            _subtract(kept, _ONE_POD)
+            _subtract(kept, pod.requests)
+        return kept
 
     def get_free(self, node: str) -> Mapping[str, int]:
         """Return resource → free amount on a node, at least 0; empty if the node is unknown.
@@ -247,12 +288,19 @@ class Occupancy:
         requested = self.get_requested(node)
         return {name: max(0, number - requested.get(name, 0)) for name, number in known.allocatable.items()}
 
-    def list_host_ports(self, node: str) -> Iterable[HostPort]:
+    def list_host_ports(self, node: str, floor: int | None = None) -> Iterable[HostPort]:
         """Return the host ports that the pods on a node use.
 
         :param node: name of the node.
+        :param floor: leave out pods of lower priority.
         """
-        return self._ports.get(node, {}).keys()
+        ports = self._ports.get(node, {})
+        if not ports or not (lower := self.list_lower_pods(node, floor)):
+            return ports.keys()
+        kept = dict(ports)
+        for pod in lower:
+            _subtract(kept, dict.fromkeys(pod.constraints.host_ports, 1))
+        return kept.keys()
 
     def _apply_devices(self, plain: Node) -> None:
         node, claimed = equip_node(
@@ -282,8 +330,10 @@ class Occupancy:
         self.nodes_generation += 1
         self.generation += 1
 
-    def _get_requested_amount(self, node: str, resource: str) -> int:
-        return self.get_requested(node).get(resource, 0)
+    def _get_requested_amount(self, node: str, resource: str, *, floor: int | None) -> int:
+        lower = self.list_lower_pods(node, floor)
+        freed = len(lower) if resource == PODS else sum(pod.requests.get(resource, 0) for pod in lower)
+        return self.get_requested(node).get(resource, 0) - freed
 
     def _add_pod(self, pod: Pod) -> None:
         if pod.node is None:
@@ -294,8 +344,9 @@ class Occupancy:
         requested = self._requested.setdefault(pod.node, {})
         _add(requested, _ONE_POD)
         _add(requested, pod.requests)
-        self.table.reserve(pod.node, _ONE_POD)
-        self.table.reserve(pod.node, pod.requests)
+        self._levels.setdefault(pod.priority, {}).setdefault(pod.node, []).append(pod)
+        self.table.reserve(pod.node, _ONE_POD, priority=pod.priority)
+        self.table.reserve(pod.node, pod.requests, priority=pod.priority)
         self.anti_affinity_index.add(pod)
         for port in pod.constraints.host_ports:
             _add(self._ports.setdefault(pod.node, {}), {port: 1})
@@ -310,8 +361,14 @@ class Occupancy:
         _subtract(requested, pod.requests)
         if not requested:
             del self._requested[pod.node]
-        self.table.reserve(pod.node, _ONE_POD, sign=-1)
-        self.table.reserve(pod.node, pod.requests, sign=-1)
+        level = self._levels[pod.priority]
+        level[pod.node].remove(pod)
+        if not level[pod.node]:
+            del level[pod.node]
+        if not level:
+            del self._levels[pod.priority]
+        self.table.reserve(pod.node, _ONE_POD, sign=-1, priority=pod.priority)
+        self.table.reserve(pod.node, pod.requests, sign=-1, priority=pod.priority)
         self.anti_affinity_index.remove(pod)
         for port in pod.constraints.host_ports:
             _subtract(self._ports[pod.node], {port: 1})
@@ -344,6 +401,7 @@ class Inventory:
     :param empty_occupancy: the nodes without pods, used while pods are unknown; None = :func:`get_occupancy` builds it.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
     :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
+    :param priority_classes: the cluster's PriorityClasses; None if they could not be read.
     :param age_s: seconds since the API server last confirmed this data; None if unknown.
     :param generation: grows with each change.
     """
@@ -355,6 +413,7 @@ class Inventory:
     empty_occupancy: Occupancy | None = None
     scalable_pools: tuple[ScalableNodePool, ...] | None = ()
     dra_resources: frozenset[str] | None = frozenset()
+    priority_classes: tuple[PriorityClass, ...] | None = None
     age_s: float | None = None
     generation: int = 0
 

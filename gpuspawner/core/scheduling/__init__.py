@@ -2,7 +2,8 @@
 
 In: a pod (pending, or not created yet) and an :class:`~gpuspawner.core.cluster.state.Occupancy`.
 Out: YES, NO or UNKNOWN with obstacles, for one node (:class:`FitResult`) or for all (:class:`ScanResult`).
-This package does not depend on GPU types, autoscalers or users. It does not model preemption.
+This package does not depend on GPU types, autoscalers or users. A pod also fits a node that has room for it once
+kube-scheduler has preempted the node's pods of lower priority.
 
 - ``scan``: checks one node, or all nodes at once with the same answers; ``results``: the values that it returns
 - ``node_filters``: taints, node affinity, volumes, and requests against free amounts

@@ -88,13 +88,8 @@ class NodeFilters:
         return (*_check_state(self._pod, node), *obstacles, *_check_labels(self._pod, node))
 
 
-def find_node_obstacles(pod: Pod, node: Node) -> tuple[Obstacle, ...]:
-    """Return the obstacles of one node that do not depend on other pods."""
-    return NodeFilters(pod).find_obstacles(node)
-
-
 def build_node_grouping(pod: Pod) -> NodeGrouping:
-    """Return a grouping of nodes: all nodes of a group have the same :func:`find_node_obstacles` for a pod.
+    """Return a grouping of nodes: all nodes of a group have the same obstacles of :class:`NodeFilters` for a pod.
 
     :param pod: a pending pod, or one that is not created yet.
     """

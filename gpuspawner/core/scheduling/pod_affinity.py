@@ -2,11 +2,14 @@
 
 A domain is a node label and its value. gpuspawner does not read namespaces' labels. If a term selects namespaces by
 labels, its domains are therefore only possible matches.
+
+To preempt pods, kube-scheduler removes the pods of lower priority from a single node. A domain therefore keeps its
+match if a matching pod has a priority of at least the ``floor``, or runs on another node of the domain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
 
 from gpuspawner.core.cluster.model import Node, Pod, PodAffinityTerm
@@ -21,47 +24,89 @@ TopologyPair = tuple[str, str]
 class MatchingDomains:
     """Topology domains with pods that match pod affinity terms.
 
-    :param sure: domains with a pod that matches.
-    :param maybe: domains with a pod that matches if its namespace has certain labels.
+    :ivar removable_on: names of the nodes with a matching pod of lower priority than the floor.
     """
 
-    sure: set[TopologyPair] = field(default_factory=set)
-    maybe: set[TopologyPair] = field(default_factory=set)
+    removable_on: set[str] = field(default_factory=set)
+    _sure: dict[TopologyPair, set[str]] = field(default_factory=dict)
+    """Domain → nodes of its matching pods of lower priority than the floor; empty name for any other matching pod."""
+    _maybe: dict[TopologyPair, set[str]] = field(default_factory=dict)
 
-    def add(self, node: Node, keys: Iterable[str], *, known: bool) -> None:
+    @property
+    def sure(self) -> KeysView[TopologyPair]:
+        """Domains with a pod that matches."""
+        return self._sure.keys()
+
+    @property
+    def maybe(self) -> KeysView[TopologyPair]:
+        """Domains with a pod that matches if its namespace has certain labels."""
+        return self._maybe.keys()
+
+    def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
         """Add the domains of a node, one for each topology key that is a label of the node.
 
         :param known: True if a pod on the node matches, False if this depends on unknown labels of its namespace.
+        :param removable: the pod has a lower priority than the floor.
         """
-        (self.sure if known else self.maybe).update((key, node.labels[key]) for key in keys if key in node.labels)
+        holder = node.name if removable else ""
+        if removable:
+            self.removable_on.add(node.name)
+        for key in keys:
+            if key in node.labels:
+                (self._sure if known else self._maybe).setdefault((key, node.labels[key]), set()).add(holder)
+
+    def is_sure(self, domain: TopologyPair, *, without: str) -> bool:
+        """Return whether a domain has a matching pod once the removable pods of a node are gone."""
+        return _is_held(self._sure.get(domain), without)
+
+    def is_possible(self, domain: TopologyPair, *, without: str) -> bool:
+        """Return whether a domain may have a matching pod once the removable pods of a node are gone."""
+        return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
+
+    def has_sure(self, *, without: str) -> bool:
+        """Return whether any domain has a matching pod once the removable pods of a node are gone."""
+        return any(_is_held(holders, without) for holders in self._sure.values())
+
+    def has_possible(self, *, without: str) -> bool:
+        """Return whether any domain may have a matching pod once the removable pods of a node are gone."""
+        return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
 
-def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy) -> MatchingDomains:
+def _is_held(holders: set[str] | None, without: str) -> bool:
+    return holders is not None and holders != {without}
+
+
+def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> MatchingDomains:
     """Return the domains from which the anti-affinity of bound pods excludes a given pod."""
     domains = MatchingDomains()
-    for term, nodes in occupancy.anti_affinity_index.iter_terms(pod.namespace):
+    for term, places in occupancy.anti_affinity_index.iter_terms(pod.namespace):
         selected = selects_pod(term, pod.namespace, labels=pod.labels)
         if selected is False:
             continue
-        for name in nodes:
+        for name, priority in places:
             if (node := occupancy.get_node(name)) is not None:
-                domains.add(node, (term.topology_key,), known=selected is True)
+                removable = floor is not None and priority < floor
+                domains.add(node, (term.topology_key,), known=selected is True, removable=removable)
     return domains
 
 
-def find_domains_of_any_term(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
+def find_domains_of_any_term(
+    terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
+) -> MatchingDomains:
     """Return the domains of the bound pods that at least one term selects."""
     domains = MatchingDomains()
     for term in terms:
-        _add_domains((term,), occupancy, domains=domains)
+        _add_domains((term,), occupancy, domains=domains, floor=floor)
     return domains
 
 
-def find_domains_of_all_terms(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy) -> MatchingDomains:
+def find_domains_of_all_terms(
+    terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
+) -> MatchingDomains:
     """Return the domains of the bound pods that all terms select: for each pod, one domain per term's topology key."""
     domains = MatchingDomains()
     if terms:
-        _add_domains(terms, occupancy, domains=domains)
+        _add_domains(terms, occupancy, domains=domains, floor=floor)
     return domains
 
 
@@ -91,7 +136,9 @@ def iter_bound_pods(
             yield pod
 
 
-def _add_domains(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, domains: MatchingDomains) -> None:
+def _add_domains(
+    terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, domains: MatchingDomains, floor: int | None
+) -> None:
     keys = [term.topology_key for term in terms]
     for namespace in occupancy.namespaces:
         covered = [may_cover_namespace(term, namespace) for term in terms]
@@ -102,4 +149,4 @@ def _add_domains(terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, do
             occupancy, namespace, predicate=lambda labels: all(selects_labels(term.selector, labels) for term in terms)
         ):
             if pod.node is not None and (node := occupancy.get_node(pod.node)) is not None:
-                domains.add(node, keys, known=known)
+                domains.add(node, keys, known=known, removable=floor is not None and pod.priority < floor)

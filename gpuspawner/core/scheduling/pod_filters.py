@@ -4,6 +4,9 @@ A nominated pod is pending, and preemption makes room for it on a node. As in ku
 (framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
 the node's nominated pods of the same or a higher priority. This module checks resources and ports only with these pods,
 which is stricter. It checks pod affinity only without these pods, as additional pods cannot break it.
+
+With a ``floor``, this module checks each node as if the pods of lower priority on that node were gone, as
+kube-scheduler does before a preemption (plugins/defaultpreemption/default_preemption.go, ``SelectVictimsOnNode``).
 """
 
 from __future__ import annotations
@@ -30,15 +33,21 @@ UNKNOWN_NAMESPACES = Obstacle(
 )
 
 
+UNKNOWN_PRIORITY = Obstacle(
+    reason=Reason.UNDECIDED, detail=gettext_lazy("the priority that the cluster gives the server")
+)
+
+
 class NominatedPods:
     """The nominated pods whose priority is at least that of a given pod.
 
     :ivar nodes: names of the nodes to which these pods are nominated.
     """
 
-    def __init__(self, pod: Pod, occupancy: Occupancy) -> None:
+    def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
         self._pod = pod
         self._occupancy = occupancy
+        self._floor = floor
         self._pods: dict[str, list[Pod]] = {}
         for other in occupancy.nominated_pods:
             is_other = (other.namespace, other.name) != (pod.namespace, pod.name)
@@ -52,7 +61,7 @@ class NominatedPods:
 
     def get_requested(self, node: str) -> Mapping[str, int]:
         """Return the requested amounts on a node, including those of nominated pods."""
-        requested = self._occupancy.get_requested(node)
+        requested = self._occupancy.get_requested(node, self._floor)
         if node not in self._pods:
             return requested
         total = Counter(requested)
@@ -62,7 +71,7 @@ class NominatedPods:
 
     def list_host_ports(self, node: str) -> Iterable[HostPort]:
         """Return the host ports in use on a node, including those of nominated pods."""
-        used = set(self._occupancy.list_host_ports(node))
+        used = set(self._occupancy.list_host_ports(node, self._floor))
         return used.union(*(nominated.constraints.host_ports for nominated in self.list_pods(node)))
 
     def find_obstacles(self, node: Node) -> Iterator[Obstacle]:
@@ -100,22 +109,24 @@ def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
 class PodFilters:
     """The filters that depend on other pods, for one pod; the constructor walks over all existing pods once.
 
+    :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
     :ivar is_inactive: True if these filters accept every node that is not in ``nominated_nodes``.
     :ivar nominated_nodes: names of the nodes with nominated pods that count as if they ran there.
     """
 
-    def __init__(self, pod: Pod, occupancy: Occupancy) -> None:
+    def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
         constraints = pod.constraints
         self._constraints = constraints
         self._spread = [
-            SpreadCheck(constraint, pod, occupancy=occupancy) for constraint in constraints.spread_constraints
+            SpreadCheck(constraint, pod, occupancy=occupancy, floor=floor)
+            for constraint in constraints.spread_constraints
         ]
-        self._affinity_domains = find_domains_of_all_terms(constraints.affinity, occupancy)
+        self._affinity_domains = find_domains_of_all_terms(constraints.affinity, occupancy, floor=floor)
         self._affinity_keys = {term.topology_key for term in constraints.affinity}
         self._matches_itself = matches_own_affinity(pod)
         own, existing = (
-            find_domains_of_any_term(constraints.anti_affinity, occupancy),
-            find_existing_anti_affinity(pod, occupancy),
+            find_domains_of_any_term(constraints.anti_affinity, occupancy, floor=floor),
+            find_existing_anti_affinity(pod, occupancy, floor=floor),
         )
         self._existing = existing
         self._avoided = ((own, Reason.POD_ANTI_AFFINITY), (existing, Reason.EXISTING_ANTI_AFFINITY))
@@ -124,13 +135,17 @@ class PodFilters:
         self._avoided_values = {value for _, value in avoided}
         self._needs_domains = bool(constraints.spread_constraints or constraints.affinity)
         self._keys = (*self._avoided_keys, *(each.key for each in self._spread), *self._affinity_keys)
+        self._removable_on = set[str]().union(
+            *(found.removable_on for found in (self._affinity_domains, own, existing)),
+            *(each.removable for each in self._spread),
+        )
         self._by_values: dict[tuple[str | None, ...], tuple[Obstacle, ...]] = {}
-        self._nominated = NominatedPods(pod, occupancy)
+        self._nominated = NominatedPods(pod, occupancy, floor=floor)
         self.nominated_nodes = self._nominated.nodes
         self.is_inactive = not (constraints.host_ports or self._keys)
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles from other pods on a node that has none of :func:`.node_filters.find_node_obstacles`."""
+        """Return the obstacles from other pods on a node that has none of :class:`.node_filters.NodeFilters`."""
         found = self._find_by_domain(node) if self._keys else ()
         if node.name in self.nominated_nodes:
             found = (*found, *self._check_nominated_affinity(node), *self._check_nominated_spread(node))
@@ -164,6 +179,8 @@ class PodFilters:
         values = tuple(map(node.labels.get, self._keys))
         if not self._needs_domains and self._avoided_values.isdisjoint(values):
             return ()
+        if node.name in self._removable_on:
+            return tuple(self._check_domain(node))
         found = self._by_values.get(values)
         if found is None:
             found = self._by_values[values] = tuple(self._check_domain(node))
@@ -180,17 +197,17 @@ class PodFilters:
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
         """Accept any node for a first replica: its affinity selects itself but no other pod (satisfyPodAffinity)."""
-        domains = {(key, node.labels[key]) for key in self._affinity_keys}
-        sure, maybe = self._affinity_domains.sure, self._affinity_domains.maybe
-        if domains <= sure:
+        domains, known = {(key, node.labels[key]) for key in self._affinity_keys}, self._affinity_domains
+        if all(known.is_sure(each, without=node.name) for each in domains):
             return
-        if not sure and self._matches_itself is not False:
-            if maybe or self._matches_itself is None:
+        missing = [each for each in domains if not known.is_possible(each, without=node.name)]
+        if self._matches_itself is not False and not known.has_sure(without=node.name):
+            if known.has_possible(without=node.name) or self._matches_itself is None:
                 yield UNKNOWN_NAMESPACES
-        elif domains <= sure | maybe:
+        elif not missing:
             yield UNKNOWN_NAMESPACES
         else:
-            yield Obstacle(reason=Reason.POD_AFFINITY, detail=min(key for key, _ in domains - sure - maybe))
+            yield Obstacle(reason=Reason.POD_AFFINITY, detail=min(key for key, _ in missing))
 
 
 def _find_matching_domains(
@@ -198,9 +215,9 @@ def _find_matching_domains(
 ) -> Iterator[Obstacle]:
     for key in keys:
         domain = (key, node.labels.get(key, ""))
-        if key in node.labels and domain in domains.sure:
+        if key in node.labels and domains.is_sure(domain, without=node.name):
             yield Obstacle(reason=reason, detail=key)
-        elif key in node.labels and domain in domains.maybe:
+        elif key in node.labels and domains.is_possible(domain, without=node.name):
             yield UNKNOWN_NAMESPACES
 
 

@@ -6,6 +6,10 @@ constraints once per group of equivalent nodes, and resources column by column.
 The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/apis/config/v1/default_plugins.go). If a
 filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
 condition Ready is not checked: like kube-scheduler, this module relies on the taints that a NotReady node gets.
+
+A node also accepts a pod if the filters accept it without the node's pods of lower priority: kube-scheduler then
+preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect which node and which
+pods it chooses. If the pod's priority is unknown, such a node's answer is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
+from dataclasses import replace
+from functools import cached_property, partial, reduce
 from itertools import accumulate, compress, repeat
 from operator import and_, floordiv, or_
 
@@ -26,13 +31,12 @@ from gpuspawner.core.scheduling.node_filters import (
     ResourceNeeds,
     build_node_grouping,
     compute_needs,
-    find_node_obstacles,
     find_shortages,
     find_unknown_amounts,
     make_shortage,
     select_countable,
 )
-from gpuspawner.core.scheduling.pod_filters import GATED_OBSTACLES, PodFilters, find_undecided
+from gpuspawner.core.scheduling.pod_filters import GATED_OBSTACLES, UNKNOWN_PRIORITY, PodFilters, find_undecided
 from gpuspawner.core.scheduling.results import (
     Answer,
     FitResult,
@@ -54,7 +58,7 @@ def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
     :param node: a node of the occupancy.
     :param occupancy: all nodes and pods.
     """
-    return _run_filters(pod, node, filters=lambda: PodFilters(pod, occupancy))
+    return _NodeCheck(pod, occupancy).check(node)
 
 
 def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitResult]]:
@@ -63,22 +67,59 @@ def check_each_node(pod: Pod, occupancy: Occupancy) -> Iterator[tuple[Node, FitR
     :param pod: a pending pod, or one that is not created yet.
     :param occupancy: all nodes and pods.
     """
-    filters = PodFilters(pod, occupancy)
+    check = _NodeCheck(pod, occupancy)
     for node in occupancy.nodes:
-        yield node, _run_filters(pod, node, filters=lambda: filters)
-
-
-def _run_filters(pod: Pod, node: Node, *, filters: Callable[[], PodFilters]) -> FitResult:
-    """Call ``filters`` only for a node without other obstacles, as filters that depend on other pods are expensive."""
-    obstacles = GATED_OBSTACLES if pod.constraints.is_gated else find_node_obstacles(pod, node)
-    if not obstacles:
-        pod_filters = filters()
-        shortages = find_shortages(compute_needs(pod), node, requested=pod_filters.get_requested(node.name))
-        obstacles = sort_obstacles((*pod_filters.find_obstacles(node), *shortages, *find_undecided(pod)))
-    return FitResult(answer=derive_answer(obstacles), obstacles=obstacles)
+        yield node, check.check(node)
 
 
 _Obstacles = tuple[Obstacle, ...]
+
+
+class _NodeCheck:
+    """Checks single nodes for one pod."""
+
+    def __init__(self, pod: Pod, occupancy: Occupancy) -> None:
+        self._pod = pod
+        self._occupancy = occupancy
+        self._node_filters = NodeFilters(pod)
+        self._floor = occupancy.find_floor(pod)
+
+    def check(self, node: Node) -> FitResult:
+        pod = self._pod
+        obstacles = GATED_OBSTACLES if pod.constraints.is_gated else self._node_filters.find_obstacles(node)
+        obstacles = obstacles or self.find_pod_obstacles(node)
+        return FitResult(answer=derive_answer(obstacles), obstacles=obstacles)
+
+    def find_pod_obstacles(self, node: Node) -> _Obstacles:
+        """Return the obstacles on a node that accepts the pod without regard to other pods."""
+        if self._floor is None:
+            return self._compare(node, self._filters)
+        if self._pod.preempts and not self._pod.constraints.affinity:
+            return self._compare(node, self._filters_above_floor)
+        # Compare twice: a preemption may end the very pods that the pod's affinity requires.
+        found = self._compare(node, self._filters)
+        if not found:
+            return found
+        above = self._compare(node, self._filters_above_floor)
+        if not self._pod.preempts and derive_answer(above) is not Answer.NO:
+            above = (UNKNOWN_PRIORITY,)
+        return above if not above or derive_answer(found) is Answer.NO else found
+
+    def _compare(self, node: Node, filters: PodFilters) -> _Obstacles:
+        shortages = find_shortages(compute_needs(self._pod), node, requested=filters.get_requested(node.name))
+        return sort_obstacles((*filters.find_obstacles(node), *shortages, *find_undecided(self._pod)))
+
+    # Both are made only for a node without other obstacles, as filters that depend on other pods are expensive.
+
+    @cached_property
+    def _filters(self) -> PodFilters:
+        return PodFilters(self._pod, self._occupancy)
+
+    @cached_property
+    def _filters_above_floor(self) -> PodFilters:
+        return PodFilters(self._pod, self._occupancy, floor=self._floor)
+
+
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
@@ -92,12 +133,40 @@ def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> S
     :param occupancy: all nodes and pods.
     :param limit: count at most this number of copies; None for no limit.
     """
-    scan = _Scan(pod, occupancy, limit=limit)
+    floor = occupancy.find_floor(pod)
+    if pod.preempts:
+        return _scan_all(pod, occupancy, floor=floor, limit=limit)
+    found = _scan_all(pod, occupancy, floor=None, limit=limit)
+    if found.answer is not Answer.NO or floor is None or pod.constraints.is_gated:
+        return found
+    return _doubt_priority(_scan_all(pod, occupancy, floor=floor, limit=limit))
+
+
+def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int | None) -> ScanResult:
+    scan = _Scan(pod, occupancy, floor=floor, limit=limit)
     for group in occupancy.table.group_nodes(build_node_grouping(pod)):
         scan.add(group)
     if pod.constraints.is_gated:
         return _build_gated_result(len(occupancy.table), fit_if_empty=scan.fit_if_empty)
     return scan.build_result()
+
+
+def _doubt_priority(found: ScanResult) -> ScanResult:
+    """Return a result in which nodes that would accept the pod only by a preemption have the answer UNKNOWN."""
+    if found.answer is Answer.NO:
+        return found
+    nodes: Counter[_Obstacles] = Counter()
+    for group in found.groups:
+        doubtful = derive_answer(group.obstacles) is not Answer.NO
+        nodes[(UNKNOWN_PRIORITY,) if doubtful else group.obstacles] += group.nodes
+    return replace(
+        found,
+        answer=Answer.UNKNOWN,
+        places=0,
+        places_exact=False,
+        groups=_build_groups(nodes),
+        undecided=(UNKNOWN_PRIORITY.detail,),
+    )
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
@@ -108,7 +177,8 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
     """
     if pod.constraints.is_gated:
         return False
-    scan = _Scan(pod, occupancy, limit=0)
+    floor = occupancy.find_floor(pod) if pod.preempts else None
+    scan = _Scan(pod, occupancy, floor=floor, limit=0)
     for group in occupancy.table.group_nodes(build_node_grouping(pod)):
         if matches_node_affinity(group.example, pod.constraints):
             scan.add(group)
@@ -119,6 +189,8 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
     """Return for each other pod whether :func:`fits_somewhere` is true for a pod with its requests; check nodes once.
+
+    Pods of lower priority keep their room, as if the pod preempted none.
 
     :param pod: a pending pod, or one that is not created yet; gives all constraints, and its requests do not matter.
     :param others: pods with the requests to check.
@@ -133,7 +205,7 @@ def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy)
     for resource, number in {each for needs in all_needs for each in needs}:
         if resource in offered:
             numbers.setdefault(resource, set()).add(number)
-    scan = _Scan(pod, occupancy, limit=0)
+    scan = _Scan(pod, occupancy, floor=None, limit=0)
     groups = occupancy.table.group_nodes(build_node_grouping(pod))
     rooms = {room for group in groups for room in scan.list_free_amounts(group, tuple(numbers))}
     masks = {
@@ -155,14 +227,17 @@ def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Ite
 
 
 class _Scan:
-    def __init__(self, pod: Pod, occupancy: Occupancy, *, limit: int | None) -> None:
+    def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int | None) -> None:
         self.fit_if_empty = 0
         self._pod = pod
         self._table: NodeTable = occupancy.table
+        self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
+        # A preemption may end the pods that the pod's affinity requires, so each node is checked with and without it.
+        self._node_check = _NodeCheck(pod, occupancy) if pod.constraints.affinity and floor is not None else None
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
         self._node_filters = NodeFilters(pod)
-        self._pod_filters = PodFilters(pod, occupancy)
+        self._pod_filters = PodFilters(pod, occupancy, floor=floor)
         rows = map(occupancy.table.find_row, self._pod_filters.nominated_nodes)
         self._nominated = frozenset(row for row in rows if row is not None)
         self._limit = limit
@@ -182,6 +257,11 @@ class _Scan:
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
+        if self._node_check is not None:
+            found = Counter(self._node_check.find_pod_obstacles(self._table.get_by_row(row)) for row in group.rows)
+            self._nodes += found
+            self._places += found[()]
+            return
         nominated = {row for row in self._nominated if row in group}
         for pick, size, from_pods in self._split_nodes(group, nominated):
             self._compare_amounts(pick, size, from_pods=from_pods)
@@ -195,16 +275,14 @@ class _Scan:
         nominated = {row for row in self._nominated if row in group}
         for pick, _, from_pods in self._split_nodes(group, nominated):
             if not from_pods:
-                yield from zip(*(pick(self._table.get_free_column(name)) for name in resources), strict=True)
+                yield from zip(*(pick(self._get_free_column(name)) for name in resources), strict=True)
         for node in map(self._table.get_by_row, nominated):
             if not self._pod_filters.find_obstacles(node):
                 requested = self._pod_filters.get_requested(node.name)
                 yield tuple(node.allocatable.get(name, 0) - requested.get(name, 0) for name in resources)
 
     def build_result(self) -> ScanResult:
-        groups = tuple(
-            ObstacleGroup(nodes=nodes, obstacles=found) for found, nodes in self._nodes.most_common() if nodes
-        )
+        groups = _build_groups(self._nodes)
         answers = {derive_answer(group.obstacles) for group in groups}
         unknown = (each for group in groups for each in group.obstacles if each.reason is Reason.UNDECIDED)
         constraints = self._pod.constraints
@@ -245,7 +323,7 @@ class _Scan:
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
         """Count nodes by obstacles with masks: integers with one byte per node, 1 if the node belongs to the set."""
         by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
-        for (resource, _), mask in zip(self._needs, self._build_masks(self._table.get_free_column, pick), strict=True):
+        for (resource, _), mask in zip(self._needs, self._build_masks(self._get_free_column, pick), strict=True):
             by_shortages = dict(_split_by_mask(by_shortages, mask, obstacle=make_shortage(resource)))
         for shortages, mask in by_shortages.items():
             self._nodes[sort_obstacles((*from_pods, *shortages, *self._undecided))] += mask.bit_count()
@@ -270,7 +348,7 @@ class _Scan:
             self._places += sum(fits)
             return
         copies = [
-            _divide_column(compress(pick(self._table.get_free_column(resource)), fits), number)
+            _divide_column(compress(pick(self._get_free_column(resource)), fits), number)
             for resource, number in self._needs
         ]
         by_node = map(min, *copies) if len(copies) > 1 else copies[0]
@@ -287,6 +365,10 @@ class _Scan:
             int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little")
             for resource, number in self._needs
         ]
+
+
+def _build_groups(nodes: Counter[_Obstacles]) -> tuple[ObstacleGroup, ...]:
+    return tuple(ObstacleGroup(nodes=number, obstacles=found) for found, number in nodes.most_common() if number)
 
 
 def _build_gated_result(nodes: int, *, fit_if_empty: int) -> ScanResult:

@@ -1,10 +1,12 @@
 """Check topology spread constraints with ``DoNotSchedule``, as kube-scheduler's podtopologyspread/filtering.go does.
 
-A domain is a value of the constraint's node label.
+A domain is a value of the constraint's node label. With a ``floor``, the check of a node ignores the pods of lower
+priority on that node, because kube-scheduler may preempt them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gpuspawner.core.cluster.model import Node, Pod, SpreadConstraint
@@ -17,29 +19,40 @@ from gpuspawner.core.scheduling.pod_affinity import iter_bound_pods
 
 
 class SpreadCheck:
-    """One spread constraint of one pod, with the number of matching pods in each domain."""
+    """One spread constraint of one pod, with the number of matching pods in each domain.
 
-    def __init__(self, constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> None:
+    :ivar removable: node name → number of matching pods on it whose priority is lower than the floor.
+    """
+
+    def __init__(
+        self, constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy, floor: int | None = None
+    ) -> None:
         self.key = constraint.topology_key
         self._constraint = constraint
         self._namespace = pod.namespace
         self._domains = _find_domains(constraint, pod, occupancy=occupancy)
         self._own_count = int(selects_labels(constraint.selector, pod.labels))
-        self._counts = _count_pods(constraint, pod, occupancy=occupancy, domains=self._domains)
+        self._counts = dict.fromkeys(self._domains.values(), 0)
+        self.removable: Counter[str] = Counter()
+        self._count_pods(occupancy, floor)
         self._minimum = self._find_minimum(self._counts)
 
     def allows(self, node: Node) -> bool:
         """Return whether the constraint accepts a node; the node must have the constraint's label."""
-        skew = self._counts.get(node.labels[self.key], 0) + self._own_count - self._minimum
+        left = self._counts.get(node.labels[self.key], 0) - self.removable[node.name]
+        skew = left + self._own_count - min(self._minimum, left)
         return skew <= self._constraint.max_skew
 
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
         """Return whether the constraint accepts a node once these additional pods run on it."""
         counts = dict(self._counts)
         if node.name in self._domains:
-            counts[node.labels[self.key]] += sum(
-                other.namespace == self._namespace and selects_labels(self._constraint.selector, other.labels)
-                for other in more
+            counts[node.labels[self.key]] += (
+                sum(
+                    other.namespace == self._namespace and selects_labels(self._constraint.selector, other.labels)
+                    for other in more
+                )
+                - self.removable[node.name]
             )
         skew = counts.get(node.labels[self.key], 0) + self._own_count - self._find_minimum(counts)
         return skew <= self._constraint.max_skew
@@ -47,21 +60,19 @@ class SpreadCheck:
     def _find_minimum(self, counts: Mapping[str, int]) -> int:
         return 0 if len(counts) < self._constraint.min_domains else min(counts.values(), default=0)
 
-
-def _count_pods(
-    constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy, domains: Mapping[str, str]
-) -> Mapping[str, int]:
-    counts = dict.fromkeys(domains.values(), 0)
-    if not constraint.selector:  # For an empty selector, kube-scheduler counts no pods (countPodsMatchSelector).
-        return counts
-    for other in iter_bound_pods(
-        occupancy, pod.namespace, predicate=lambda labels: selects_labels(constraint.selector, labels)
-    ):
-        # Terminating pods do not count, https://github.com/kubernetes/kubernetes/issues/87621
-        domain = None if other.terminating or other.node is None else domains.get(other.node)
-        if domain is not None:
-            counts[domain] += 1
-    return counts
+    def _count_pods(self, occupancy: Occupancy, floor: int | None) -> None:
+        selector = self._constraint.selector
+        if not selector:  # For an empty selector, kube-scheduler counts no pods (countPodsMatchSelector).
+            return
+        for other in iter_bound_pods(
+            occupancy, self._namespace, predicate=lambda labels: selects_labels(selector, labels)
+        ):
+            # Terminating pods do not count, https://github.com/kubernetes/kubernetes/issues/87621
+            if other.terminating or other.node is None or (domain := self._domains.get(other.node)) is None:
+                continue
+            self._counts[domain] += 1
+            if floor is not None and other.priority < floor:
+                self.removable[other.node] += 1
 
 
 def _find_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> Mapping[str, str]:

@@ -2,7 +2,8 @@
 
 - ``total``: all units of the type's nodes, including broken units and units on cordoned or unready nodes.
 - ``healthy``: the units that are allocatable on ready nodes.
-- ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left.
+- ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left. Units of pods
+  that kube-scheduler would preempt for a server, such as zero-to-jupyterhub's user placeholders, are free, too.
 
 Nodes do not count if they have a taint that neither the type nor every server tolerates, unless the taint is transient
 (such as ``not-ready``). Unknown numbers are None, never 0.
@@ -83,7 +84,8 @@ class Availability:
     :param healthy: units that work, on ready nodes.
     :param free: units that a new server could get.
     :param largest: largest number of free units on one node.
-    :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes.
+    :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes, without
+        pods of lower priority than the servers.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
     :param largest_shapes: what ``shapes`` would be if no pod ran on the nodes; includes cordoned nodes.
@@ -107,6 +109,7 @@ def count_availability(
     inventory: Inventory,
     *,
     tolerations: tuple[Toleration, ...] = (),
+    priority: int | None = None,
     cache: AvailabilityCache | None = None,
 ) -> tuple[Availability, ...]:
     """Return the availability of each GPU type, in the order of ``gpus``.
@@ -114,13 +117,16 @@ def count_availability(
     :param gpus: GPU types.
     :param inventory: the cluster's state.
     :param tolerations: tolerations that every server has, besides those of the GPU types.
+    :param priority: priority of the servers; None if it is unknown or the servers preempt no pods.
     :param cache: keeps the counts for the next call; None to keep nothing.
     """
     types = tuple(gpus)
     known = get_occupancy(inventory)
     if known is None:
         return (UNKNOWN_AVAILABILITY,) * len(types)
-    basis = (cache or AvailabilityCache()).get_counts(types, known.occupancy, tolerations=tolerations)
+    basis = (cache or AvailabilityCache()).get_counts(
+        types, known.occupancy, tolerations=tolerations, priority=priority
+    )
     if not known.pods_known:
         return basis.existing
     return basis.update()
@@ -133,10 +139,19 @@ _MAX_EXACT_CHOICES = 16
 class _TypeCounts:
     """Counts of several GPU types. They follow changes of pods, but a change of a node needs a new object."""
 
-    def __init__(self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]) -> None:
+    def __init__(
+        self,
+        gpus: tuple[GPUType, ...],
+        occupancy: Occupancy,
+        *,
+        tolerations: tuple[Toleration, ...],
+        priority: int | None,
+    ) -> None:
         self.gpus = gpus
         self.occupancy = occupancy
         self.tolerations = tolerations
+        self.priority = priority
+        self._floor = None if priority is None else occupancy.find_floor_below(priority)
         self.generation = occupancy.nodes_generation
         self._table = occupancy.table
         self._stocks = group_nodes_by_type(gpus, occupancy.table, tolerations=tolerations)
@@ -147,7 +162,9 @@ class _TypeCounts:
         self._counts = [self._count(index) for index in range(len(gpus))]
 
     def update(self) -> tuple[Availability, ...]:
-        touched = self._table.find_changed_rows(self._counted_touches)
+        floor = None if self.priority is None else self.occupancy.find_floor_below(self.priority)
+        touched = self._table.find_changed_rows(self._counted_touches) if floor == self._floor else None
+        self._floor = floor
         self._counted_touches = self._table.change_count
         for index, stock in enumerate(self._stocks):
             if touched is None or (touched and any(pool.has_any(touched) for pool in stock.open)):
@@ -160,8 +177,8 @@ class _TypeCounts:
     def _count(self, index: int) -> Availability:
         if self.existing[index] == UNKNOWN_AVAILABILITY:
             return UNKNOWN_AVAILABILITY
-        free_units = self._table.get_free_column(self.gpus[index].resource)
-        others = [self._table.get_free_column(name) for name in ("cpu", "memory", PODS)]
+        free_units = self._table.get_free_column(self.gpus[index].resource, self._floor)
+        others = [self._table.get_free_column(name, self._floor) for name in ("cpu", "memory", PODS)]
         rows: list[tuple[int, int, int, int]] = []
         for pool in self._stocks[index].open:
             units_left = _select_ready(pool, self._table, column=free_units)
@@ -182,7 +199,8 @@ class _TypeCounts:
         units: Counter[tuple[tuple[int, int], str]] = Counter()
         for pod in self.occupancy.pending_pods:
             resources = self._resources & pod.requests.keys()
-            if not resources or pod.constraints.is_gated:
+            is_behind = self.priority is not None and pod.priority < self.priority
+            if not resources or pod.constraints.is_gated or is_behind:
                 continue
             choice = pod.constraints.node_affinity_key
             if choice not in answers:
@@ -221,7 +239,12 @@ class AvailabilityCache:
         self._recent: deque[_TypeCounts] = deque(maxlen=_MAX_COUNTS)
 
     def get_counts(
-        self, gpus: tuple[GPUType, ...], occupancy: Occupancy, *, tolerations: tuple[Toleration, ...]
+        self,
+        gpus: tuple[GPUType, ...],
+        occupancy: Occupancy,
+        *,
+        tolerations: tuple[Toleration, ...],
+        priority: int | None,
     ) -> _TypeCounts:
         """Return the counts of these types; create them if there are none, or if a node has changed."""
         for basis in self._recent:
@@ -230,9 +253,10 @@ class AvailabilityCache:
                 and basis.generation == occupancy.nodes_generation
                 and basis.gpus == gpus
                 and basis.tolerations == tolerations
+                and basis.priority == priority
             ):
                 return basis
-        basis = _TypeCounts(gpus, occupancy, tolerations=tolerations)
+        basis = _TypeCounts(gpus, occupancy, tolerations=tolerations, priority=priority)
         self._recent.appendleft(basis)
         return basis
 

@@ -82,6 +82,8 @@ def explain_wait(
 ) -> str:
     """Return why a pod has to wait although some node could take the pod later.
 
+    Resources that the pod can take from pods of lower priority count as free.
+
     :param candidates: the nodes that :func:`find_candidate_nodes` returned.
     :param nodes: the nodes of the GPU type, or all nodes if ``gpu`` is None.
     """
@@ -91,12 +93,12 @@ def explain_wait(
     if gpu is not None:
         # Compare GPUs before other resources: most pods wait for GPUs, and there may be hundreds of nodes.
         needed = pod.requests.get(gpu.resource, 0)
-        free = _list_free(now, gpu.resource, occupancy=occupancy)
+        free = _list_free(now, gpu.resource, pod=pod, occupancy=occupancy)
         if all(number < needed for number in free):
             return _explain_in_use(gpu.resource, free, now=now, nodes=nodes, needed=needed)
         now = [node for node, number in zip(now, free, strict=True) if number >= needed]
     names = tuple({*pod.requests, "pods"})
-    columns = [_list_free(now, name, occupancy=occupancy) for name in names]
+    columns = [_list_free(now, name, pod=pod, occupancy=occupancy) for name in names]
     left_on_each = [dict(zip(names, left, strict=True)) for left in zip(*columns, strict=True)]
     with_slots = [left for left in left_on_each if left["pods"] > 0]
     if not with_slots:
@@ -296,8 +298,8 @@ def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
     return all(key in node.labels for key in keys)
 
 
-def _list_free(nodes: Sequence[Node], resource: str, *, occupancy: Occupancy) -> list[int]:
-    free = occupancy.table.list_free(nodes, resource)
+def _list_free(nodes: Sequence[Node], resource: str, *, pod: Pod, occupancy: Occupancy) -> list[int]:
+    free = occupancy.table.list_free(nodes, resource, floor=occupancy.find_floor(pod))
     return [_UNLIMITED if resource in node.uncounted else max(0, left) for node, left in zip(nodes, free, strict=True)]
 
 

@@ -209,12 +209,14 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     """Return whether a pod starts now even if the pending pods are bound first, whichever nodes they take.
 
     The nodes need room for one more copy of the pod than there are pending pods. A copy counts as large as the
-    largest of these pods, so each pending pod takes the room of at most one copy.
+    largest of these pods, so each pending pod takes the room of at most one copy. Pods of lower priority keep their
+    room: the caller would otherwise have kube-scheduler preempt them although another node may be free.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
     """
     known = get_occupancy(inventory)
+    pod = replace(pod, preempts=False)
     if known is None or not starts_now(pod, inventory):
         return False
     rivals = _find_rivals(pod, known.occupancy)

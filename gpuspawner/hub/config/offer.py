@@ -21,6 +21,7 @@ from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.form.views import FormCache
+from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.text.i18n import ENGLISH, use_language
@@ -65,10 +66,15 @@ class Offer:
     async def add_volume_topology(self, manifest: Mapping[str, Any], *, is_created: bool = False) -> Pod | None:
         """Decode a manifest and return the pod, constrained to the nodes on which its volumes can be mounted.
 
+        A pod that does not exist yet gets the priority of its PriorityClass.
+
         :param manifest: JSON of the pod, as sent to the API server.
         :param is_created: the pod's claims exist by now; see :meth:`VolumeTopology.resolve_claims`.
         """
         pod = decode.decode_pod(manifest)
+        if pod is not None and not as_dict(manifest.get("metadata")).get("uid"):
+            spec = as_dict(manifest.get("spec"))
+            pod = decode.apply_priority_class(pod, spec, classes=self.inventory.priority_classes)
         if pod is not None and is_gated_on_creation(manifest):
             # Kueue will add a scheduling gate to this pod, and may add node constraints when it removes the gate.
             pod = replace(pod, constraints=replace(pod.constraints, is_gated=True))

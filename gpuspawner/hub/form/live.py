@@ -40,8 +40,8 @@ async def build_live(
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, from which alternatives come; None for all of it.
     """
-    counts = _count_available(spawner, offer)
     previews = PodPreviews(spawner, offer)
+    counts = _count_available(previews, await previews.find_priority(selection))
     reach = reach or offer.catalog
     live = LiveState(availabilities=counts, presets=await _predict_presets(previews, reach), cache=offer.cache)
     if selection is None:
@@ -69,9 +69,11 @@ async def find_startable_alternatives(
     reach = reach or offer.catalog
     if selection.gpu is not None and selection.gpu not in reach.gpus:
         return ()
-    availability = dict(zip(offer.catalog.gpus, _count_available(spawner, offer), strict=True))
+    previews = PodPreviews(spawner, offer)
+    counts = _count_available(previews, await previews.find_priority(selection))
+    availability = dict(zip(offer.catalog.gpus, counts, strict=True))
     types = _list_free_types(selection, reach, availability=availability)
-    return await _find_alternatives(selection, PodPreviews(spawner, offer), reach=reach, types=types)
+    return await _find_alternatives(selection, previews, reach=reach, types=types)
 
 
 async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, Verdict]:
@@ -85,13 +87,15 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
 
-def _count_available(spawner: PodBuildingSpawner, offer: Offer) -> tuple[Availability, ...]:
+def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
     """Return the availability of each GPU type; if the hub cannot read all pods, add how many GPUs its servers hold."""
+    spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())
     counts = count_availability(
         gpus,
         offer.inventory,
         tolerations=parse_admin_tolerations(spawner.trait_overrides["tolerations"]),
+        priority=priority,
         cache=offer.cache.availability if offer.cache else None,
     )
     if offer.inventory.occupancy is not None or offer.inventory.nodes is None:

@@ -19,6 +19,7 @@ from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.pod_requirements import ContainerResources, calculate_resources, place
 from gpuspawner.core.request.selection import Selection, find_image
 from gpuspawner.core.verdict.verdict import starts_before_rivals
@@ -186,11 +187,24 @@ class PodPreviews:
         chosen = calculate_resources(selection, self.offer.catalog)
         return replace(pod, requests=decode.decode_requests({**spec, "containers": self._containers(spec, chosen)}))
 
-    async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
+    async def find_priority(self, selection: Selection | None) -> int | None:
+        """Return the priority with which a server preempts other pods, or None if it is unknown or preempts none.
+
+        :param selection: a valid selection; None for the priority of KubeSpawner's own settings.
+        """
+        additions = PodAdditions() if selection is None else place(selection, self.offer.catalog).additions
+        spec = _set_priority((await self._build_manifest())["spec"], additions)
+        return decode.find_preempting_priority(spec, classes=self.offer.inventory.priority_classes)
+
+    async def _build_manifest(self) -> dict[str, Any]:
         if self._manifest is None:
             _drop_functions(duplicate := copy_spawner(self.spawner))
             self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
-        spec: dict[str, Any] = self._manifest["spec"]
+        return self._manifest
+
+    async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
+        manifest = await self._build_manifest()
+        spec: dict[str, Any] = manifest["spec"]
         placement = place(selection, self.offer.catalog)
         # Merge only fields that affect scheduling: leave out /dev/shm and the admin's runtime class.
         placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
@@ -199,12 +213,11 @@ class PodPreviews:
             spec["initContainers"] = overrides.isolate_containers(spec["initContainers"], self._gpu_resources)
         if placement.additions.volumes:
             spec["volumes"] = [*(spec.get("volumes") or []), *map(format_volume, placement.additions.volumes)]
-        if placement.additions.priority is not None:
-            spec["priority"] = placement.additions.priority  # the API server sets spec.priority when it creates a pod
-        metadata = self._manifest["metadata"]
+        spec = _set_priority(spec, placement.additions)
+        metadata = manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(
-            {**self._manifest, "metadata": {**metadata, "labels": labels}, "spec": spec}
+            {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec}
         )
         return None if pod is None else (spec, pod)
 
@@ -221,6 +234,12 @@ class PodPreviews:
     def _make_key(self, selection: Selection) -> _PreviewKey:
         image = find_image(selection, self.offer.catalog)
         return image.cuda, image.architectures, selection.gpu, *selection.choices.values()
+
+
+def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
+    """Return a pod's spec with the PriorityClass of a choice, and its value in case the hub cannot read the class."""
+    chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
+    return {**spec, **{name: value for name, value in chosen.items() if value is not None}}
 
 
 def _replace_type(selection: Selection, slug: str | None) -> Selection:

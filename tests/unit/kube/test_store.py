@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
+from gpuspawner.core.cluster.model import PriorityClass
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.kube.store import STALE_AFTER_S, ClusterStore, StoreTiming
 from gpuspawner.kube.watch.watch import WatchTiming
@@ -20,6 +21,7 @@ from tests.unit.kube.watch_server import (
     NODE_POOLS,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     REVIEWS,
     WatchServer,
     eventually,
@@ -269,7 +271,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_fresh(store: ClusterStore,
 
 async def test_stopping_leaves_no_task(store: ClusterStore):
     await store.read_inventory()
-    assert len(followers()) == 3
+    assert len(followers()) == 4
     await store.stop()
     assert followers() == []
     assert await store.read_inventory() == Inventory(reason="The hub is shutting down.")
@@ -381,3 +383,23 @@ async def test_age_and_restarts_are_there_to_be_read_at_any_time(
     cluster.status[NODES] = 500
     await eventually(lambda: store.restarts["nodes"])
     assert store.restarts["pods"] == 0
+
+
+async def test_priority_classes_are_known_with_the_first_answer_and_followed(cluster: WatchServer, store: ClusterStore):
+    low = {"metadata": {"name": "low"}, "value": -10}
+    cluster.put(PRIORITY_CLASSES, low)
+    first = await store.read_inventory()
+    assert first.priority_classes == (PriorityClass(name="low", value=-10),)
+    cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "usual"}, "value": 0, "globalDefault": True})
+    later = await until(store, lambda inventory: len(inventory.priority_classes or ()) == 2)
+    assert later.generation > first.generation
+
+
+async def test_priority_classes_may_be_unknown_and_nothing_else_suffers(cluster: WatchServer, store: ClusterStore):
+    cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "low"}, "value": -10})
+    cluster.denied |= {("list", "priorityclasses"), ("watch", "priorityclasses")}
+    inventory = await store.read_inventory()
+    assert (inventory.priority_classes, inventory.reason, inventory.age_s) == (None, "", 0.0)
+    cluster.denied.clear()
+    granted = await until(store, lambda inventory: inventory.priority_classes is not None)
+    assert granted.priority_classes == (PriorityClass(name="low", value=-10),)

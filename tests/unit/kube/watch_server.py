@@ -19,6 +19,7 @@ from aiohttp import web
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 VERSION_DEPTH = 3
 """Slashes in the path of an API version, ``/apis/karpenter.sh/v1``, which tells what the API server serves."""

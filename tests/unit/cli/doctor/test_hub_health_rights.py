@@ -44,6 +44,8 @@ def test_nothing_is_missing_of_a_hub_with_all_of_it():
         ("nodepools", {"unserved": frozenset({ObjectKind.NODE_POOLS})}, None),
         ("devices", {}, "note"),
         ("devices", {"read": {ObjectKind.DEVICE_CLASSES: [named("gpu.nvidia.com")]}}, "warning"),
+        ("priorities", {}, "note"),
+        ("priorities", {"settings": {"priorities": {"low": {"class": "low", "value": -5}}}}, "warning"),
         ("quotas", {}, "note"),
         ("quotas", {"read": {ObjectKind.QUOTAS: [named("q")]}}, "warning"),
         ("queues", {}, None),

@@ -8,7 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.model import NO_CONSTRAINTS, HostPort, Node, Pod, PodConstraints, Taint
+from gpuspawner.core.cluster.decode import (
+    apply_priority_class,
+    decode_pod,
+    decode_priority_class,
+    find_preempting_priority,
+)
+from gpuspawner.core.cluster.model import (
+    NO_CONSTRAINTS,
+    HostPort,
+    Node,
+    Pod,
+    PodConstraints,
+    PriorityClass,
+    Taint,
+)
 
 GIB = 1 << 30
 JSON = st.recursive(
@@ -240,3 +254,45 @@ def test_what_a_claim_holds_can_be_left_in():
     found = decode.decode_pod(with_devices("nvidia.com/gpu"), include_claimed=True)
     assert found is not None
     assert found.requests == {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}
+
+
+HIGH = PriorityClass(name="high", value=1000)
+SHY = PriorityClass(name="shy", value=1000, preempts=False)
+USUAL, RARE = (PriorityClass(name=f"default-{value}", value=value, is_default=True) for value in (-5, 7))
+
+
+@pytest.mark.parametrize(
+    ("spec", "classes", "expected"),
+    [
+        pytest.param({}, None, (0, True), id="no-class-and-no-right"),
+        pytest.param({}, [HIGH], (0, True), id="no-class-and-no-default"),
+        pytest.param({}, [HIGH, RARE, USUAL], (-5, True), id="the-lowest-default"),
+        pytest.param({"priorityClassName": "high"}, [USUAL, HIGH], (1000, True), id="a-class"),
+        pytest.param({"priorityClassName": "high", "priority": 7}, [HIGH], (1000, True), id="the-class-itself-counts"),
+        pytest.param({"priorityClassName": "shy"}, [SHY], (1000, False), id="a-class-that-preempts-no-pod"),
+        pytest.param({"preemptionPolicy": "Never"}, [HIGH], (0, False), id="a-pod-that-preempts-no-pod"),
+        pytest.param({"priorityClassName": "high"}, None, (0, None), id="a-class-that-cannot-be-read"),
+        pytest.param({"priorityClassName": "high", "priority": 7}, None, (7, True), id="a-value-of-the-settings"),
+        pytest.param({"priorityClassName": "gone"}, [HIGH], (0, None), id="a-class-that-does-not-exist"),
+        pytest.param(
+            {"priorityClassName": "high", "preemptionPolicy": "Never"},
+            None,
+            (0, False),
+            id="never-whatever-its-priority",
+        ),
+    ],
+)
+def test_a_new_pod_gets_the_priority_of_its_class(
+    spec: dict[str, Any], classes: list[PriorityClass] | None, expected: tuple[int, bool | None]
+):
+    pod = decode_pod({"metadata": {"name": "p"}, "spec": spec})
+    assert pod is not None
+    found = apply_priority_class(pod, spec, classes=classes)
+    assert (found.priority, found.preempts) == expected
+    assert find_preempting_priority(spec, classes=classes) == (expected[0] if expected[1] else None)
+
+
+def test_a_priority_class_is_read():
+    raw = {"metadata": {"name": "x"}, "value": -10, "globalDefault": True, "preemptionPolicy": "Never"}
+    assert decode_priority_class(raw) == PriorityClass(name="x", value=-10, preempts=False, is_default=True)
+    assert decode_priority_class({"metadata": {"name": "y"}}) == PriorityClass(name="y", value=0)

@@ -18,7 +18,7 @@ def node(name: str, zone: str = "x", cpu: int = 1000) -> Node:
 
 
 def table(*nodes: Node) -> NodeTable:
-    made = NodeTable(lambda name, resource: REQUESTED[name, resource])
+    made = NodeTable(lambda name, resource, floor: REQUESTED[name, resource])
     for each in nodes:
         made.put(each)
     return made

@@ -17,7 +17,7 @@ from gpuspawner.core.cluster.model import (
     Toleration,
 )
 from gpuspawner.core.cluster.node_table import NodeGrouping
-from gpuspawner.core.scheduling.node_filters import build_node_grouping, find_node_obstacles
+from gpuspawner.core.scheduling.node_filters import NodeFilters, build_node_grouping
 from gpuspawner.core.scheduling.results import Obstacle, Reason
 
 NODE = Node(name="a", labels={"zone": "x"})
@@ -56,14 +56,14 @@ def pod(**constraints: Any) -> Pod:
     ],
 )
 def test_a_node_may_be_none_for_a_pod(constraints: dict[str, Any], node: Node, expected: list[tuple[Reason, str]]):
-    found = [(each.reason, each.detail) for each in find_node_obstacles(pod(**constraints), node)]
+    found = [(each.reason, each.detail) for each in NodeFilters(pod(**constraints)).find_obstacles(node)]
     assert found == expected
 
 
 def test_a_pod_that_names_its_node_wants_no_other():
     named = replace(pod(), node="b")
-    assert find_node_obstacles(named, NODE) == (Obstacle(reason=Reason.NODE_NAME),)
-    assert find_node_obstacles(replace(named, node="a"), NODE) == ()
+    assert NodeFilters(named).find_obstacles(NODE) == (Obstacle(reason=Reason.NODE_NAME),)
+    assert NodeFilters(replace(named, node="a")).find_obstacles(NODE) == ()
 
 
 def test_nodes_are_alike_that_have_the_same_of_all_a_pod_looks_at():

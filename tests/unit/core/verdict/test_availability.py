@@ -280,3 +280,34 @@ def test_pods_that_ask_for_other_nodes_are_not_waited_for_as_far_as_anybody_look
     wanted = PodConstraints(node_selector={PRODUCT: "T4"})
     same = tuple(pod(f"t{number}", None, 1, constraints=wanted) for number in range(50))
     assert found(*nodes, pods=(*same, *others)).waiting == 50
+
+
+def test_what_placeholders_hold_is_free_to_servers_of_higher_priority():
+    pods = (
+        pod("user", "a", 1),
+        pod("low", "a", 2, priority=-10),
+        pod("next", None, 1),
+        pod("l", None, 4, priority=-10),
+    )
+    counts = [found(node("a", 4), pods=pods, priority=priority) for priority in (None, -10, 0, 1)]
+    assert [(each.free, each.largest, each.waiting) for each in counts] == [(1, 1, 5), (1, 1, 5), (3, 3, 1), (4, 4, 0)]
+    assert counts[2].shapes == (FreeShape(7000, 31 * GIB, 3),)
+
+
+def test_counts_follow_placeholders_that_come_and_go():
+    occupancy, cache = Occupancy.build([node("a", 4)], [pod("user", "a", 1)]), AvailabilityCache()
+
+    def count() -> tuple[int | None, ...]:
+        kept, new = (
+            count_availability([T4], Inventory(occupancy=occupancy), priority=0, cache=each) for each in (cache, None)
+        )
+        assert kept == new
+        return kept[0].free, kept[0].waiting
+
+    counts = [count()]
+    for other in (pod("low", "a", 3, priority=-10), pod("more", "a", 1), pod("late", None, 1, priority=-1)):
+        occupancy.put_pod(other)
+        counts.append(count())
+    occupancy.remove_pod("s", "low")
+    counts.append(count())
+    assert counts == [(3, 0), (3, 0), (2, 0), (2, 0), (2, 0)]

@@ -245,3 +245,42 @@ def test_never_is_said_whoever_runs_there(drawn: list[dict[str, Any]], others: l
     named = tuple(replace(each, name=str(number)) for number, each in enumerate(others))
     empty, busy = (predict_verdict(pod(gpus=gpus), inventory(*own, pods=some), gpu=T4).outcome for some in ((), named))
     assert (empty is Outcome.NEVER) == (busy is Outcome.NEVER)
+
+
+PLACEHOLDERS = (pod("low", 3, on="n", priority=-10), pod("user", 1, on="n"), pod("next-low", 4, priority=-10))
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param({}, "Starts now: 3 places left.", id="placeholders-are-room"),
+        pytest.param({"priority": -10}, "Waits: all 4 are in use, 1 server is ahead of yours.", id="the-same-priority"),
+        pytest.param({"priority": 5}, "Starts now: 4 places left.", id="servers-of-other-users-are-room"),
+        pytest.param({"preempts": False}, "Waits: all 4 are in use, yours is next.", id="preempts-no-pod"),
+        pytest.param(
+            {"preempts": None},
+            "Unknown: it depends on the priority that the cluster gives the server.",
+            id="unknown-priority",
+        ),
+    ],
+)
+def test_room_that_kube_scheduler_makes_by_a_preemption_counts(own: dict[str, Any], expected: str):
+    assert said(pod(**own), node(), pods=PLACEHOLDERS) == expected
+
+
+def test_a_wait_is_explained_without_what_placeholders_hold():
+    assert said(pod(gpus=4), node(), pods=PLACEHOLDERS) == "Waits: only 3 of 4 are free, yours is next."
+
+
+@given(pods, st.integers(0, 4), st.integers(0, 64), st.integers(0, 9))
+def test_placeholders_and_no_placeholders_lead_to_the_same_verdict(
+    others: list[Pod], gpus: int, cpu: int, placeholders: int
+):
+    own = replace(pod(gpus=gpus), requests={GPU: gpus, "cpu": cpu * 1000})
+    named = tuple(
+        replace(each, name=str(number), priority=-10 if number < placeholders else 0)
+        for number, each in enumerate(others)
+    )
+    users = tuple(each for each in named if each.priority == 0)
+    three = [node(f"n{number}") for number in range(3)]
+    assert judged(own, *three, pods=named) == judged(own, *three, pods=users)

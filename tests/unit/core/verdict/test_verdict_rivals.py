@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.model import Node, Pod, PodAffinityTerm, PodConstraints
 from gpuspawner.core.cluster.state import Inventory, Occupancy
-from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, starts_before_rivals
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, starts_before_rivals, starts_now
 
 GPU = "nvidia.com/gpu"
 GATED = PodConstraints(is_gated=True)
@@ -95,3 +95,12 @@ def test_in_whatever_order_and_place_rivals_are_bound_the_pod_still_fits(
         if possible := [index for index, amount in enumerate(free) if amount >= rival.requests["cpu"]]:
             free[random.choice(possible)] -= rival.requests["cpu"]
     assert max(free) >= own * 1000
+
+
+def test_room_that_only_a_preemption_makes_keeps_no_server_off_other_nodes():
+    """A required node would have kube-scheduler end a pod although another node may be free."""
+    low = Pod(name="low", namespace="n", node="a", requests={"cpu": 8000}, priority=-10)
+    has = {"cpu": 8000, "pods": 10}
+    known = Inventory(occupancy=Occupancy.build([Node(name="a", allocatable=has, capacity=has)], [low]), age_s=1.0)
+    own = Pod(name="own", namespace="n", node=None, requests={"cpu": 1000})
+    assert (starts_now(own, known), starts_before_rivals(own, known)) == (True, False)

@@ -14,7 +14,16 @@ from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.hub.form.live import build_live, find_startable_alternatives
 from gpuspawner.hub.pod.preview import PodPreviews
 from tests.unit.hub.conftest import A100, GPU_NODE, SETTINGS, MakeSpawner, node
-from tests.unit.kube.watch_server import NODE_POOLS, NODES, PODS, WatchServer, eventually, node_pool, pod
+from tests.unit.kube.watch_server import (
+    NODE_POOLS,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    WatchServer,
+    eventually,
+    node_pool,
+    pod,
+)
 
 
 async def live(spawner: Any, options: dict[str, Any] | None) -> LiveState:
@@ -210,3 +219,39 @@ async def test_a_server_that_is_not_queued_is_judged_as_ever(make_spawner: MakeS
     found = await live(make_spawner(settings=QUEUED), {"gpu": "mi210", "gpu_count": 1, "image": "minimal"})
     assert found.verdict is not None
     assert found.verdict.outcome is Outcome.NOW
+
+
+CLASSES = [
+    {"metadata": {"name": "site"}, "value": 0},
+    {"metadata": {"name": "shy"}, "value": 0, "preemptionPolicy": "Never"},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "expected"),
+    [
+        pytest.param(None, CLASSES, (Outcome.NOW, 4), id="no-class"),
+        pytest.param("site", CLASSES, (Outcome.NOW, 4), id="a-class"),
+        pytest.param("shy", CLASSES, (Outcome.WAITS, 0), id="preempts-no-pod"),
+        pytest.param("site", None, (Outcome.UNKNOWN, 0), id="a-class-that-cannot-be-read"),
+    ],
+)
+async def test_what_placeholders_hold_is_free(
+    make_spawner: MakeSpawner,
+    server: WatchServer,
+    name: str | None,
+    known: list[dict[str, Any]] | None,
+    expected: tuple[Outcome, int],
+):
+    if known is None:
+        server.status[PRIORITY_CLASSES] = 403
+    else:
+        server.put(PRIORITY_CLASSES, *known)
+    placeholder = pod("placeholder", on="gpu-1", gpus=4)
+    placeholder["spec"]["priority"] = -10
+    server.put(PODS, placeholder)
+    spawner = make_spawner(kubespawner={"priority_class_name": name} if name else {})
+    found = await live(spawner, {"gpu": "a100", "gpu_count": 2, "cpu": 1, "memory": "1G"})
+    assert found.verdict is not None
+    assert found.availabilities is not None
+    assert (found.verdict.outcome, found.availabilities[0].free) == expected
