@@ -6,10 +6,13 @@ Kueue is the real one, and its objects and the hub's settings are those of ``hel
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +22,15 @@ from kubernetes.client import ApiClient, V1Pod
 from devcluster import Cluster
 from devcluster.hub import CHECKOUT, Hub
 from devcluster.hub_config import HubSettings
+from devcluster.hub_rbac import ensure_namespace
 from docsite.markdown import blocks
+from gpuspawner.cli.main import main
 from gpuspawner.cli.values.helm_values import load_values
 from tests.cluster.support.cloud import pool_of
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.kueue import Kueue, documented_objects, installed_kueue, objects_for
+from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -37,18 +43,29 @@ IMPATIENT_S = 3
 CARD = {"gpu": WHOLE_CARD.slug, "gpu_count": 1}
 BOTH_CARDS = {**CARD, "gpu_count": QUOTA}
 NO_GPU = {"gpu": None}
+HELD = "Your server has ended, but Kubernetes keeps its pod until kueue.x-k8s.io/managed releases it."
+
+
+def documented(key: str) -> dict[str, Any]:
+    """Return the example of docs/queue.md with a key."""
+    page = (CHECKOUT / "docs" / "queue.md").read_text(encoding="utf-8")
+    (values,) = (yaml.safe_load(each.text) for each in blocks(page) if f"{key}:" in each.text)
+    return dict(values)
 
 
 def documented_queue() -> dict[str, Any]:
     """Return the section ``queue`` as docs/queue.md shows it."""
-    page = (CHECKOUT / "docs" / "queue.md").read_text(encoding="utf-8")
-    (values,) = (yaml.safe_load(each.text) for each in blocks(page) if "local_queue" in each.text)
-    return dict(values["hub"]["config"]["GPUSpawner"]["queue"])
+    return dict(documented("local_queue")["hub"]["config"]["GPUSpawner"]["queue"])
 
 
 @pytest.fixture(scope="module")
 def kueue(cluster: Cluster, api: ApiClient) -> Iterator[Kueue]:
-    with installed_kueue(cluster, api) as installed:
+    """Install Kueue for the namespace that docs/queue.md names, and that of these tests."""
+    settings = documented("managedJobsNamespaceSelector")
+    (names,) = settings["managedJobsNamespaceSelector"]["matchExpressions"]
+    names["values"].append(NAMESPACE)
+    ensure_namespace(api, NAMESPACE)
+    with installed_kueue(cluster, api, namespace=NAMESPACE, settings=settings) as installed:
         yield installed
 
 
@@ -60,7 +77,7 @@ def servers(cluster: Cluster, api: ApiClient, kueue: Kueue) -> Iterator[Servers]
     settings = HubSettings(
         namespace=NAMESPACE,
         gpuspawner=offer(cluster, queue=queue),
-        extra={"KubeSpawner": {"start_timeout": IMPATIENT_S}},
+        extra={"KubeSpawner": {"start_timeout": IMPATIENT_S, "k8s_api_request_retry_timeout": IMPATIENT_S}},
     )
     with Hub(cluster, settings) as hub, kueue.objects(*objects_for(NAMESPACE, queue, labels=labels, gpus=QUOTA)):
         yield Servers(hub, Pods(api, NAMESPACE))
@@ -134,6 +151,53 @@ def test_a_queued_server_keeps_its_place_while_the_hub_is_killed_and_comes_back(
         assert advanced.startswith(f"Your server waits in the queue {queue}. It is next. ")
         after = pods.of("second")
         assert (after.metadata.uid, after.spec.node_name) == (before["second"].metadata.uid, cluster.real_node)
+
+
+def test_while_kueue_is_down_users_and_admins_read_it_and_a_stop_ends_once_it_is_back(
+    cluster: Cluster, servers: Servers, kueue: Kueue, tmp_path: Path
+) -> None:
+    pods, hub = servers.pods, servers.hub
+    servers.start("holder", BOTH_CARDS)
+    with kueue.stopped():
+        for user, options in (("plain", NO_GPU), ("other", CARD)):
+            servers.begin(user, options)
+        hub.client.stop_server("holder")
+        told = {user: servers.wait_told(user, "Spawn failed") for user in ("plain", "other")}
+        found = diagnoses(cluster, tmp_path / "doctor.json")
+        visitor = Visitor(hub.url)
+        visitor.log_in("holder")
+        wait_for(lambda: HELD in visitor.get("/hub/home").text, "the stop told")
+        held, elsewhere = servers.state("holder")["pending"], takes_pods(pods, "default")
+        log = hub.log.read_text()
+    wait_for(lambda: not servers.state("holder").get("pending"), "the stop over")
+
+    assert set(told.values()) == {
+        "Spawn failed: The admission webhook mpod.kb.io (kueue-system/kueue-webhook-service) of the cluster cannot be"
+        " reached or fails, so the server was not started. Please try again later."
+    }
+    assert found["webhook-silent"] == [["mpod.kb.io", "vpod.kb.io"]]
+    assert "the component behind the finalizer kueue.x-k8s.io/managed does not release it" in log
+    assert (held, elsewhere) == ("stop", True)
+    assert (pods.find("holder"), servers.state("holder")["ready"]) == (None, False)
+    assert "webhook-silent" not in diagnoses(cluster, tmp_path / "doctor.json")
+    with servers.running({"plain": NO_GPU}):
+        assert pods.of("plain").spec.scheduling_gates is None
+
+
+def diagnoses(cluster: Cluster, file: Path) -> dict[str, list[list[str]]]:
+    """Return what ``gpuspawner doctor`` finds in the hub's namespace: codes, and the objects of each finding."""
+    with file.open("w") as out, redirect_stdout(out):
+        main(["doctor", "--kubeconfig", str(cluster.kubeconfig), "-n", NAMESPACE, "--output", "json"])
+    found: dict[str, list[list[str]]] = {}
+    for each in json.loads(file.read_text())["findings"]:
+        found.setdefault(each["code"], []).append(each["objects"])
+    return found
+
+
+def takes_pods(pods: Pods, namespace: str) -> bool:
+    """Tell whether Kubernetes would take a pod in a namespace."""
+    probe = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    return bool(pods.core.create_namespaced_pod(namespace, probe, dry_run="All"))
 
 
 @pytest.fixture

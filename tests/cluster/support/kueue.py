@@ -31,9 +31,13 @@ _EXAMPLE_INDENT = "#     "
 
 @dataclass(frozen=True, slots=True)
 class Kueue:
-    """Kueue while it is installed."""
+    """Kueue while it is installed.
+
+    :param namespace: one that its webhooks select.
+    """
 
     api: ApiClient
+    namespace: str
 
     def stop(self) -> None:
         """End the controller's pod and wait until its webhooks and its API answer no more."""
@@ -44,6 +48,15 @@ class Kueue:
         """Run the controller again and wait until its webhooks and its API answer."""
         self._scale(1)
         self.wait_ready()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Have Kueue stopped inside the block."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
 
     def wait_ready(self) -> None:
         wait_for(self._answers, "Kueue answering", timeout_s=120)
@@ -120,7 +133,7 @@ class Kueue:
             "spec": {"containers": [{"name": "c", "image": "none"}]},
         }
         try:
-            pod = client.CoreV1Api(self.api).create_namespaced_pod("default", probe, dry_run="All")
+            pod = client.CoreV1Api(self.api).create_namespaced_pod(self.namespace, probe, dry_run="All")
             custom = client.CustomObjectsApi(self.api)
             custom.list_cluster_custom_object(GROUP, VERSION, "clusterqueues")
             visibility = f"visibility.{GROUP}"
@@ -132,9 +145,12 @@ class Kueue:
 
 
 @contextmanager
-def installed_kueue(cluster: Cluster, api: ApiClient, *, settings: Mapping[str, Any] | None = None) -> Iterator[Kueue]:
+def installed_kueue(
+    cluster: Cluster, api: ApiClient, *, namespace: str = "default", settings: Mapping[str, Any] | None = None
+) -> Iterator[Kueue]:
     """Install Kueue inside the block, and leave nothing of it.
 
+    :param namespace: one that its webhooks select.
     :param settings: keys of Kueue's ``Configuration`` beside the chart's own.
     """
     folder = build.ensure(["helm", "kueue"])
@@ -142,7 +158,7 @@ def installed_kueue(cluster: Cluster, api: ApiClient, *, settings: Mapping[str, 
     core = client.CoreV1Api(api)
     core.create_namespace({"metadata": {"name": NAMESPACE}})
     installed: list[dict[str, Any]] = []
-    kueue = Kueue(api)
+    kueue = Kueue(api, namespace)
     try:
         for each in objects:
             create_from_dict(api, each)
