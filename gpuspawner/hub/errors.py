@@ -50,8 +50,14 @@ else:
 _MAX_PROBLEMS = 10
 _MAX_QUOTED = 300
 
-_WEBHOOK_OUTAGE = re.compile(r'failed calling webhook "([^"]+)"')
-"""Matches the API server's answer if an admission webhook cannot be reached, is too slow or fails."""
+_WEBHOOK_OUTAGE = re.compile(
+    r'failed calling webhook "(?P<name>[^"]+)"'
+    r'(?:.*?Post "https://(?P<service>[\w-]+)\.(?P<namespace>[\w-]+)\.svc[:/])?',
+    re.DOTALL,
+)
+"""Matches the API server's answer if an admission webhook cannot be reached, is too slow or fails.
+
+The service, if the API server calls one, tells whose webhook it is: Kueue's is called ``mpod.kb.io``."""
 
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
@@ -176,10 +182,13 @@ def _explain_api_refusal(error: ApiException, *, pod_name: str, namespace: str) 
         return ClusterFailure(translate_now(message))
     answer = _parse_status_message(error.body)
     if outage := _WEBHOOK_OUTAGE.search(answer):
+        name = outage["name"]
+        if outage["service"]:
+            name += f" ({outage['namespace']}/{outage['service']})"
         reason = gettext(
             "The admission webhook {name} of the cluster cannot be reached or fails, so the server was not started."
             " Please try again later.",
-            name=outage[1][:_MAX_QUOTED],
+            name=name[:_MAX_QUOTED],
         )
         return ClusterFailure(reason)
     sentence = gettext(

@@ -72,6 +72,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     namespace.check_quotas,
     namespace.check_limit_ranges,
     namespace.check_pull_secrets,
+    namespace.check_pod_webhooks,
     referenced_objects.check_runtime_classes,
     referenced_objects.check_priority_classes,
     referenced_objects.check_queues,

@@ -30,7 +30,15 @@ from gpuspawner.cli.doctor.api import (
     fetch_objects,
 )
 from gpuspawner.cli.doctor.device_plugins import is_device_plugin
-from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.cli.doctor.facts import (
+    SERVICE_NAME_LABEL,
+    WEBHOOK_KINDS,
+    ClusterFacts,
+    KubernetesObject,
+    ObjectKind,
+    get_object_name,
+    list_pod_webhooks,
+)
 from gpuspawner.cli.doctor.pod_health import list_live_hub_pods
 from gpuspawner.cli.values.chart_config import (
     DEFAULT_HUB_ACCOUNT,
@@ -53,6 +61,7 @@ _CLUSTER_PATHS = {
     ObjectKind.STORAGE_CLASSES: ("/apis/storage.k8s.io/v1/storageclasses",),
     ObjectKind.DEVICE_CLASSES: ("/apis/resource.k8s.io/v1/deviceclasses",),
     ObjectKind.NODE_POOLS: ("/apis/karpenter.sh/v1/nodepools",),
+    **{kind: (f"/apis/admissionregistration.k8s.io/v1/{kind}",) for kind in WEBHOOK_KINDS},
     ObjectKind.QUEUE_PRIORITIES: tuple(
         f"/apis/kueue.x-k8s.io/{version}/workloadpriorityclasses" for version in ("v1beta2", "v1beta1")
     ),
@@ -185,6 +194,10 @@ async def _read_all(reader: FactReader, namespace: str) -> None:
 
 
 async def _read_more(reader: FactReader, namespace: str, *, requirements: ChartRequirements | None) -> None:
+    for owner, service in dict.fromkeys(webhook.service for webhook in list_pod_webhooks(reader.read, namespace)):
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{owner}/endpointslices"
+        query = {"labelSelector": f"{SERVICE_NAME_LABEL}={service}"}
+        await reader.read_kind(ObjectKind.ENDPOINT_SLICES, [path], query=query)
     for found in filter(is_device_plugin, reader.read.get(ObjectKind.DAEMON_SETS, ())):
         own = as_text(as_dict(found.get("metadata")).get("namespace"))
         labels = as_dict(as_dict(as_dict(found.get("spec")).get("selector")).get("matchLabels"))

@@ -12,11 +12,19 @@ from gpuspawner.cli.doctor.isolation_probe import ProbeResult
 from gpuspawner.cli.values.chart_config import ChartRequirements
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.cluster.decode_selectors import decode_selector
 from gpuspawner.core.cluster.model import Node, Toleration
+from gpuspawner.core.cluster.selectors import selects_labels
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text, as_text_map, as_texts
 
 KubernetesObject = Mapping[str, object]
 """A Kubernetes object as the API server sends it in JSON."""
+
+
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+"""Label of an EndpointSlice with the name of its service."""
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class ObjectKind(StrEnum):
@@ -39,7 +47,13 @@ class ObjectKind(StrEnum):
     NODE_POOLS = "nodepools"
     LOCAL_QUEUES = "localqueues"
     QUEUE_PRIORITIES = "workloadpriorityclasses"
+    MUTATING_WEBHOOKS = "mutatingwebhookconfigurations"
+    VALIDATING_WEBHOOKS = "validatingwebhookconfigurations"
+    ENDPOINT_SLICES = "endpointslices of webhooks"
     RIGHTS = "rights of the hub"
+
+
+WEBHOOK_KINDS = (ObjectKind.MUTATING_WEBHOOKS, ObjectKind.VALIDATING_WEBHOOKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +107,56 @@ class ClusterFacts:
         :param name: ``metadata.name``.
         """
         return kind in self.read and name not in map(get_object_name, self.read[kind])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodWebhook:
+    """An admission webhook without which the API server creates no pod in the servers' namespace.
+
+    :param name: name of the webhook.
+    :param configuration: name of the object with the webhook.
+    :param service: namespace and name of the service that answers for the webhook.
+    :param object_selector: selector of the pods, empty for all.
+    """
+
+    name: str
+    configuration: str
+    service: tuple[str, str]
+    object_selector: KubernetesObject
+
+
+def list_pod_webhooks(read: Mapping[ObjectKind, tuple[KubernetesObject, ...]], namespace: str) -> list[PodWebhook]:
+    """Return the admission webhooks without which the API server creates no pod in a namespace.
+
+    :param read: objects by kind.
+    :param namespace: namespace of the servers.
+    """
+    labels = {_NAMESPACE_NAME_LABEL: namespace}
+    for each in read.get(ObjectKind.NAMESPACES, ()):
+        labels |= as_text_map(as_dict(each.get("metadata")).get("labels"))
+    return [
+        PodWebhook(
+            name=as_text(webhook.get("name")),
+            configuration=get_object_name(configuration),
+            service=(as_text(service.get("namespace")), as_text(service.get("name"))),
+            object_selector=as_dict(webhook.get("objectSelector")),
+        )
+        for kind in WEBHOOK_KINDS
+        for configuration in read.get(kind, ())
+        for webhook in as_dicts(configuration.get("webhooks"))
+        if (service := as_dict(as_dict(webhook.get("clientConfig")).get("service")))
+        and webhook.get("failurePolicy") != "Ignore"
+        and not webhook.get("matchConditions")  # CEL expressions, which only the API server evaluates
+        and any(_is_about_new_pods(rule) for rule in as_dicts(webhook.get("rules")))
+        and selects_labels(decode_selector(as_dict(webhook.get("namespaceSelector"))), labels)
+    ]
+
+
+def _is_about_new_pods(rule: KubernetesObject) -> bool:
+    return all(
+        not {"*", wanted}.isdisjoint(as_texts(rule.get(key)))
+        for key, wanted in (("apiGroups", ""), ("operations", "CREATE"), ("resources", "pods"))
+    )
 
 
 def get_object_name(found: KubernetesObject) -> str:

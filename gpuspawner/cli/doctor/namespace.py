@@ -1,4 +1,4 @@
-"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets."""
+"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets, admission webhooks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
-from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
+from gpuspawner.cli.doctor.facts import (
+    SERVICE_NAME_LABEL,
+    ClusterFacts,
+    KubernetesObject,
+    ObjectKind,
+    PodWebhook,
+    get_object_name,
+    list_pod_webhooks,
+)
+from gpuspawner.core.catalog.kueue import QUEUE_LABEL
 from gpuspawner.core.catalog.model import Bounds
 from gpuspawner.core.cluster.decode import decode_resources
-from gpuspawner.core.json_access import as_dict, as_dicts
+from gpuspawner.core.cluster.decode_selectors import decode_selector
+from gpuspawner.core.cluster.selectors import selects_labels
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text, as_text_map
 
 _POD_COUNTS = ("pods", "count/pods")
 _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
@@ -64,6 +75,43 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
                     if bounds is not None:
                         yield from case.find_refusals(resource, bounds)
                 yield from case.find_gpu_refusals({gpu.resource for gpu in facts.catalog.gpus.values()})
+
+
+def check_pod_webhooks(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a finding for each service of admission webhooks that does not answer, so that no server can start."""
+    if ObjectKind.ENDPOINT_SLICES not in facts.read:
+        return
+    answering = {
+        (as_text(metadata.get("namespace")), as_text_map(metadata.get("labels")).get(SERVICE_NAME_LABEL, ""))
+        for each in facts.list_objects(ObjectKind.ENDPOINT_SLICES)
+        if (metadata := as_dict(each.get("metadata")))
+        and any(as_dict(found.get("conditions")).get("ready") is not False for found in as_dicts(each.get("endpoints")))
+    }
+    queue = facts.configured.queue
+    labels = {QUEUE_LABEL: queue.local_queue} if queue is not None else {}
+    silent: dict[tuple[str, str], list[PodWebhook]] = {}
+    for webhook in list_pod_webhooks(facts.read, facts.namespace):
+        is_asked = not webhook.object_selector or selects_labels(decode_selector(webhook.object_selector), labels)
+        if is_asked and webhook.service not in answering:
+            silent.setdefault(webhook.service, []).append(webhook)
+    for (owner, service), webhooks in silent.items():
+        names = tuple(dict.fromkeys(each.name for each in webhooks))
+        is_partial = all(each.object_selector for each in webhooks)
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
+            code="webhook-silent",
+            what=f"No pod answers for the admission webhooks {', '.join(names)}: the service {service} of the "
+            f"namespace {owner} has no ready endpoint.",
+            why="Kubernetes refuses every server that goes through the queue."
+            if is_partial
+            else f"Kubernetes refuses every new pod in the namespace {facts.namespace}: every server, with or without "
+            "a GPU, and a new pod of the hub.",
+            fix=f"kubectl get pods -n {owner}\n"
+            f"kubectl get endpointslices -n {owner} -l {SERVICE_NAME_LABEL}={service}\n"
+            f"# which namespaces and pods they are asked about: namespaceSelector and objectSelector in\n"
+            f"# {', '.join(dict.fromkeys(each.configuration for each in webhooks))}",
+            objects=names,
+        )
 
 
 def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:

@@ -67,7 +67,7 @@ def decode_spread_constraints(raw: object, *, labels: Mapping[str, str]) -> tupl
             max_skew=as_int(constraint.get("maxSkew")) or 1,
             topology_key=as_text(constraint.get("topologyKey")),
             selector=merge_label_keys(
-                _decode_selector(constraint.get("labelSelector")),
+                decode_selector(constraint.get("labelSelector")),
                 as_texts(constraint.get("matchLabelKeys")),
                 labels=labels,
                 same=True,
@@ -82,11 +82,11 @@ def decode_spread_constraints(raw: object, *, labels: Mapping[str, str]) -> tupl
 
 
 def _decode_pod_term(term: Mapping[str, object], *, namespace: str, labels: Mapping[str, str]) -> PodAffinityTerm:
-    selector = _decode_selector(term.get("labelSelector"))
+    selector = decode_selector(term.get("labelSelector"))
     selector = merge_label_keys(selector, as_texts(term.get("matchLabelKeys")), labels=labels, same=True)
     selector = merge_label_keys(selector, as_texts(term.get("mismatchLabelKeys")), labels=labels, same=False)
     namespaces = as_texts(term.get("namespaces"))
-    by_labels = _decode_selector(term.get("namespaceSelector"))
+    by_labels = decode_selector(term.get("namespaceSelector"))
     return PodAffinityTerm(
         topology_key=as_text(term.get("topologyKey")),
         selector=selector,
@@ -95,7 +95,12 @@ def _decode_pod_term(term: Mapping[str, object], *, namespace: str, labels: Mapp
     )
 
 
-def _decode_selector(raw: object) -> LabelSelector:
+def decode_selector(raw: object) -> LabelSelector:
+    """Return a meta/v1 LabelSelector, or None if there is no selector, which selects nothing.
+
+    :param raw: meta/v1 LabelSelector; ``{}`` selects everything.
+    :raises InvalidSelectorError: for a malformed label selector.
+    """
     if not isinstance(raw, dict):
         return None
     labels = as_text_map(raw.get("matchLabels"))

@@ -23,11 +23,11 @@ from markupsafe import Markup
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets.log import get_logger
 
-from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.json_access import as_dict, as_text, as_texts
 from gpuspawner.core.progress.endings import explain_end_of_running
 from gpuspawner.core.progress.events import parse_events
 from gpuspawner.core.progress.pod_status import read_containers, read_phase
-from gpuspawner.core.text.i18n import ENGLISH, Language, use_language
+from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import (
     PodEvent,
@@ -41,7 +41,7 @@ from gpuspawner.hub.kubespawner.hub_pods import (
 from gpuspawner.hub.metrics.starts import classify_outcome
 from gpuspawner.hub.pod.run_time import find_end_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, ServerRow, WatchingSpawner
-from gpuspawner.hub.start.stream import read_uid
+from gpuspawner.hub.start.stream import ProgressFeed, read_uid
 
 RECORD_KEY = "gpuspawner"
 """Key of gpuspawner's part of a spawner's state in the hub's database."""
@@ -49,6 +49,8 @@ RECORD_KEY = "gpuspawner"
 _END_KEY = "end"
 _PAUSE_S = 1.0
 """Seconds before a request is repeated."""
+_HELD_AFTER = timedelta(seconds=10)
+"""How long after the end of a pod's grace period a finalizer counts as held up."""
 _EVENTS_S = 10.0
 """Seconds to wait for the first list of events after a restart of the hub."""
 _TOLD_FOR = timedelta(days=1)
@@ -171,7 +173,8 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
 async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Delete a server's pod, without a grace period if its start failed or was cancelled before any container ran.
 
-    Where the hub may not list pods, do not wait until the pod is gone: the stop would never end.
+    Where the hub may not list pods, do not wait until the pod is gone: the stop would never end. While finalizers hold
+    the pod, the stop goes on, and the hub's pages tell the user.
 
     :param spawner: the spawner of the server.
     :param stop: KubeSpawner's ``stop()``.
@@ -180,15 +183,62 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
     :raises TimeoutError: the pod does not go.
     """
     spawner.start_state.is_removing = True
+    watching = asyncio.create_task(_watch_for_hold(spawner))
     try:
         can_read = await read_pods(spawner)
         now = now or has_never_run(spawner)
-        await (stop(now) if can_read else private_api.delete_pod(spawner, now=now))
+        await (_stop_until_released(spawner, stop, now=now) if can_read else private_api.delete_pod(spawner, now=now))
     except Exception:  # JupyterHub drops it
         spawner.log.exception("Cannot stop %s", private_api.get_log_name(spawner))
         raise
     finally:
+        watching.cancel()
         spawner.start_state.is_removing = False
+        spawner.start_state.hold = ""
+
+
+async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
+    """Stop a server, and wait as long as finalizers hold its pod: another start would only find the pod."""
+    while True:
+        try:
+            await stop(now)
+        except TimeoutError:
+            if not _list_holding_finalizers(find_pod(spawner) or {}):
+                raise
+        else:
+            return
+
+
+async def _watch_for_hold(spawner: StoppingSpawner) -> None:
+    """Log once, and tell the user, which finalizers hold the pod of a server that is stopped."""
+    finalizers: Sequence[str] = ()
+    while not finalizers:
+        await asyncio.sleep(_PAUSE_S)
+        finalizers = _list_holding_finalizers(find_pod(spawner) or {})
+    names = ", ".join(finalizers)
+    with use_language(spawner.start_state.feed.language):
+        spawner.start_state.hold = gettext(
+            "Your server has ended, but Kubernetes keeps its pod until {names} releases it. It can be started again"
+            " after that.",
+            names=names,
+        )
+    spawner.log.warning(
+        "The pod of %s has ended and cannot be removed: the component behind the finalizer %s does not release it."
+        " The stop goes on until it does.",
+        private_api.get_log_name(spawner), names,
+    )  # fmt: skip
+
+
+def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
+    """Return the finalizers that hold a deleted pod for longer than components need to release it."""
+    metadata = as_dict(pod.get("metadata"))
+    try:
+        # The API server sets the time when the grace period ends.
+        ends_at = datetime.fromisoformat(as_text(metadata.get("deletionTimestamp")))
+    except ValueError:
+        return ()
+    is_over = datetime.now(UTC) - ends_at >= _HELD_AFTER if ends_at.tzinfo is not None else False
+    return as_texts(metadata.get("finalizers")) if is_over else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,10 +270,14 @@ class RepeatingSpawner(PodWatchingSpawner, Protocol):
 class RemovedStart(Protocol):
     """The state of the last start of a server that is stopped.
 
+    :ivar feed: the progress of the start, in the user's language.
     :ivar is_removing: whether the hub is deleting the pod.
+    :ivar hold: sentence for the user while finalizers hold the pod; else empty.
     """
 
+    feed: ProgressFeed
     is_removing: bool
+    hold: str
 
 
 class StoppingSpawner(WatchingSpawner, Protocol):
@@ -386,7 +440,9 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Announcement:
-    """Tells the viewer why servers ended, before the admin's announcement; JupyterHub calls the object for each page.
+    """Tells the viewer why servers ended or what holds up a stop, before the admin's announcement.
+
+    JupyterHub calls the object for each page.
 
     :param admins: the admin's HTML, or a function of the viewer that returns it; None without one.
     """
@@ -405,7 +461,12 @@ class _Announcement:
 
 
 def _list_ends(viewer: Any) -> list[str]:
-    found, now = [], datetime.now(UTC)
+    held = [
+        (name, hold)
+        for name, spawner in (getattr(viewer, "spawners", None) or {}).items()
+        if (hold := getattr(getattr(spawner, "start_state", None), "hold", ""))
+    ]
+    found, now = [f"{name}: {hold}" if name else hold for name, hold in held], datetime.now(UTC)
     try:
         rows = getattr(viewer, "orm_spawners", None) or {}
         for name, row in rows.items():

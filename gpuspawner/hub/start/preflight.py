@@ -108,29 +108,27 @@ async def _create_dry(spawner: StartingSpawner, pod: Any) -> None:
     KubeSpawner does not repeat requests that fail otherwise, and creates the volume claim before it sends the pod.
     """
     create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
-    failures: list[Exception] = []
+    state = spawner.start_state
 
     async def is_accepted() -> bool:
         try:
             await create(_request_timeout=spawner.k8s_api_request_timeout)
         except ApiException as error:
-            if error.status in _LEFT_TO_KUBESPAWNER:
-                return True
-            if error.status not in _REPEATED:
+            if error.status not in _LEFT_TO_KUBESPAWNER | _REPEATED:
                 raise
-            failures.append(error)
+            state.unaccepted = error if error.status in _REPEATED else None
         except (TimeoutError, aiohttp.ClientError) as error:
-            failures.append(error)
+            state.unaccepted = error
         else:
-            return True
-        return False
+            state.unaccepted = None
+        return state.unaccepted is None
 
     try:
         await exponential_backoff(is_accepted, "Could not try the pod", timeout=spawner.k8s_api_request_retry_timeout)
     except TimeoutError as error:
-        if not failures or isinstance(failures[-1], TimeoutError):
+        if state.unaccepted is None or isinstance(state.unaccepted, TimeoutError):
             raise
-        raise failures[-1] from error
+        raise state.unaccepted from error
 
 
 class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):

@@ -25,11 +25,13 @@ class StartState:
     :param removed_environment: names of environment variables that the pod must not have.
     :param avoided: expressions that no GPU node fulfills, for a server without a GPU.
     :param pending_preflight: function that checks the pod before anything is created; None once it was called.
+    :param unaccepted: the error of the last dry run, while the hub repeats it; else None.
     :param is_refused: whether the start was refused before anything was created.
     :param is_admitted: whether admission has admitted the choice.
     :param is_pod_unseen: whether the pod was sent, and the hub has neither seen it nor read that it was refused.
     :param token: random text that identifies this start.
     :param is_removing: whether the hub is deleting the pod.
+    :param hold: sentence for the user while finalizers hold the pod of a stopped server; else empty.
     :param is_resumed: whether an earlier process of the hub began the start, so that JupyterHub does not count its end.
     :param is_hidden: whether JupyterHub's check of servers at its start must skip the server, whose start is resumed.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
@@ -42,11 +44,13 @@ class StartState:
     removed_environment: tuple[str, ...] = ()
     avoided: tuple[MatchExpression, ...] = ()
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None
+    unaccepted: Exception | None = None
     is_refused: bool = False
     is_admitted: bool = False
     is_pod_unseen: bool = False
     token: str = field(default_factory=lambda: token_hex(8))
     is_removing: bool = False
+    hold: str = ""
     is_resumed: bool = False
     is_hidden: bool = False
     warned_pod_uid: str = ""
@@ -58,9 +62,15 @@ class StartState:
         # Keep a feed whose start has not begun: a page opened just before the start already waits on it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the
+        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the
         # reason of the server's end, which JupyterHub stores after this call.
-        return StartState(feed=feed, is_removing=self.is_removing, warned_pod_uid=self.warned_pod_uid, end=self.end)
+        return StartState(
+            feed=feed,
+            is_removing=self.is_removing,
+            hold=self.hold,
+            warned_pod_uid=self.warned_pod_uid,
+            end=self.end,
+        )
 
 
 class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):

@@ -18,7 +18,7 @@ from gpuspawner.core.progress.tracker import Tracker
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.hub.errors import RefusedStart, SlowStartError
+from gpuspawner.hub.errors import RefusedStart, SlowStartError, explain_cluster_error
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import renew_watches
 from gpuspawner.hub.metrics import starts
@@ -47,6 +47,7 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
     :param feed: the progress feed of the start, which began when JupyterHub's timer began.
     :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
     :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
+    :raises ClusterFailure: until the start's timeout, Kubernetes did not accept its pod.
     """
     supervisor = _Supervisor(spawner, feed)
     starting = asyncio.ensure_future(start)
@@ -202,7 +203,11 @@ class _Supervisor:
         reason = "no_capacity" if gpu is None else "gpu_unavailable"
         return RefusedStart(sentence, reason=reason, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def make_slow_start_error(self) -> SlowStartError:
+    def make_slow_start_error(self) -> Exception:
+        unaccepted = self._spawner.start_state.unaccepted
+        explained: Exception | None = explain_cluster_error(unaccepted) if unaccepted is not None else None
+        if explained is not None:
+            return explained
         last = self._feed.last
         sentence = gettext(
             "Your server was not ready after {duration}, so it was stopped.", duration=format_wait(self._timeout_s)

@@ -133,7 +133,7 @@ def test_every_tool_is_declared_in_its_go_mod() -> None:
 
 
 def test_what_a_cluster_does_not_need_is_built_only_when_asked_for() -> None:
-    assert set(build.TOOLS) - set(build.CLUSTER) == {"helm", "karpenter"}
+    assert set(build.TOOLS) - set(build.CLUSTER) == {"helm", "karpenter", "kueue"}
 
 
 def test_sources_are_found_where_go_keeps_them(calls: Path, tmp_path: Path) -> None:

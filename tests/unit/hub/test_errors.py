@@ -122,6 +122,17 @@ def test_an_api_server_that_does_not_answer_is_told_in_one_sentence(error: Excep
             "The admission webhook mpod.kb.io of the cluster cannot be reached or fails, so the server was not started."
             " Please try again later.",
         ),
+        (
+            api_error(
+                500,
+                'Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: Post'
+                ' "https://kueue-webhook-service.kueue-system.svc:443/mutate--v1-pod?timeout=10s": no endpoints'
+                ' available for service "kueue-webhook-service"',
+            ),
+            503,
+            "The admission webhook mpod.kb.io (kueue-system/kueue-webhook-service) of the cluster cannot be reached or"
+            " fails, so the server was not started. Please try again later.",
+        ),
         (api_error(422, "spec is wrong"), 503, "Kubernetes refused to create the server (422): Reason"),
         (
             api_error(403, 'pods is forbidden: User "system:serviceaccount:jhub:hub" cannot create resource "pods"'),

@@ -92,6 +92,20 @@ async def test_pods_of_device_plugins_are_read_by_their_selector(server: WatchSe
     assert request.query["labelSelector"] == "app=nvidia"
 
 
+async def test_endpoints_are_read_of_webhooks_that_new_pods_need(server: WatchServer, parsed: Parsed):
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    service = {"name": "rules", "namespace": "policy"}
+    hook = {"name": "rules.example", "clientConfig": {"service": service}, "rules": [rule]}
+    configuration = {"metadata": {"name": "rules", "uid": "u"}, "webhooks": [hook]}
+    server.put("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", configuration)
+    path = "/apis/discovery.k8s.io/v1/namespaces/policy/endpointslices"
+    server.put(path, named("rules-1"))
+    facts, _ = await read(parsed)
+    assert list(map(get_object_name, facts.list_objects(ObjectKind.ENDPOINT_SLICES))) == ["rules-1"]
+    (request,) = server.asked(path, watch=False)
+    assert request.query["labelSelector"] == "kubernetes.io/service-name=rules"
+
+
 async def test_secrets_are_read_only_where_they_are_named(server: WatchServer, parsed: Parsed):
     path = "/api/v1/namespaces/jhub/secrets"
     server.status[path] = 403

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.doctor.facts import ObjectKind
-from gpuspawner.cli.doctor.namespace import check_limit_ranges, check_namespace, check_pull_secrets, check_quotas
+from gpuspawner.cli.doctor.namespace import (
+    check_limit_ranges,
+    check_namespace,
+    check_pod_webhooks,
+    check_pull_secrets,
+    check_quotas,
+)
 from gpuspawner.cli.values.chart_config import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts, named
 
@@ -76,3 +82,62 @@ def test_pull_secrets_that_are_not_there_are_faults():
     ]
     assert codes(check_pull_secrets, facts(requirements=wishes)) == []
     assert codes(check_pull_secrets, facts(read=read)) == []
+
+
+NEW_PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+NOT_KUBE_SYSTEM = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+ELSEWHERE = {"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}}
+QUEUED_PODS = {"matchExpressions": [{"key": "kueue.x-k8s.io/queue-name", "operator": "Exists"}]}
+SILENT = [("fault", "webhook-silent", ("mpod.kb.io",))]
+
+
+def slices(*endpoints: dict[str, Any], service: str = "kueue-webhook-service") -> dict[str, Any]:
+    labels = {"kubernetes.io/service-name": service}
+    metadata = {"name": f"{service}-1", "namespace": "kueue-system", "labels": labels}
+    return {"metadata": metadata, "endpoints": list(endpoints)}
+
+
+@pytest.mark.parametrize(
+    ("hook", "endpoints", "expected"),
+    [
+        pytest.param({}, [], SILENT, id="no endpoint slice"),
+        pytest.param({}, [slices()], SILENT, id="no endpoint"),
+        pytest.param({}, [slices({"conditions": {"ready": False}})], SILENT, id="none is ready"),
+        pytest.param({}, [slices({"conditions": {"ready": True}})], [], id="one is ready"),
+        pytest.param({}, [slices({"conditions": {}})], [], id="ready unless said otherwise"),
+        pytest.param({}, [slices({"conditions": {}}, service="other")], SILENT, id="another service answers"),
+        pytest.param({"failurePolicy": "Ignore"}, [], [], id="not needed"),
+        pytest.param({"namespaceSelector": {"matchExpressions": [NOT_KUBE_SYSTEM]}}, [], SILENT, id="not excluded"),
+        pytest.param({"namespaceSelector": {"matchLabels": {"team": "a"}}}, [], SILENT, id="by label"),
+        pytest.param({"namespaceSelector": ELSEWHERE}, [], [], id="another namespace"),
+        pytest.param({"rules": [{**NEW_PODS, "operations": ["UPDATE"]}]}, [], [], id="not about new pods"),
+        pytest.param({"rules": [{**NEW_PODS, "apiGroups": ["batch"], "resources": ["jobs"]}]}, [], [], id="jobs"),
+        pytest.param({"rules": [{key: ["*"] for key in NEW_PODS}]}, [], SILENT, id="about everything"),
+        pytest.param({"objectSelector": QUEUED_PODS}, [], SILENT, id="queued pods"),
+        pytest.param({"objectSelector": {"matchLabels": {"app": "spark"}}}, [], [], id="other pods"),
+        pytest.param({"matchConditions": [{"name": "a", "expression": "false"}]}, [], [], id="conditions"),
+        pytest.param({"clientConfig": {"url": "https://hooks.example/"}}, [], [], id="outside the cluster"),
+    ],
+)
+def test_a_webhook_that_new_pods_need_has_to_answer(hook: dict[str, Any], endpoints: list[Any], expected: list[Any]):
+    service = {"name": "kueue-webhook-service", "namespace": "kueue-system"}
+    usual = {"name": "mpod.kb.io", "clientConfig": {"service": service}, "rules": [NEW_PODS]}
+    read = {
+        ObjectKind.NAMESPACES: [{"metadata": {"name": "jhub", "labels": {"team": "a"}}}],
+        ObjectKind.MUTATING_WEBHOOKS: [{"metadata": {"name": "kueue"}, "webhooks": [{**usual, **hook}]}],
+        ObjectKind.ENDPOINT_SLICES: endpoints,
+    }
+    settings = {"queue": {"local_queue": "q"}}
+    assert codes(check_pod_webhooks, facts(read=read, settings=settings)) == expected
+
+
+def test_webhooks_of_one_service_are_one_finding_and_nothing_is_said_of_unread_services():
+    service = {"name": "kueue-webhook-service", "namespace": "kueue-system"}
+    hooks = [{"name": name, "clientConfig": {"service": service}, "rules": [NEW_PODS]} for name in ("m", "v")]
+    read = {
+        ObjectKind.MUTATING_WEBHOOKS: [{"metadata": {"name": "a"}, "webhooks": hooks[:1]}],
+        ObjectKind.VALIDATING_WEBHOOKS: [{"metadata": {"name": "b"}, "webhooks": hooks[1:]}],
+    }
+    assert codes(check_pod_webhooks, facts(read=read)) == []
+    (found,) = check_pod_webhooks(facts(read={**read, ObjectKind.ENDPOINT_SLICES: []}))
+    assert (found.objects, "every server, with or without a GPU" in found.why) == (("m", "v"), True)

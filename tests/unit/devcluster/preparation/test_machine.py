@@ -15,8 +15,8 @@ from devcluster.preparation.needs import PURPOSES
     ("purpose", "programs"),
     [
         ("demo", set(build.CLUSTER)),
-        ("test", {*build.CLUSTER, "karpenter", "helm"}),
-        ("cluster", {*build.CLUSTER, "karpenter"}),
+        ("test", {*build.CLUSTER, "karpenter", "kueue", "helm"}),
+        ("cluster", {*build.CLUSTER, "karpenter", "kueue", "helm"}),
         ("helm", {"helm"}),
         ("bench", set(build.CLUSTER)),
         ("unit", set()),

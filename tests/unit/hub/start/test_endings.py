@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
 from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start import endings
 from gpuspawner.hub.start.endings import (
     ServerEnd,
     add_announcements,
@@ -115,6 +117,76 @@ async def test_nothing_is_known_before_anything_is_watched(make_spawner: MakeSpa
     spawner = make_spawner()
     assert (find_pod(spawner), has_never_run(spawner)) == (None, False)
     assert can_have_left_pod(spawner, is_pod_unseen=True) is False
+
+
+# -- held up -----------------------------------------------------------------------------------------------------------
+
+HELD = (
+    "Your server has ended, but Kubernetes keeps its pod until kueue.x-k8s.io/managed releases it. It can be started"
+    " again after that."
+)
+
+
+def hold(spawner: GPUSpawner, *, deleted_s_ago: float, finalizers: list[str]) -> None:
+    """Have the pod deleted some time ago, with finalizers."""
+    put(spawner, "Succeeded")
+    at = datetime.now(UTC) - timedelta(seconds=deleted_s_ago)
+    metadata = {"deletionTimestamp": at.isoformat(timespec="seconds"), "finalizers": finalizers}
+    spawner.pod_reflector.pods[f"{spawner.namespace}/{spawner.pod_name}"]["metadata"] = metadata
+
+
+@pytest.mark.parametrize(
+    ("deleted_s_ago", "finalizers", "expected"),
+    [
+        pytest.param(60, ["kueue.x-k8s.io/managed"], HELD, id="held up"),
+        pytest.param(60, [], "", id="without a finalizer"),
+        pytest.param(1, ["kueue.x-k8s.io/managed"], "", id="just deleted"),
+        pytest.param(-30, ["kueue.x-k8s.io/managed"], "", id="within its grace period"),
+    ],
+)
+async def test_a_stop_says_which_finalizer_holds_it_up_and_ends_with_it(
+    spawner: GPUSpawner, monkeypatch: pytest.MonkeyPatch, deleted_s_ago: float, finalizers: list[str], expected: str
+):
+    monkeypatch.setattr(endings, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(endings, "read_pods", succeed)
+    hold(spawner, deleted_s_ago=deleted_s_ago, finalizers=finalizers)
+    released = asyncio.Event()
+    announce = add_announcements({})["announcement"]
+    user = SimpleNamespace(orm_spawners={}, spawners={"": spawner})
+
+    async def stop(_now: bool) -> None:
+        await released.wait()
+
+    stopping = asyncio.create_task(endings.stop_server(spawner, stop, now=False))
+    await asyncio.sleep(0.1)
+    told = announce(user)
+    released.set()
+    await stopping
+    assert (told or "", announce(user) or "") == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "stops"), [pytest.param(["a/b"], 3, id="held up"), pytest.param([], 1, id="without a finalizer")]
+)
+async def test_a_stop_that_is_held_up_outlasts_kubespawners_timeout(
+    spawner: GPUSpawner, monkeypatch: pytest.MonkeyPatch, finalizers: list[str], stops: int
+):
+    monkeypatch.setattr(endings, "read_pods", succeed)
+    hold(spawner, deleted_s_ago=60, finalizers=finalizers)
+    asked = []
+
+    async def stop(_now: bool) -> None:
+        asked.append(_now)
+        if len(asked) < 3:
+            raise TimeoutError("pod a/b did not disappear in 20 seconds!")
+
+    with pytest.raises(TimeoutError) if stops == 1 else nullcontext():
+        await endings.stop_server(spawner, stop, now=False)
+    assert len(asked) == stops
+
+
+async def succeed(*_: object) -> bool:
+    return True
 
 
 # -- announcements -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jupyterhub.utils import format_exception
 
-from gpuspawner.hub.errors import RefusedStart, SlowStartError, is_hub_failure
+from gpuspawner.hub.errors import ClusterFailure, RefusedStart, SlowStartError, is_hub_failure
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start import observer, supervisor
@@ -23,7 +23,7 @@ from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, pod_that_waits, pods_path, sent
 from tests.unit.hub.starts import GPU_OPTIONS
-from tests.unit.kube.watch_server import PODS, WatchServer, eventually
+from tests.unit.kube.watch_server import PODS, WatchServer, eventually, refusal
 from tests.unit.kube.watch_server import pod as other_pod
 
 Change = Callable[[dict[str, Any]], None]
@@ -182,6 +182,22 @@ async def test_where_jupyterhubs_timer_comes_first_what_was_slow_is_told_all_the
     spawner.start_state.feed.clock = lambda: time.monotonic() + 60
     with pytest.raises(SlowStartError, match="Your server was not ready after"):
         await asyncio.wait_for(start, 0)
+
+
+async def test_what_kubernetes_did_not_accept_until_the_timeout_is_told_by_its_reason(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    outage = 'Internal error occurred: failed calling webhook "rules.example": failed to call webhook: EOF'
+    spawner = make_spawner()
+    server.answers["POST", pods_path(spawner)] = refusal(500, outage)
+    spawner.start_timeout = 10
+    hurry(spawner)
+    with pytest.raises(ClusterFailure) as ended:
+        await spawner.start()
+    assert format_exception(ended.value)[0] == (
+        "The admission webhook rules.example of the cluster cannot be reached or fails, so the server was not started."
+        " Please try again later."
+    )
 
 
 async def test_a_busy_hub_does_not_put_the_end_off(make_spawner: MakeSpawner, server: WatchServer, clock: Clock):
