@@ -56,6 +56,7 @@ TOOLS = {
     "ctr": Tool(module="containerd", package="github.com/containerd/containerd/v2/cmd/ctr", seconds=12),
     "helm": Tool(module="helm", package="helm.sh/helm/v4/cmd/helm", seconds=140),
     "karpenter": Tool(module="karpenter", package="sigs.k8s.io/karpenter/kwok", seconds=215),
+    "kueue": Tool(module="kueue", package="sigs.k8s.io/kueue/cmd/kueue", seconds=330),
 }
 """In the order to build them: the control plane first, then what shares its packages."""
 

@@ -97,6 +97,8 @@ def create(run_dir: RunDir, addresses: Addresses, *, real_node: str) -> None:
     authority.issue("admin", "admin", group="system:masters")
     authority.issue("kube-controller-manager", "system:kube-controller-manager", group="system:masters")
     authority.issue("kube-scheduler", "system:kube-scheduler")
+    # Shown to API servers that are aggregated to this one, as Kueue's visibility API is.
+    authority.issue("front-proxy", "front-proxy")
     authority.issue("kwok", "kwok", group="system:masters")
     authority.issue("kubelet", f"system:node:{real_node}", group="system:nodes", addresses=serving)
     tokens = ec.generate_private_key(ec.SECP256R1())

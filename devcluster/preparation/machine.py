@@ -21,7 +21,7 @@ def packages_to_install(needs: Needs) -> tuple[Package, ...]:
 
 def binaries_to_build(needs: Needs) -> Sequence[str]:
     """List the binaries that are needed and not in the cache: Kubernetes', and what tests run beside it."""
-    beside = {"karpenter": needs.autoscaler, "helm": needs.helm}
+    beside = {"karpenter": needs.autoscaler, "kueue": needs.queue, "helm": needs.helm}
     wanted = (*(build.CLUSTER if needs.cluster else ()), *(name for name, is_needed in beside.items() if is_needed))
     return build.missing(wanted)
 

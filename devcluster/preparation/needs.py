@@ -14,6 +14,7 @@ class Needs:
     :param proxy: configurable-http-proxy, from npm.
     :param cluster: a Kubernetes on this machine: root, Debian packages and Go binaries.
     :param autoscaler: Karpenter beside it.
+    :param queue: Kueue beside it.
     :param helm: Helm.
     :param browser: Chromium.
     """
@@ -23,19 +24,20 @@ class Needs:
     proxy: bool = False
     cluster: bool = False
     autoscaler: bool = False
+    queue: bool = False
     helm: bool = False
     browser: bool = False
 
 
 PURPOSES = {
     "demo": Needs(proxy=True, cluster=True),
-    "test": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, helm=True, browser=True),
+    "test": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, queue=True, helm=True, browser=True),
     "check": Needs(),
     "unit": Needs(hub5=True),
     "newest": Needs(newest=True),
     "packaging": Needs(),
     "helm": Needs(helm=True),
-    "cluster": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True),
+    "cluster": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, queue=True, helm=True),
     "browser": Needs(proxy=True, cluster=True, browser=True),
     "bench": Needs(proxy=True, cluster=True),
 }
