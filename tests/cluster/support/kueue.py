@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,12 +17,16 @@ from kubernetes.client import ApiClient, ApiException
 from kubernetes.utils import create_from_dict
 
 from devcluster import Cluster, build
+from devcluster.hub import CHECKOUT
 from tests.cluster.support.waiting import wait_for
 
 NAMESPACE = "kueue-system"
 GROUP, VERSION = "kueue.x-k8s.io", "v1beta2"
 _DEPLOYMENT = "kueue-controller-manager"
+_CERTIFICATE = "kueue-webhook-server-cert"
 _BINARY_FOLDER = "/opt/kueue"
+_DOCUMENTED = CHECKOUT / "helm-values" / "kueue.yaml"
+_EXAMPLE_INDENT = "#     "
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,19 @@ class Kueue:
         found = client.CustomObjectsApi(self.api).list_namespaced_custom_object(GROUP, VERSION, namespace, "workloads")
         return list(found["items"])
 
+    def waiting(self, namespace: str, local_queue: str) -> list[str]:
+        """Return the pods that wait in a LocalQueue, the next one first, as Kueue's visibility API tells."""
+        workloads = {each["metadata"]["name"]: each for each in self.workloads(namespace)}
+        found = client.CustomObjectsApi(self.api).get_namespaced_custom_object(
+            f"visibility.{GROUP}", VERSION, namespace, "localqueues", f"{local_queue}/pendingworkloads"
+        )
+        pending = sorted(found["items"], key=lambda each: each["positionInClusterQueue"])
+        return [
+            owner["name"]
+            for each in pending
+            for owner in workloads[each["metadata"]["name"]]["metadata"]["ownerReferences"]
+        ]
+
     def _scale(self, replicas: int) -> None:
         client.AppsV1Api(self.api).patch_namespaced_deployment_scale(
             _DEPLOYMENT, NAMESPACE, {"spec": {"replicas": replicas}}
@@ -128,6 +147,10 @@ def installed_kueue(cluster: Cluster, api: ApiClient, *, settings: Mapping[str, 
         for each in objects:
             create_from_dict(api, each)
             installed.append(each)
+        # Kueue makes its certificate when it runs for the first time. The kubelet would show it to this pod a minute or
+        # two later, and shows it to a new one at once.
+        wait_for(lambda: core.read_namespaced_secret(_CERTIFICATE, NAMESPACE).data, "Kueue's certificate", timeout_s=60)
+        core.delete_collection_namespaced_pod(NAMESPACE, grace_period_seconds=0)
         kueue.wait_ready()
         yield kueue
     finally:
@@ -135,9 +158,11 @@ def installed_kueue(cluster: Cluster, api: ApiClient, *, settings: Mapping[str, 
             _delete(api, each)
         core.delete_namespace(NAMESPACE)
         wait_for(lambda: NAMESPACE not in _namespaces(core), "Kueue gone", timeout_s=60)
+        # Kubernetes deletes the objects of a kind before the kind; until it has, the kind cannot be made again.
+        wait_for(lambda: not _kinds(api), "Kueue's kinds gone", timeout_s=60)
 
 
-def _render(folder: Any, cluster: Cluster, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _render(folder: Path, cluster: Cluster, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what the chart installs, with Kueue's program of this machine in place of an image."""
     chart = build.sources("kueue") / "charts" / "kueue"
     configuration = yaml.safe_load(
@@ -176,7 +201,7 @@ _ORDER = {"CustomResourceDefinition": 0, "ServiceAccount": 0, "Deployment": 2, "
 """Webhooks refuse no object of the chart's own, but an aggregated API that is not there yet slows down others."""
 
 
-def _run_from_host(pod: dict[str, Any], folder: Any, cluster: Cluster) -> None:
+def _run_from_host(pod: dict[str, Any], folder: Path, cluster: Cluster) -> None:
     (manager,) = pod["containers"]
     server = urlsplit(cluster.server)
     manager["command"] = [f"{_BINARY_FOLDER}/kueue"]
@@ -222,6 +247,45 @@ def _ignore_absence() -> Iterator[None]:
 
 def _namespaces(core: client.CoreV1Api) -> set[str]:
     return {each.metadata.name for each in core.list_namespace().items}
+
+
+def _kinds(api: ApiClient) -> set[str]:
+    found = client.ApiextensionsV1Api(api).list_custom_resource_definition().items
+    return {each.metadata.name for each in found if each.spec.group == GROUP}
+
+
+def documented_objects() -> list[dict[str, Any]]:
+    """Return the objects of Kueue that a comment in ``helm-values/kueue.yaml`` tells administrators to create."""
+    lines = _DOCUMENTED.read_text(encoding="utf-8").splitlines()
+    example = [line.removeprefix(_EXAMPLE_INDENT) for line in lines if line.startswith(_EXAMPLE_INDENT)]
+    return [dict(each) for each in yaml.safe_load_all("\n".join(example))]
+
+
+def objects_for(
+    namespace: str, queue: Mapping[str, Any], *, labels: Mapping[str, str], gpus: int
+) -> list[dict[str, Any]]:
+    """Return the documented objects for other settings: one flavor, in a queue of another name and namespace.
+
+    :param queue: the section ``queue`` of gpuspawner's settings.
+    :param labels: of the nodes of the flavor.
+    :param gpus: the quota.
+    """
+    name = f"{namespace}-{queue['local_queue']}"
+    objects = {each["kind"]: each for each in deepcopy(documented_objects())}
+    objects["ResourceFlavor"]["metadata"]["name"] = name
+    objects["ResourceFlavor"]["spec"]["nodeLabels"] = dict(labels)
+    objects["ClusterQueue"]["metadata"]["name"] = name
+    objects["ClusterQueue"]["spec"]["namespaceSelector"]["matchLabels"] = {"kubernetes.io/metadata.name": namespace}
+    (group,) = objects["ClusterQueue"]["spec"]["resourceGroups"]
+    flavor = group["flavors"][0]
+    group["flavors"] = [{**flavor, "name": name}]
+    for each in flavor["resources"]:
+        if "/" in each["name"]:
+            each["nominalQuota"] = gpus
+    objects["LocalQueue"]["metadata"] = {"name": queue["local_queue"], "namespace": namespace}
+    objects["LocalQueue"]["spec"]["clusterQueue"] = name
+    objects["WorkloadPriorityClass"]["metadata"]["name"] = queue["priority_class"]
+    return list(objects.values())
 
 
 def _plural(body: Mapping[str, Any]) -> str:
