@@ -130,7 +130,7 @@ LOSSES = {
     "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
     "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
-    "queues": "Progress says that a server waits in its queue, but not at which place.",
+    "queues": "Progress does not say at which place of its queue a server waits, or why, and hopeless servers wait.",
 }
 """Name of a role of helm-values/rbac.yaml, without its prefix → what the hub loses without the role, in short."""
 
