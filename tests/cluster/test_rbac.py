@@ -33,8 +33,12 @@ EVERYBODYS = {
     (None, "/apis/resource.k8s.io/v1"),
     (None, "/apis/scheduling.k8s.io/v1"),
 }
-# Kueue does not run here: its place in a queue is asked for, which is what the right is for, and not found.
-PLACES = Use("get", "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", True)
+# Kueue does not run here: a place in a queue is asked for, which is what the rights are for, and not found.
+PLACES = {
+    Use("get", "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", True),
+    Use("list", "kueue.x-k8s.io", "localqueues", True),
+    Use("list", "kueue.x-k8s.io", "workloads", True),
+}
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +187,7 @@ def test_without_the_right_to_its_queue_a_server_waits_in_it_all_the_same(cluste
         queue_up(site, "other-queuer")
 
     refused = {each.use for each in requests_of(cluster, NAMESPACE)[known:] if not each.is_allowed}
-    assert refused == {PLACES}
+    assert refused == PLACES
 
 
 @pytest.mark.parametrize("part", LOSSES)

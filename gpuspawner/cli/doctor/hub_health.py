@@ -132,7 +132,7 @@ LOSSES = {
     "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
     "priorities": "For servers with a PriorityClass, the room of placeholders does not count as free.",
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
-    "queues": "Progress says that a server waits in its queue, but not at which place.",
+    "queues": "Progress does not say at which place of its queue a server waits, or why, and hopeless servers wait.",
 }
 """Name of a role of helm-values/rbac.yaml, without its prefix → what the hub loses without the role, in short."""
 

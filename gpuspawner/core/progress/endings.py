@@ -76,6 +76,8 @@ def explain_removal(
     :param is_node_lost: whether the pod's node is gone or not ready; used if no event says why the pod is gone.
     """
     code, event = _find_removal(pod, events, is_node_lost=is_node_lost)
+    if code == "evicted" and event is not None and event.source is EventSource.KUEUE:
+        return _make_failed_message(_explain_kueue_stop(event.message), event=event)
     return _make_failed_message(_explain_disruption(code), event=event)
 
 
@@ -223,6 +225,17 @@ def _explain_disruption(code: str) -> StartFailure:
         case _:
             sentence = gettext("Your server was ended from outside while it was starting.")
     return StartFailure(code=code or "evicted", sentence=sentence)
+
+
+def _explain_kueue_stop(message: str) -> StartFailure:
+    # The texts of Kueue 0.16: reconcileNotReadyTimeout and its neighbors in pkg/controller/core/workload_controller.go.
+    if message.startswith("Exceeded the PodsReady timeout"):
+        sentence = gettext("The queue gave its quota back to others, because your server was not ready in time.")
+    elif message.endswith("Queue is stopped"):
+        sentence = gettext("The queue was stopped while your server was starting.")
+    else:
+        sentence = gettext("The queue ended your server while it was starting.")
+    return StartFailure(code="evicted", sentence=sentence)
 
 
 def _make_failed_message(failure: StartFailure, *, event: SourcedEvent | None = None) -> ProgressMessage:

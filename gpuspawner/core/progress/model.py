@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.progress.events import SourcedEvent
 from gpuspawner.core.verdict.verdict import Verdict
 
@@ -26,10 +27,14 @@ START_FAILURE_CODES = frozenset(
         "crashed",
         "container_config",
         "run_time_over",
+        "exceeds_queue_quota",
+        "no_queue_flavor",
+        "queue_unavailable",
+        "refused_by_queue",
     }
 )
 """All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. Only
-servers that ran end with ``run_time_over``."""
+servers that ran end with ``run_time_over``. The last four mean that Kueue would never admit the pod."""
 
 
 class Stage(StrEnum):
@@ -62,14 +67,16 @@ class StartFailure:
 class QueuePlace:
     """A pod's place in a queue of Kueue.
 
-    :param position: number of workloads ahead (0: it is next); None when unknown.
+    :param position: number of workloads ahead; None when unknown.
     :param queue: name of the LocalQueue; may be empty.
-    :param reason: Kueue's reason for waiting (``WaitingForQuota``, ``NoMatchingFlavor``); may be empty.
+    :param reason: why Kueue does not admit the pod; None when unknown.
+    :param requeue_s: seconds until Kueue considers an evicted pod again; None when unknown.
     """
 
     position: int | None = None
     queue: str = ""
-    reason: str = ""
+    reason: QueueReason | None = None
+    requeue_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

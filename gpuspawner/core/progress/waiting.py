@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
+from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.model import Facts, ProgressMessage, QueuePlace, Stage, StartFailure
@@ -261,11 +261,22 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
             return ""
 
 
-_TOO_LARGE_REASONS = frozenset({"ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Inadmissible"})
-_NEVER_ADMITTED = re.compile(
-    r"> maximum capacity|unavailable in ClusterQueue|doesn't (?:match node affinity|exist)|is inactive"
+HOPELESS_IN_QUEUE_AFTER_S = 30.0
+"""If Kueue has been unable to admit a pod for this many seconds, the hub ends the start. An admin may be changing the
+queue, Kueue may have just started, or its last attempt may have left out flavors that an earlier attempt tried."""
+_NOT_TAKEN_AFTER_S = 45.0
+"""The same for a pod without a Workload: with many pods at once, Kueue takes a while to create all Workloads."""
+
+_QUEUE_EVENTS = frozenset({"CreatedWorkload", "Stopped", "ErrWorkloadCompose", "WorkloadPriorityClassNotFound"})
+_PLACED_REASONS = frozenset(
+    {
+        QueueReason.QUOTA_IN_USE,
+        QueueReason.PREEMPTION,
+        QueueReason.OTHERS_NOT_READY,
+        QueueReason.NO_TOPOLOGY,
+    }
 )
-_QUEUE_EVENTS = frozenset({"Pending", "CreatedWorkload", "Stopped", "ErrWorkloadCompose", "EvictedDueToPreempted"})
+"""Reasons of pods that Kueue admits when it is their turn."""
 
 
 def describe_queue(
@@ -278,15 +289,66 @@ def describe_queue(
         )
     event = find_newest_event(events, {EventSource.KUEUE}, reasons=_QUEUE_EVENTS)
     place = place or QueuePlace()
+    failure = _explain_hopeless(pod, event, place=place)
+    if failure is not None:
+        return ProgressMessage(
+            stage=Stage.QUEUED,
+            sentence=failure.sentence,
+            event=event,
+            is_alarm=True,
+            failure=failure,
+            after_s=_NOT_TAKEN_AFTER_S if place.reason is QueueReason.NOT_TAKEN else HOPELESS_IN_QUEUE_AFTER_S,
+        )
+    sentence = join_sentences(_format_queue(place.queue), _format_queue_position(place), _format_queue_reason(place))
+    return ProgressMessage(stage=Stage.QUEUED, sentence=sentence, event=event)
+
+
+def _explain_hopeless(
+    pod: Mapping[str, object], event: SourcedEvent | None, *, place: QueuePlace
+) -> StartFailure | None:
+    """Return why Kueue would never admit a pod, or None for pods that it may admit."""
+    priority_class = as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(PRIORITY_LABEL))
     if event is not None and event.reason == "ErrWorkloadCompose":
         sentence = gettext("The queue cannot take your server as it is set up.")
-        return ProgressMessage(stage=Stage.QUEUED, sentence=sentence, event=event, is_alarm=True)
-    message = event.message if event is not None and event.reason == "Pending" else ""
-    is_alarm = place.reason in _TOO_LARGE_REASONS or bool(_NEVER_ADMITTED.search(message))
-    sentence = join_sentences(
-        _format_queue(place.queue), _format_queue_position(place.position), _format_too_large() if is_alarm else ""
-    )
-    return ProgressMessage(stage=Stage.QUEUED, sentence=sentence, event=event, is_alarm=is_alarm)
+        return StartFailure(code="refused_by_queue", sentence=sentence)
+    match place.reason:
+        case QueueReason.EXCEEDS_QUOTA:
+            sentence = gettext(
+                "Your server asks for more than the whole quota of the queue {queue}.", queue=place.queue
+            )
+            return StartFailure(code="exceeds_queue_quota", sentence=sentence)
+        case QueueReason.NO_FLAVOR:
+            sentence = gettext(
+                "The queue {queue} has nothing of the kind that your server asks for.", queue=place.queue
+            )
+            return StartFailure(code="no_queue_flavor", sentence=sentence)
+        case QueueReason.NO_QUEUE:
+            sentence = gettext("The queue {queue} does not exist.", queue=place.queue)
+            return StartFailure(code="queue_unavailable", sentence=sentence)
+        case QueueReason.STOPPED:
+            sentence = gettext("The queue {queue} is stopped, or not set up completely.", queue=place.queue)
+            return StartFailure(code="queue_unavailable", sentence=sentence)
+        case QueueReason.MISCONFIGURED:
+            sentence = gettext("The queue cannot take your server as it is set up.")
+            return StartFailure(code="refused_by_queue", sentence=sentence)
+        case QueueReason.DEACTIVATED:
+            sentence = gettext("The queue {queue} no longer considers your server.", queue=place.queue)
+            return StartFailure(code="refused_by_queue", sentence=sentence)
+        case QueueReason.NOT_TAKEN if priority_class:
+            sentence = _explain_not_taken(priority_class, is_sure=_names_missing_class(event))
+            return StartFailure(code="refused_by_queue", sentence=sentence)
+        case _:
+            return None
+
+
+def _names_missing_class(event: SourcedEvent | None) -> bool:
+    return event is not None and event.reason == "WorkloadPriorityClassNotFound"
+
+
+def _explain_not_taken(priority_class: str, *, is_sure: bool) -> str:
+    if is_sure:
+        return gettext("The priority class {name} of the queue does not exist.", name=priority_class)
+    return gettext("The queue does not take your server. Its priority class {name} may not exist.", name=priority_class)
 
 
 def _format_queue(queue: str) -> str:
@@ -295,13 +357,36 @@ def _format_queue(queue: str) -> str:
     return gettext("Your server waits in the queue.")
 
 
-def _format_queue_position(position: int | None) -> str:
-    if position is None:
+def _format_queue_position(place: QueuePlace) -> str:
+    if place.position is None:
         return ""
-    if position <= 0:
+    if place.position > 0:
+        return ngettext("{number} is ahead of it.", "{number} are ahead of it.", number=place.position)
+    if place.reason in _PLACED_REASONS:
         return gettext("It is next.")
-    return ngettext("{number} is ahead of it.", "{number} are ahead of it.", number=position)
+    return gettext("Nothing is ahead of it.")
 
 
-def _format_too_large() -> str:
-    return gettext("The queue has no place for it as things are.")
+def _format_queue_reason(place: QueuePlace) -> str:
+    match place.reason:
+        case QueueReason.QUOTA_IN_USE:
+            return gettext("The queue's quota is in use.")
+        case QueueReason.PREEMPTION:
+            return gettext("The queue is making room for it.")
+        case QueueReason.OTHERS_NOT_READY:
+            return gettext("The queue first waits until all that it has admitted is ready.")
+        case QueueReason.NO_TOPOLOGY:
+            return gettext("No group of nodes has room for it right now.")
+        case QueueReason.CHECKS:
+            return gettext("The queue has reserved its quota, and waits for further checks.")
+        case QueueReason.REQUEUED if place.requeue_s:
+            duration = format_rough_duration(place.requeue_s / _PER_MINUTE)
+            return gettext("The queue has sent it back and considers it again in {duration}.", duration=duration)
+        case QueueReason.REQUEUED:
+            return gettext("The queue has sent it back and considers it again later.")
+        case QueueReason.NOT_TAKEN:
+            return gettext("The queue has not taken your server yet.")
+        case None if place.position == 0:
+            return gettext("Whether the queue can admit it is unknown.")
+        case _:
+            return ""

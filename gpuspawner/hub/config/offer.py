@@ -25,7 +25,7 @@ from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.text.i18n import ENGLISH, use_language
-from gpuspawner.kube.resources.queue_positions import QueuePositions
+from gpuspawner.kube.resources.queue_places import QueuePlaces
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, QuotasAPI, ResourceQuotas
 from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
 from gpuspawner.kube.store import ClusterStore, CoreAPI
@@ -48,7 +48,7 @@ class Offer:
     :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest node sets their limit.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
-    :param queues: reads pods' positions in Kueue's queues; None without a cluster.
+    :param queues: reads pods' places in Kueue's queues; None without a cluster.
     :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further answers about
         the cluster; None for no limit besides each request's timeout.
     :param cache: caches parts of the form between requests; None disables caching.
@@ -59,7 +59,7 @@ class Offer:
     uncounted: frozenset[str] = frozenset()
     volume_topology: VolumeTopology | None = None
     quotas: ResourceQuotas | None = None
-    queues: QueuePositions | None = None
+    queues: QueuePlaces | None = None
     answer_by: float | None = None
     cache: FormCache | None = None
 
@@ -93,7 +93,7 @@ class Offer:
         queue = read_queue_name(pod) if is_gated(pod) else ""
         if not queue or self.queues is None:
             return None
-        return QueuePlace(position=await self.queues.find_position(pod, queue=queue, wait_s=self.wait_s), queue=queue)
+        return await self.queues.find_place(pod, queue=queue, wait_s=self.wait_s)
 
     async def read_quota(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
         """Return what a namespace's quotas leave, or None if there are none or the hub cannot read them in time.
@@ -140,7 +140,7 @@ class _Cluster:
     store: ClusterStore
     volume_topology: VolumeTopology
     quotas: ResourceQuotas
-    queues: QueuePositions
+    queues: QueuePlaces
     used_at: float
     nodes: tuple[Node, ...] | None = None
     catalogs: dict[tuple[ParsedSettings, str, OwnResources], Catalog] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class OfferFactory:
                 store=ClusterStore(api, **options),
                 volume_topology=VolumeTopology(api),
                 quotas=ResourceQuotas(api),
-                queues=QueuePositions(api.api_client),
+                queues=QueuePlaces(api.api_client),
                 used_at=now,
             )
         cluster.used_at = now

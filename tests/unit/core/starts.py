@@ -1,9 +1,12 @@
-"""Pods and events as the API sends them, for tests of a start's progress."""
+"""Pods and events as the API sends them, and starts that are followed, for tests of a start's progress."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from gpuspawner.core.progress.model import Facts, Report, Stage
+from gpuspawner.core.progress.tracker import Tracker
 
 Json = dict[str, Any]
 
@@ -60,3 +63,28 @@ def event(component: str, reason: str, message: str = "", *, at_s: int = 0, coun
         "source": {"component": component},
         "involvedObject": {"kind": "Pod", "namespace": "hub", "name": "jupyter-ada", "uid": "1"},
     }
+
+
+class Start:
+    """A start that is looked at again and again."""
+
+    def __init__(self, *, is_resumed: bool = False, **always: Any) -> None:
+        self.progress = Tracker(is_resumed=is_resumed)
+        self.reports: list[Report] = []
+        self._always = {"gpu_name": "A100", **always}
+
+    def at(self, since_s: float, raw: Json | None, *events: Json, **facts: Any) -> list[str]:
+        """Return what is new to say."""
+        known = {**self._always, **facts}
+        new = self.progress.observe(Facts(pod=raw, events=events, since_s=since_s, **known))
+        self.reports.extend(new)
+        return [report.sentence for report in new]
+
+    @property
+    def stages(self) -> list[Stage]:
+        return [report.stage for report in self.reports]
+
+    @property
+    def code(self) -> str | None:
+        hopeless = self.reports[-1].failure
+        return hopeless.code if hopeless else None

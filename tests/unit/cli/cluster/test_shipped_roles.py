@@ -23,7 +23,11 @@ def test_the_shipped_roles_are_read_part_by_part():
     found = shipped()
     assert found["nodes"] == (Permission("list", "nodes"), Permission("watch", "nodes"))
     assert Permission("delete", "pods", namespace="jhub") in found["hub"]
-    assert found["queues"] == (Permission("get", "localqueues/pendingworkloads", "visibility.kueue.x-k8s.io", "jhub"),)
+    assert found["queues"] == (
+        Permission("get", "localqueues/pendingworkloads", "visibility.kueue.x-k8s.io", "jhub"),
+        Permission("list", "localqueues", "kueue.x-k8s.io", "jhub"),
+        Permission("list", "workloads", "kueue.x-k8s.io", "jhub"),
+    )
 
 
 def test_manifests_are_for_the_account_and_the_namespace():

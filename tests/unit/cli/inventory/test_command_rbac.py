@@ -45,5 +45,8 @@ async def test_the_namespace_of_the_servers_is_asked_about_and_the_whole_cluster
         *((None, verb) for verb in ("list", "watch")),
         *(("jhub", verb) for verb in ("list", "watch", "create", "delete")),
     }
-    assert {each["subresource"] for each in asked if each["resource"] == "localqueues"} == {"pendingworkloads"}
+    assert {each.get("subresource") for each in asked if each["resource"] == "localqueues"} == {
+        "pendingworkloads",
+        "",
+    }
     assert "secrets" not in {each["resource"] for each in asked}

@@ -180,6 +180,39 @@ def test_a_pod_that_is_deleted_says_why_as_far_as_its_events_do(component: str, 
     assert (found.failure.code, explain_removal(pod(), events).failure) == (code, found.failure)
 
 
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        pytest.param(
+            "Exceeded the PodsReady timeout hub/pod-jupyter-ada-c541b",
+            "The queue gave its quota back to others, because your server was not ready in time.",
+            id="PodsReadyTimeout",
+        ),
+        pytest.param(
+            "The ClusterQueue is stopped", "The queue was stopped while your server was starting.", id="ClusterQueue"
+        ),
+        pytest.param(
+            "The LocalQueue is stopped", "The queue was stopped while your server was starting.", id="LocalQueue"
+        ),
+        pytest.param(
+            "The workload is deactivated due to exceeding the maximum number of re-queuing retries",
+            "The queue ended your server while it was starting.",
+            id="deactivated",
+        ),
+        pytest.param(
+            "Preempted to accommodate a workload (UID: 1, JobUID: 2) due to prioritization in the ClusterQueue",
+            "Your server had to give way to something of higher priority while it was starting.",
+            id="preempted",
+        ),
+    ],
+)
+def test_a_server_that_kueue_stops_says_why_and_names_no_node_that_it_never_had(message: str, sentence: str):
+    events = parse_events([event("pod-kueue-controller", "Stopped", message)])
+    found = find_ending(pod(metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"}), events)
+    assert found is not None
+    assert (found.sentence, found.failure and found.failure.sentence) == (sentence, sentence)
+
+
 @pytest.mark.parametrize(("is_node_lost", "code"), [(True, "node_lost"), (False, "evicted")])
 def test_a_pod_that_never_ran_is_taken_away_without_a_word(is_node_lost: bool, code: str):
     deleted = pod(node="n", metadata={"deletionTimestamp": "2026-05-04T08:00:00Z"})

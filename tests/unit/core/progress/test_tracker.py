@@ -1,45 +1,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from gpuspawner.core.progress.events import scrub_event
-from gpuspawner.core.progress.model import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
-from gpuspawner.core.progress.tracker import QUIET_PERIOD_S, Tracker
+from gpuspawner.core.progress.model import START_FAILURE_CODES, QueuePlace, Stage
+from gpuspawner.core.progress.tracker import QUIET_PERIOD_S
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
+from tests.unit.core.starts import IMAGE, Json, Start, container, ended, event, pod, waits
 
 FULL = "0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated taint(s)."
 FAILED_SCHEDULING = event("default-scheduler", "FailedScheduling", FULL)
 NOT_FOUND = f"rpc error: code = NotFound desc = {IMAGE}: not found"
 CREATING = pod(node="n", containers=[container(waits("ContainerCreating"))])
-
-
-class Start:
-    """A start that is looked at again and again."""
-
-    def __init__(self, *, is_resumed: bool = False, **always: Any) -> None:
-        self.progress = Tracker(is_resumed=is_resumed)
-        self.reports: list[Report] = []
-        self._always = {"gpu_name": "A100", **always}
-
-    def at(self, since_s: float, raw: Json | None, *events: Json, **facts: Any) -> list[str]:
-        """Return what is new to say."""
-        known = {**self._always, **facts}
-        new = self.progress.observe(Facts(pod=raw, events=events, since_s=since_s, **known))
-        self.reports.extend(new)
-        return [report.sentence for report in new]
-
-    @property
-    def stages(self) -> list[Stage]:
-        return [report.stage for report in self.reports]
-
-    @property
-    def code(self) -> str | None:
-        hopeless = self.reports[-1].failure
-        return hopeless.code if hopeless else None
 
 
 def test_a_start_goes_through_its_stages():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.progress.model import START_FAILURE_CODES, Facts, QueuePlace, Report, Stage
 from gpuspawner.core.progress.tracker import Tracker
 from gpuspawner.core.text.i18n import use_language
@@ -113,7 +114,14 @@ SIGHTS = st.tuples(
     st.none() | PODS,
     st.lists(EVENTS, max_size=4),
     st.none() | VERDICTS,
-    st.none() | st.builds(QueuePlace, position=st.none() | st.integers(0, 9), reason=st.sampled_from(["", "zaphod"])),
+    st.none()
+    | st.builds(
+        QueuePlace,
+        position=st.none() | st.integers(0, 9),
+        queue=st.sampled_from(["", "gpu-queue"]),
+        reason=st.none() | st.sampled_from(QueueReason),
+        requeue_s=st.none() | st.floats(0, 1e6),
+    ),
     st.none() | st.booleans(),
 )
 Sight = tuple[int, Json | None, list[Json], Verdict | None, QueuePlace | None, bool | None]

@@ -11,12 +11,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 
+from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.hub.config.offer import UNUSED_CLIENT_S, OfferFactory
 from gpuspawner.kube.store import ClusterStore
 from gpuspawner.kube.watch.watch_loop import HUB_STOPPING
 from tests.unit.clocks import Clock
+from tests.unit.core.kueue_workloads import IN_USE, local_queue, pending
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS
 from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
 
@@ -146,6 +148,7 @@ async def test_the_only_client_is_watched_for_however_long_nobody_asks(server: W
         await offers.stop()
 
 
+KUEUE = [f"/apis/kueue.x-k8s.io/v1beta2/namespaces/hub/{plural}" for plural in ("localqueues", "workloads")]
 QUEUE = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/hub/localqueues/gpu-queue/pendingworkloads"
 GATED = {
     "metadata": {
@@ -158,14 +161,23 @@ GATED = {
 }
 
 
+WAITS = pending(IN_USE, pod_uid="u-1")
+
+
 async def test_a_pod_in_a_queue_has_a_place_there(offers: OfferFactory, store: ClusterStore, server: WatchServer):
     entry = {"metadata": {"name": "pod-jupyter-ada-1a2b3"}, "positionInClusterQueue": 2}
-    server.bodies[QUEUE] = json.dumps({"items": [entry]})
+    server.bodies |= {QUEUE: json.dumps({"items": [entry]})}
+    server.bodies |= dict(zip(KUEUE, map(json.dumps, ({"items": [local_queue()]}, {"items": [WAITS]})), strict=True))
     offer = await offers.make_offer(offers.parse({}), store, image="base")
-    assert await offer.find_queue_place(GATED) == QueuePlace(position=2, queue="gpu-queue")
+    assert await offer.find_queue_place(GATED) == QueuePlace(
+        position=2, queue="gpu-queue", reason=QueueReason.QUOTA_IN_USE
+    )
 
 
-async def test_without_the_right_a_pod_in_a_queue_is_in_that_queue(offers: OfferFactory, store: ClusterStore):
+async def test_without_the_right_a_pod_in_a_queue_is_in_that_queue(
+    offers: OfferFactory, store: ClusterStore, server: WatchServer
+):
+    server.status |= dict.fromkeys([*KUEUE, QUEUE], 403)
     offer = await offers.make_offer(offers.parse({}), store, image="base")
     assert await offer.find_queue_place(GATED) == QueuePlace(queue="gpu-queue")
 

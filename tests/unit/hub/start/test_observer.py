@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.hub.spawner import GPUSpawner
@@ -16,6 +17,7 @@ from gpuspawner.hub.start import observer
 from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
 from gpuspawner.hub.start.stream import ProgressFeed
 from tests.unit.clocks import Clock
+from tests.unit.core.kueue_workloads import IN_USE, local_queue, pending
 from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
 from tests.unit.hub.followed import Reflector, pod_that_waits
 from tests.unit.hub.starts import GPU_OPTIONS
@@ -227,13 +229,16 @@ async def test_a_pod_that_kueue_queues_has_its_place_until_it_is_let_through(see
     queue = f"/namespaces/{seen.spawner.namespace}/localqueues/gpu-queue/pendingworkloads"
     entry = {"metadata": {"name": "pod-x-1a2b3", "ownerReferences": [{"uid": "1"}]}, "positionInClusterQueue": 4}
     server.bodies[f"/apis/visibility.kueue.x-k8s.io/v1beta2{queue}"] = json.dumps({"items": [entry]})
+    queues = f"/apis/kueue.x-k8s.io/v1beta2/namespaces/{seen.spawner.namespace}"
+    server.bodies[f"{queues}/localqueues"] = json.dumps({"items": [local_queue()]})
+    server.bodies[f"{queues}/workloads"] = json.dumps({"items": [pending(IN_USE, pod_uid="1")]})
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpu-queue"
     gates = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
     seen.put(pod, spec={**pod["spec"], **gates})
     facts = await seen.lookout.observe()
     assert facts is not None
-    assert facts.queue == QueuePlace(position=4, queue="gpu-queue")
+    assert facts.queue == QueuePlace(position=4, queue="gpu-queue", reason=QueueReason.QUOTA_IN_USE)
     seen.put(pod, spec=pod["spec"])
     facts = await seen.lookout.observe()
     assert facts is not None

@@ -1,0 +1,251 @@
+"""Reads a pod's place in a queue of Kueue: its position, and why Kueue does not admit it.
+
+Kueue's visibility API calculates the positions for each request and stores them nowhere. The reasons are in the pod's
+Workload and in the LocalQueue. Without Kueue, or without the right to read one of these, that part of the place is
+unknown, which is not an error.
+https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from gpuspawner.core.catalog.kueue import QueueReason, WorkloadState, read_queue_problem, read_workload_state
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+from gpuspawner.core.progress.model import QueuePlace
+from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
+from gpuspawner.kube.client.pacing import SharedTasks
+
+_VERSIONS = ("v1beta2", "v1beta1")
+"""Versions of Kueue's APIs, newest first; Kueue 0.9 and later serve v1beta1."""
+_POSITIONS_PATH = (
+    "/apis/visibility.kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
+)
+_LIST_PATH = "/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/{plural}"
+_POD_LABEL = "kueue.x-k8s.io/job-uid"
+"""Label of a Workload with the uid of its pod."""
+
+QUEUE_CACHE_S = 5.0
+"""Seconds for which the hub reuses what it read about a queue, for all pods in the queue."""
+QUEUE_DENIED_S = 60.0
+"""Seconds until the next request for a queue after the API server refused one."""
+NEW_POD_S = 1.0
+"""Seconds between two requests for Workloads if a pod has joined that the last request did not ask for."""
+_FORGOTTEN_S = 30.0
+"""Seconds after which the hub no longer asks for the Workload of a pod that nothing has asked for."""
+_PER_REQUEST = 100
+"""Maximum number of Workloads in one request, whose URL has the pods' uids."""
+
+_REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+_Positions = Mapping[str, int]
+"""Name of a Workload, or uid of its pod → number of Workloads before it in the queue."""
+_Workloads = Mapping[str, WorkloadState | None]
+"""Uid of a pod → state of its Workload, or None if Kueue has created no Workload."""
+
+
+@dataclass(slots=True)
+class _CachedRead:
+    """The result of the last request.
+
+    :param value: None if the request failed.
+    :param at: seconds of the clock at which the request ended.
+    :param until: seconds of the clock until which the result is reused.
+    """
+
+    value: Any = None
+    at: float = float("-inf")
+    until: float = float("-inf")
+
+
+class QueuePlaces:
+    """Reads and caches the places in Kueue's queues, for all servers of the hub.
+
+    :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
+    :param timeout_s: timeout of each request in seconds.
+    :param clock: monotonic seconds.
+    :param now: the time in UTC.
+    """
+
+    def __init__(
+        self,
+        api_client: Any,
+        *,
+        timeout_s: float = 3.0,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api_client = api_client
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._now = now
+        self._reads: dict[tuple[str, ...], _CachedRead] = {}
+        self._asked_at: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """Namespace → uid of a pod → seconds of the clock at which its place was last asked for."""
+        self._requests: SharedTasks[tuple[str, ...], None] = SharedTasks()
+
+    async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
+        """Return a pod's place in its queue; what the hub cannot read is None.
+
+        :param pod: JSON of the pod.
+        :param queue: name of the LocalQueue.
+        :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
+        """
+        metadata = as_dict(pod.get("metadata"))
+        namespace, uid = as_text(metadata.get("namespace")), as_text(metadata.get("uid"))
+        began_at = self._clock()
+        problem, workloads = await asyncio.gather(
+            self._read_problem(namespace, queue, wait_s=wait_s), self._read_workloads(namespace, uid, wait_s=wait_s)
+        )
+        if problem is not None:
+            # Kueue serves no positions in a queue that is missing or stopped, or positions that mean nothing.
+            return QueuePlace(queue=queue, reason=problem)
+        left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
+        positions = await self._read_positions(namespace, queue, wait_s=left_s)
+        state = _find_state(uid, workloads, is_kueue_up=positions is not None)
+        return QueuePlace(
+            queue=queue,
+            position=_find_position(metadata, positions or {}),
+            reason=state.reason,
+            requeue_s=self._count_seconds_until(state.requeue_at),
+        )
+
+    def _count_seconds_until(self, at: str) -> float | None:
+        try:
+            return max(0.0, (datetime.fromisoformat(at) - self._now()).total_seconds()) if at else None
+        except (TypeError, ValueError):
+            return None
+
+    async def _read_positions(self, namespace: str, queue: str, *, wait_s: float | None) -> _Positions | None:
+        async def ask() -> _Positions:
+            return _parse_positions(await self._get(_POSITIONS_PATH, {"namespace": namespace, "queue": queue}))
+
+        found: _Positions | None = await self._read(("positions", namespace, queue), ask, wait_s=wait_s)
+        return found
+
+    async def _read_problem(self, namespace: str, queue: str, *, wait_s: float | None) -> QueueReason | None:
+        async def ask() -> QueueReason | None:
+            # A list tells a queue that does not exist from an API that the cluster does not serve.
+            query = {"fieldSelector": f"metadata.name={queue}"}
+            answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "localqueues"}, query=query)
+            return next((read_queue_problem(each) for each in _list_items(answer)), QueueReason.NO_QUEUE)
+
+        found: QueueReason | None = await self._read(("problem", namespace, queue), ask, wait_s=wait_s)
+        return found
+
+    async def _read_workloads(self, namespace: str, uid: str, *, wait_s: float | None) -> _Workloads:
+        self._asked_at[namespace][uid] = self._clock()
+        key = ("workloads", namespace)
+        known = self._reads.setdefault(key, _CachedRead())
+        if known.value is not None and uid not in known.value:
+            known.until = min(known.until, known.at + NEW_POD_S)
+        found: _Workloads | None = await self._read(key, partial(self._ask_workloads, namespace), wait_s=wait_s)
+        return found or {}
+
+    async def _ask_workloads(self, namespace: str) -> _Workloads:
+        asked_at = self._asked_at[namespace]
+        for uid in [each for each, at_s in asked_at.items() if self._clock() - at_s > _FORGOTTEN_S]:
+            del asked_at[uid]
+        found: dict[str, WorkloadState | None] = dict.fromkeys(asked_at)
+        uids = list(asked_at)
+        for first in range(0, len(uids), _PER_REQUEST):
+            query = {"labelSelector": f"{_POD_LABEL} in ({','.join(uids[first : first + _PER_REQUEST])})"}
+            answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "workloads"}, query=query)
+            for workload in _list_items(answer):
+                state = read_workload_state(workload)
+                found |= dict.fromkeys(_list_owners(workload) & found.keys(), state)
+        return found
+
+    async def _read(self, key: tuple[str, ...], ask: Callable[[], Awaitable[Any]], *, wait_s: float | None) -> Any:
+        known = self._reads.setdefault(key, _CachedRead())
+        if self._clock() >= known.until:
+            await self._requests.wait_for(key, partial(self._update, known, ask), wait_s=wait_s)
+        return known.value
+
+    async def _update(self, known: _CachedRead, ask: Callable[[], Awaitable[Any]]) -> None:
+        kept_s = QUEUE_CACHE_S
+        try:
+            known.value = await ask()
+        except APIUnavailableError as error:
+            known.value = None
+            kept_s = QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
+        finally:
+            known.at = self._clock()
+            known.until = known.at + kept_s
+
+    async def _get(self, path: str, names: Mapping[str, str], *, query: Mapping[str, str] | None = None) -> object:
+        parameters = list((query or {}).items())
+        for version in _VERSIONS[:-1]:
+            try:
+                return await self._send(path, {"version": version, **names}, query=parameters)
+            except APIUnavailableError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+        return await self._send(path, {"version": _VERSIONS[-1], **names}, query=parameters)
+
+    async def _send(self, path: str, names: Mapping[str, str], *, query: list[tuple[str, str]]) -> object:
+        method: APIMethod = partial(
+            self._api_client.call_api,
+            path,
+            "GET",
+            path_params=dict(names),
+            query_params=query,
+            header_params={"Accept": "application/json"},
+            auth_settings=["BearerToken"],
+        )
+        response = await send_request(method, _request_timeout=self._timeout_s)
+        try:
+            answer: object = json.loads(await read_body(response))
+        except (ValueError, RecursionError) as error:
+            raise APIUnavailableError("the answer is no JSON") from error
+        return answer
+
+
+def _list_items(answer: object) -> list[dict[str, object]]:
+    items = as_dict(answer).get("items")
+    if not isinstance(items, list):
+        # Without this check, a malformed answer would say that a queue or a Workload does not exist.
+        raise APIUnavailableError("the answer is no list of objects")
+    return as_dicts(items)
+
+
+def _list_owners(workload: Mapping[str, object]) -> set[str]:
+    owners = as_dicts(as_dict(workload.get("metadata")).get("ownerReferences"))
+    return set(filter(None, (as_text(owner.get("uid")) for owner in owners)))
+
+
+def _find_state(uid: str, workloads: _Workloads, *, is_kueue_up: bool) -> WorkloadState:
+    if uid in workloads and workloads[uid] is None:
+        return WorkloadState(QueueReason.NOT_TAKEN if is_kueue_up else None)
+    return workloads.get(uid) or WorkloadState()
+
+
+def _find_position(pod_metadata: Mapping[str, object], positions: _Positions) -> int | None:
+    found = positions.get(as_text(pod_metadata.get("uid")))
+    if found is not None:
+        return found
+    # Otherwise find the Workload by its name, which Kueue builds from "pod", the pod's name and a hash.
+    name = re.compile(rf"pod-{re.escape(as_text(pod_metadata.get('name')))}-[0-9a-f]{{5}}")
+    return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
+
+
+def _parse_positions(answer: object) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for workload in as_dicts(as_dict(answer).get("items")):
+        # Not positionInLocalQueue: Kueue admits in the order of the ClusterQueue, which LocalQueues may share.
+        position = as_int(workload.get("positionInClusterQueue"))
+        if position is None:
+            continue
+        name = as_text(as_dict(workload.get("metadata")).get("name"))
+        found |= dict.fromkeys(filter(None, (name, *_list_owners(workload))), position)
+    return found

@@ -1,0 +1,175 @@
+"""Why servers wait in a queue of the real Kueue, and which of them their users need not wait for.
+
+Each user has a LocalQueue and a WorkloadPriorityClass of their own, by the names in the labels of their pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiClient
+
+from devcluster import Cluster
+from devcluster.hub import Hub
+from devcluster.hub_config import HubSettings
+from tests.cluster.support.fixtures import offer
+from tests.cluster.support.fleet import KINDS
+from tests.cluster.support.kueue import GROUP, VERSION, Kueue, installed_kueue
+from tests.cluster.support.pages import Visitor
+from tests.cluster.support.pods import Pods
+from tests.cluster.support.servers import Servers
+from tests.cluster.support.told import listening
+from tests.cluster.support.waiting import wait_for
+
+NAMESPACE = "reasons"
+CARD = KINDS["V100"]
+"""Its nodes are simulated: a server that is admitted is ready at once."""
+ONE = {"gpu": CARD.slug, "gpu_count": 1}
+TWO = {"gpu": CARD.slug, "gpu_count": 2}
+HOPELESS_WITHIN_S = 60
+REASON = "Your server had to give way to something of higher priority."
+
+
+@pytest.fixture(scope="module")
+def kueue(cluster: Cluster, api: ApiClient) -> Iterator[Kueue]:
+    with installed_kueue(cluster, api, namespace=NAMESPACE) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def servers(cluster: Cluster, api: ApiClient, kueue: Kueue) -> Iterator[Servers]:
+    labels = {f"{GROUP}/queue-name": "queue-{username}", f"{GROUP}/priority-class": "class-{username}"}
+    settings = HubSettings(
+        namespace=NAMESPACE,
+        gpuspawner=offer(cluster, queue={"local_queue": "default", "timeout": 300}),
+        extra={"KubeSpawner": {"extra_labels": labels}},
+    )
+    with Hub(cluster, settings) as hub:
+        yield Servers(hub, Pods(api, NAMESPACE))
+
+
+def kueue_object(kind: str, name: str, *, namespace: str = "", **body: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": metadata, **body}
+
+
+def flavor(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    return kueue_object("ResourceFlavor", name, spec={"nodeLabels": dict(labels or {})})
+
+
+def cluster_queue(name: str, *flavors: str, gpus: int = 1, **spec: Any) -> dict[str, Any]:
+    quota = {"cpu": 64, "memory": "256Gi", CARD.resource: gpus}
+    resources = [{"name": resource, "nominalQuota": amount} for resource, amount in quota.items()]
+    group = {"coveredResources": list(quota), "flavors": [{"name": each, "resources": resources} for each in flavors]}
+    return kueue_object("ClusterQueue", name, spec={"namespaceSelector": {}, "resourceGroups": [group], **spec})
+
+
+def local_queue(user: str, cluster_queue: str, **spec: Any) -> dict[str, Any]:
+    return kueue_object(
+        "LocalQueue", f"queue-{user}", namespace=NAMESPACE, spec={"clusterQueue": cluster_queue, **spec}
+    )
+
+
+def priority_class(user: str, value: int = 1) -> dict[str, Any]:
+    return kueue_object("WorkloadPriorityClass", f"class-{user}", value=value, description="of a test")
+
+
+ANY, NO_SUCH = flavor("any"), flavor("no-such", {"nvidia.com/gpu.product": "NO-SUCH-CARD"})
+
+HOPELESS = [
+    pytest.param(
+        "greedy",
+        [priority_class("greedy"), ANY, cluster_queue("small", "any"), local_queue("greedy", "small")],
+        "Your server asks for more than the whole quota of the queue queue-greedy.",
+        id="ExceedsMaxQuota",
+    ),
+    pytest.param(
+        "odd",
+        [priority_class("odd"), NO_SUCH, cluster_queue("other", "no-such", gpus=8), local_queue("odd", "other")],
+        "The queue queue-odd has nothing of the kind that your server asks for.",
+        id="NoMatchingFlavor",
+    ),
+    pytest.param(
+        "queueless",
+        [priority_class("queueless")],
+        "The queue queue-queueless does not exist.",
+        id="no LocalQueue",
+    ),
+    pytest.param(
+        "held",
+        [priority_class("held"), ANY, cluster_queue("held", "any", stopPolicy="Hold"), local_queue("held", "held")],
+        "The queue queue-held is stopped, or not set up completely.",
+        id="stopped ClusterQueue",
+    ),
+    pytest.param(
+        "classless",
+        [ANY, cluster_queue("fine", "any"), local_queue("classless", "fine")],
+        "The queue does not take your server. Its priority class class-classless may not exist.",
+        id="no WorkloadPriorityClass",
+    ),
+]
+
+
+@pytest.mark.parametrize(("user", "objects", "sentence"), HOPELESS)
+def test_a_server_that_kueue_can_never_admit_ends_with_the_reason_and_is_never_said_to_be_next(
+    kueue: Kueue, servers: Servers, user: str, objects: list[Mapping[str, Any]], sentence: str
+) -> None:
+    with kueue.objects(*objects), servers.asked(user, TWO), listening(servers.hub, user) as told:
+        end = told.wait_over(timeout_s=HOPELESS_WITHIN_S + 10)
+
+        assert (end.get("failed"), sentence in str(end["message"])) == (True, True), told.sentences
+        assert end["at"] <= HOPELESS_WITHIN_S
+        assert [each for each in told.sentences if "next" in each] == []
+        servers.pods.wait_gone(user)
+
+
+def test_a_server_that_waits_for_quota_is_next_and_is_admitted_when_there_is_quota(
+    kueue: Kueue, servers: Servers
+) -> None:
+    objects = [
+        *(priority_class(user) for user in ("first", "second")),
+        ANY,
+        cluster_queue("shared", "any"),
+        *(local_queue(user, "shared") for user in ("first", "second")),
+    ]
+    with kueue.objects(*objects), servers.asked("first", ONE):
+        servers.pods.wait_bound("first")
+        with servers.asked("second", ONE), listening(servers.hub, "second") as told:
+            waits = told.wait("The queue's quota is in use.")
+            servers.stop("first")
+            servers.pods.wait_bound("second")
+
+    assert str(waits["message"]).startswith("Your server waits in the queue queue-second. It is next.")
+
+
+def test_a_server_that_kueue_preempts_ends_and_its_user_reads_why_and_not_for_whom(
+    kueue: Kueue, servers: Servers
+) -> None:
+    objects = [
+        priority_class("loser", 1),
+        priority_class("winner", 1000),
+        ANY,
+        cluster_queue("contested", "any", preemption={"withinClusterQueue": "LowerPriority"}),
+        *(local_queue(user, "contested") for user in ("loser", "winner")),
+    ]
+    visitor = Visitor(servers.hub.url)
+    visitor.log_in("loser")
+    with kueue.objects(*objects), servers.running({"loser": ONE}), servers.asked("winner", ONE):
+        servers.pods.wait_bound("winner")
+        servers.pods.wait_gone("loser")
+        wait_for(lambda: REASON in visitor.get("/hub/spawn").text, "the reason on the page", timeout_s=90)
+
+        assert "winner" not in visitor.get("/hub/spawn").text
+
+
+def test_a_server_whose_queue_appears_while_it_waits_is_admitted(kueue: Kueue, servers: Servers) -> None:
+    late = [ANY, cluster_queue("late", "any"), local_queue("early", "late")]
+    with kueue.objects(priority_class("early")), servers.asked("early", ONE), listening(servers.hub, "early") as told:
+        told.wait("The queue queue-early does not exist.")
+        with kueue.objects(*late):
+            servers.pods.wait_bound("early")
+            servers.stop("early")
+
+    assert [each for each in told.events if each.get("failed") and "does not exist" in str(each["message"])] == []

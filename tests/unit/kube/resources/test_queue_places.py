@@ -1,0 +1,289 @@
+"""Places in a queue: positions, as Kueue's visibility API tells them, and the reasons in Workloads and LocalQueues."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from kubernetes_asyncio.client import ApiClient, Configuration
+
+from gpuspawner.core.catalog.kueue import QueueReason
+from gpuspawner.core.progress.model import QueuePlace
+from gpuspawner.kube.resources.queue_places import NEW_POD_S, QUEUE_CACHE_S, QUEUE_DENIED_S, QueuePlaces
+from tests.unit.clocks import Clock
+from tests.unit.core import kueue_workloads as records
+from tests.unit.core.kueue_workloads import local_queue, pending
+from tests.unit.kube.list_server import ListServer, serve
+
+GROUP = "/apis/visibility.kueue.x-k8s.io"
+PATH = "/namespaces/hub/localqueues/gpu-queue/pendingworkloads"
+NEW, OLD = f"{GROUP}/v1beta2{PATH}", f"{GROUP}/v1beta1{PATH}"
+WORKLOADS, QUEUES = (f"/apis/kueue.x-k8s.io/v1beta2/namespaces/hub/{plural}" for plural in ("workloads", "localqueues"))
+OLD_WORKLOADS, OLD_QUEUES = (path.replace("v1beta2", "v1beta1") for path in (WORKLOADS, QUEUES))
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ListServer]:
+    """Serve a LocalQueue that works."""
+    async with serve() as answering:
+        answering.objects[QUEUES] = [local_queue()]
+        yield answering
+
+
+@pytest.fixture
+async def places(server: ListServer, clock: Clock) -> AsyncIterator[QueuePlaces]:
+    async with ApiClient(Configuration(host=server.url)) as client:
+        yield QueuePlaces(client, timeout_s=2.0, clock=clock, now=lambda: datetime(2026, 11, 23, 19, 30, tzinfo=UTC))
+
+
+def workload(pod: str, place: int, *, uid: str = "", name: str = "") -> dict[str, Any]:
+    """Return an entry as Kueue 0.14 and later send it; older ones leave the owner out."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}
+    return {
+        "metadata": {
+            "name": name or f"pod-{pod}-1a2b3",
+            "namespace": "hub",
+            "creationTimestamp": "2026-11-22T10:00:00Z",
+            **({"ownerReferences": [owner]} if uid else {}),
+        },
+        "priority": 0,
+        "localQueueName": "gpu-queue",
+        "positionInClusterQueue": place,
+        "positionInLocalQueue": 0,
+    }
+
+
+def summary(*items: object, version: str = "v1beta2") -> str:
+    kind = {"kind": "PendingWorkloadsSummary", "apiVersion": f"visibility.kueue.x-k8s.io/{version}", "metadata": {}}
+    return json.dumps({**kind, "items": list(items)})
+
+
+def pod(name: str = "jupyter-ada", uid: str = "u-1") -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "hub", "uid": uid}}
+
+
+async def asked(places: QueuePlaces, of: dict[str, Any] | None = None) -> int | None:
+    return (await places.find_place(of or pod(), queue="gpu-queue")).position
+
+
+def asked_for_positions(server: ListServer) -> list[str]:
+    """Return the paths of the requests for positions."""
+    return [request.path for request in server.requests if request.path in (NEW, OLD)]
+
+
+async def test_a_pod_is_found_by_what_its_workload_stands_for(server: ListServer, places: QueuePlaces):
+    server.bodies[NEW] = summary(workload("jupyter-eve", 0, uid="u-0"), workload("x", 3, uid="u-1", name="renamed"))
+    assert await asked(places) == 3
+
+
+async def test_a_pod_is_found_by_the_name_of_its_workload(server: ListServer, places: QueuePlaces):
+    server.bodies[NEW] = summary(workload("jupyter-ada-2", 0), workload("jupyter-ada", 2))
+    assert await asked(places) == 2
+
+
+async def test_the_first_place_is_nought_and_no_place_is_none(server: ListServer, places: QueuePlaces):
+    server.bodies[NEW] = summary(workload("jupyter-ada", 0))
+    assert await asked(places) == 0
+    assert await asked(places, pod("jupyter-bob", "u-2")) is None
+
+
+async def test_an_older_kueue_is_asked_as_it_understands(server: ListServer, places: QueuePlaces):
+    server.status[NEW] = 404
+    server.bodies[OLD] = summary(workload("jupyter-ada", 5), version="v1beta1")
+    assert await asked(places) == 5
+    assert asked_for_positions(server) == [NEW, OLD]
+
+
+async def test_without_kueue_there_is_no_place_and_it_is_asked_for_once_a_minute(
+    server: ListServer, places: QueuePlaces, clock: Clock
+):
+    server.status |= {NEW: 404, OLD: 404}
+    for _ in range(3):
+        assert await asked(places) is None
+    clock.now += QUEUE_DENIED_S - 1
+    assert await asked(places) is None
+    assert asked_for_positions(server) == [NEW, OLD]
+    clock.now += 1.1
+    await asked(places)
+    assert asked_for_positions(server) == [NEW, OLD, NEW, OLD]
+
+
+async def test_without_the_right_there_is_no_place_and_no_second_question(server: ListServer, places: QueuePlaces):
+    server.status[NEW] = 403
+    assert (await asked(places), await asked(places)) == (None, None)
+    assert asked_for_positions(server) == [NEW]
+
+
+async def test_a_queue_is_read_once_for_all_who_ask_at_the_same_time(server: ListServer, places: QueuePlaces):
+    server.bodies[NEW] = summary(*(workload(f"jupyter-{number}", number) for number in range(50)))
+    pods = [pod(f"jupyter-{number}", f"u-{number}") for number in range(50)]
+    assert await asyncio.gather(*(asked(places, each) for each in pods)) == list(range(50))
+    assert asked_for_positions(server) == [NEW]
+
+
+async def test_a_place_is_kept_for_some_seconds(server: ListServer, places: QueuePlaces, clock: Clock):
+    server.bodies[NEW] = summary(workload("jupyter-ada", 2))
+    await asked(places)
+    server.bodies[NEW] = summary(workload("jupyter-ada", 1))
+    assert await asked(places) == 2
+    clock.now += QUEUE_CACHE_S + 0.1
+    assert await asked(places) == 1
+
+
+async def test_whoever_gives_up_takes_the_answer_from_nobody(server: ListServer, places: QueuePlaces):
+    server.gate.clear()
+    server.bodies[NEW] = summary(workload("jupyter-ada", 2))
+    first, second = (asyncio.ensure_future(asked(places)) for _ in range(2))
+    await server.asked.wait()
+    first.cancel()
+    server.gate.set()
+    assert await second == 2
+    assert first.cancelled()
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["nonsense", "[]", "{}", '{"items": [5, {}, {"metadata": {"name": "pod-jupyter-ada-1a2b3"}}]}', '{"items": null}'],
+)
+async def test_a_strange_answer_tells_no_place(server: ListServer, places: QueuePlaces, body: str):
+    server.bodies[NEW] = body
+    assert await asked(places) is None
+
+
+async def test_an_api_server_in_trouble_is_asked_again_soon(server: ListServer, places: QueuePlaces, clock: Clock):
+    server.status[NEW] = 503
+    assert await asked(places) is None
+    del server.status[NEW]
+    server.bodies[NEW] = summary(workload("jupyter-ada", 0))
+    clock.now += QUEUE_CACHE_S + 0.1
+    assert await asked(places) == 0
+
+
+# -- why Kueue does not admit it ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kueue(server: ListServer) -> ListServer:
+    """Serve a LocalQueue that works, and a pod that is the first in it."""
+    server.bodies[NEW] = summary(workload("jupyter-ada", 0, uid="u-1"))
+    return server
+
+
+async def place_of(places: QueuePlaces, uid: str = "u-1") -> QueuePlace:
+    return await places.find_place(pod(uid=uid), queue="gpu-queue")
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        pytest.param(records.EXCEEDS_ALL_FLAVORS, QueueReason.EXCEEDS_QUOTA, id="exceeds the quota"),
+        pytest.param(records.NO_MATCH, QueueReason.NO_FLAVOR, id="no flavor"),
+        pytest.param(records.IN_USE, QueueReason.QUOTA_IN_USE, id="quota in use"),
+    ],
+)
+async def test_the_workload_of_a_pod_says_why_it_waits(
+    kueue: ListServer, places: QueuePlaces, message: str, reason: QueueReason
+):
+    kueue.objects[WORKLOADS] = [pending(message, pod_uid="u-1")]
+    assert await place_of(places) == QueuePlace(position=0, queue="gpu-queue", reason=reason)
+
+
+async def test_only_workloads_of_pods_that_wait_are_asked_for(kueue: ListServer, places: QueuePlaces, clock: Clock):
+    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid=uid) for uid in ("u-1", "u-2")]
+    await place_of(places)
+    clock.now += NEW_POD_S
+    await place_of(places, "u-2")
+    clock.now += 60
+    await place_of(places, "u-2")
+    asked_for = [request.query["labelSelector"] for request in kueue.requests if request.path == WORKLOADS]
+    pods = ("u-1", "u-1,u-2", "u-2")
+    assert asked_for == [f"kueue.x-k8s.io/job-uid in ({each})" for each in pods]
+
+
+async def test_a_pod_that_joins_is_asked_for_a_second_later(kueue: ListServer, places: QueuePlaces, clock: Clock):
+    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid=uid) for uid in ("u-1", "u-2")]
+    await place_of(places)
+    assert (await place_of(places, "u-2")).reason is None
+    clock.now += NEW_POD_S
+    assert (await place_of(places, "u-2")).reason is QueueReason.QUOTA_IN_USE
+
+
+async def test_very_many_pods_are_asked_for_in_several_requests(kueue: ListServer, places: QueuePlaces, clock: Clock):
+    uids = [f"u-{number}" for number in range(250)]
+    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid=uid) for uid in uids]
+    await asyncio.gather(*(place_of(places, uid) for uid in uids))
+    clock.now += QUEUE_CACHE_S + 0.1
+    kueue.requests.clear()
+    found = await asyncio.gather(*(place_of(places, uid) for uid in uids))
+    assert {each.reason for each in found} == {QueueReason.QUOTA_IN_USE}
+    assert len([request for request in kueue.requests if request.path == WORKLOADS]) == 3
+
+
+@pytest.mark.parametrize(
+    ("queues", "reason"),
+    [
+        pytest.param([], QueueReason.NO_QUEUE, id="no LocalQueue"),
+        pytest.param([local_queue(reason="ClusterQueueDoesNotExist")], QueueReason.NO_QUEUE, id="no ClusterQueue"),
+        pytest.param([local_queue(reason="ClusterQueueIsInactive")], QueueReason.STOPPED, id="stopped"),
+    ],
+)
+async def test_in_a_queue_that_admits_nothing_there_is_no_position(
+    kueue: ListServer, places: QueuePlaces, queues: list[Any], reason: QueueReason
+):
+    kueue.objects[QUEUES] = queues
+    kueue.objects[WORKLOADS] = [pending(records.IN_USE, pod_uid="u-1")]
+    assert await place_of(places) == QueuePlace(queue="gpu-queue", reason=reason)
+    (asked_for,) = (request.query["fieldSelector"] for request in kueue.requests if request.path == QUEUES)
+    assert asked_for == "metadata.name=gpu-queue"
+
+
+async def test_without_a_workload_kueue_has_not_taken_the_pod(kueue: ListServer, places: QueuePlaces):
+    kueue.bodies[NEW] = summary()
+    assert await place_of(places) == QueuePlace(queue="gpu-queue", reason=QueueReason.NOT_TAKEN)
+
+
+async def test_while_kueue_does_not_answer_nothing_is_said_of_a_pod_without_a_workload(
+    kueue: ListServer, places: QueuePlaces
+):
+    kueue.status[NEW] = 503
+    assert await place_of(places) == QueuePlace(queue="gpu-queue")
+
+
+@pytest.mark.parametrize("status", [403, 404, 503])
+async def test_without_the_right_to_workloads_there_is_a_position_and_no_reason(
+    kueue: ListServer, places: QueuePlaces, status: int
+):
+    kueue.status |= dict.fromkeys((WORKLOADS, QUEUES, OLD_WORKLOADS, OLD_QUEUES), status)
+    assert [await place_of(places) for _ in range(2)] == [QueuePlace(position=0, queue="gpu-queue")] * 2
+    assert len([request for request in kueue.requests if request.path in (WORKLOADS, QUEUES)]) == 2
+
+
+async def test_an_older_kueue_serves_workloads_in_its_own_version(kueue: ListServer, places: QueuePlaces):
+    kueue.status |= {WORKLOADS: 404, QUEUES: 404}
+    kueue.objects |= {OLD_QUEUES: [local_queue()], OLD_WORKLOADS: [pending(records.IN_USE, pod_uid="u-1")]}
+    assert (await place_of(places)).reason is QueueReason.QUOTA_IN_USE
+
+
+@pytest.mark.parametrize("body", ["nonsense", "[]", "{}", '{"items": null}', '{"items": 5}'])
+async def test_a_strange_answer_says_neither_that_a_queue_is_missing_nor_a_workload(
+    kueue: ListServer, places: QueuePlaces, body: str
+):
+    kueue.bodies |= {WORKLOADS: body, QUEUES: body}
+    assert await place_of(places) == QueuePlace(position=0, queue="gpu-queue")
+
+
+@pytest.mark.parametrize(
+    ("at", "seconds"),
+    [("2026-11-23T19:32:00Z", 120.0), ("2026-11-23T19:29:00Z", 0.0), ("soon", None), ("2026-11-23", None)],
+)
+async def test_a_pod_that_was_sent_back_knows_when_it_is_considered_again(
+    kueue: ListServer, places: QueuePlaces, at: str, seconds: float | None
+):
+    later = {"requeueState": {"count": 1, "requeueAt": at}}
+    kueue.objects[WORKLOADS] = [pending("At least one admission check is false", pod_uid="u-1", **later)]
+    found = await place_of(places)
+    assert (found.reason, found.requeue_s) == (QueueReason.REQUEUED, seconds)
