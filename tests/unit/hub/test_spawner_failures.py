@@ -86,7 +86,7 @@ def fail_to_store(session: Session, *_: object) -> None:
         pytest.param(refusal(422), "(422): Unprocessable Entity", id="invalid"),
         pytest.param(refusal(401), "refused the hub's credentials", id="credentials"),
         pytest.param(refusal(429), "is overloaded", id="overloaded"),
-        pytest.param(refusal(500, NO_WEBHOOK), "The admission webhook mpod.kb.io of the cluster", id="no webhook"),
+        pytest.param(refusal(500, NO_WEBHOOK), "mpod.kb.io (kueue-system/kueue-webhook-service)", id="no webhook"),
         pytest.param(refusal(500, DENIED), DENIED, id="webhook fails"),
         pytest.param(refusal(503), "(503): Service Unavailable", id="restarting"),
         pytest.param(HANG, "cannot be reached", id="no answer"),
