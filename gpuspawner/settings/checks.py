@@ -252,7 +252,10 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""Keys that ``any_of`` forbids, because the member types set these keys; ``min_memory`` allows the first three."""
+"""Keys that a GPU type with ``any_of`` must not have, because its member types set them.
+
+A GPU type with ``min_memory`` instead may have the first three.
+"""
 
 
 def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]:

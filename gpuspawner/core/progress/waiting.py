@@ -276,7 +276,7 @@ _PLACED_REASONS = frozenset(
         QueueReason.NO_TOPOLOGY,
     }
 )
-"""Reasons of pods that Kueue admits when it is their turn."""
+"""Reasons for which a pod waits in Kueue's queue and will be admitted when it is its turn."""
 
 
 def describe_queue(

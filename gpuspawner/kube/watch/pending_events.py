@@ -172,7 +172,8 @@ class PendingEvents:
         _, previous = self._last.pop(key, ("", b""))
         self._bytes += len(line) - len(previous)
         self._last[key] = (version, line)
-        # A bookmark's version counts only if no event follows, because clients cannot tell which version is newer.
+        # The version of a bookmark counts only while no event follows it: the later one is newer, and the texts of two
+        # versions cannot be compared.
         self._bookmark = ""
 
     def _apply_line(self, key: ObjectKey, line: bytes) -> None:
