@@ -6,10 +6,12 @@ A seed draws users, rules, choices, faults and their order; when what happens be
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,9 +93,12 @@ def settings(cluster: Cluster, world: World, *, port: int) -> HubSettings:
 def admin(cluster: Cluster) -> Iterator[ApiClient]:
     with cluster.api_client() as connected, patient(connected) as client:
         yield client
-        # Connections that broke off while an answer was read are closed by nothing else.
         for each in (connected, client):
             each.rest_client.pool_manager.clear()
+    # The client leaves connections that broke off with a killed API server to the garbage collector.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture
