@@ -40,9 +40,11 @@ async def spawner(make_spawner: MakeSpawner) -> GPUSpawner:
     return make_spawner(settings=SLOW, kubespawner=HOMES)
 
 
-async def test_an_api_server_that_never_answers_delays_one_form_once(spawner: GPUSpawner, server: WatchServer):
+async def test_an_api_server_that_never_answers_delays_two_forms_at_most(spawner: GPUSpawner, server: WatchServer):
     server.open_.clear()
-    assert await measure(spawner.get_options_form()) < TIMEOUT_S + BUSY_S
+    # What the first form asks when its time is nearly over gets its time from the second.
+    for _ in range(2):
+        assert await measure(spawner.get_options_form()) < TIMEOUT_S + BUSY_S
     for _ in range(3):
         assert await measure(spawner.get_options_form()) < TIMEOUT_S
 
