@@ -34,7 +34,7 @@ REASON = "Your server had to give way to something of higher priority."
 
 @pytest.fixture(scope="module")
 def kueue(cluster: Cluster, api: ApiClient) -> Iterator[Kueue]:
-    with installed_kueue(cluster, api, namespace=NAMESPACE) as running:
+    with installed_kueue(cluster, api) as running:
         yield running
 
 

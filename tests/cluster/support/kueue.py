@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -67,8 +68,10 @@ class Kueue:
         created: list[Mapping[str, Any]] = []
         try:
             for each in objects:
-                self.create(each)
-                created.append(each)
+                # Two queues may share a class of priorities.
+                with _ignore(HTTPStatus.CONFLICT):
+                    self.create(each)
+                    created.append(each)
             yield
         finally:
             for each in reversed(created):
@@ -88,7 +91,7 @@ class Kueue:
         namespace, name = body["metadata"].get("namespace"), body["metadata"]["name"]
         where = (GROUP, VERSION, *((namespace,) if namespace else ()), _plural(body), name)
         scope = "namespaced" if namespace else "cluster"
-        with _ignore_absence():
+        with _ignore(HTTPStatus.NOT_FOUND):
             getattr(custom, f"delete_{scope}_custom_object")(*where)
 
         def is_gone() -> bool:
@@ -245,19 +248,19 @@ def _delete(api: ApiClient, body: Mapping[str, Any]) -> None:
         "APIService": registration.delete_api_service,
     }
     if body["kind"] in deletions:
-        with _ignore_absence():
+        with _ignore(HTTPStatus.NOT_FOUND):
             deletions[body["kind"]](name)
     elif body["kind"] == "RoleBinding" and body["metadata"].get("namespace") != NAMESPACE:
-        with _ignore_absence():
+        with _ignore(HTTPStatus.NOT_FOUND):
             rbac.delete_namespaced_role_binding(name, body["metadata"]["namespace"])
 
 
 @contextmanager
-def _ignore_absence() -> Iterator[None]:
+def _ignore(status: HTTPStatus) -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        if error.status != 404:
+        if error.status != status:
             raise
 
 

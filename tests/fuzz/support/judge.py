@@ -81,7 +81,12 @@ def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
     :param names: what the fields were called that were sent.
     """
     problems = getattr(refused.__cause__, "problems", ())
-    known = FIELDS | {_shown(name) for name in names}
+    # No field is meant where all options together are too large.
+    known = (
+        FIELDS
+        | {_shown(name) for name in names}
+        | {problem.field for problem in problems if problem.code == "too_large"}
+    )
     found = [f"{problem.field!r} was not sent" for problem in problems if problem.field not in known]
     found += [f"says nothing: {problem}" for problem in problems if not problem.message.isprintable()]
     told = str(refused.message)
