@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 def as_dict(raw: object) -> dict[str, object]:
     """Return a JSON object, or an empty one if the value is of another type."""
@@ -31,3 +33,9 @@ def as_text_map(raw: object) -> dict[str, str]:
 def as_int(raw: object) -> int | None:
     """Return a whole number, or None if the value is of another type; a bool is not a number here."""
     return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
+
+
+def find_condition(raw: Mapping[str, object], kind: str) -> dict[str, object]:
+    """Return the entry of a Kubernetes object's ``status.conditions`` with the given type, or {} if there is none."""
+    conditions = as_dicts(as_dict(raw.get("status")).get("conditions"))
+    return next((each for each in conditions if each.get("type") == kind), {})

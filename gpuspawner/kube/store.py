@@ -27,7 +27,7 @@ from gpuspawner.kube.client.api_requests import APIMethod, find_missing_verb
 from gpuspawner.kube.client.pacing import SteadyClock
 from gpuspawner.kube.resources import dra_devices
 from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
-from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache
+from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache, VersionedCache
 from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
 from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT_READ_YET, RetryDelays, WatchLoop
 
@@ -110,7 +110,7 @@ class ClusterStore:
         self._devices = dra_devices.DRADevices(
             partial(self._follow, group=dra_devices.DRA_GROUP), occupancy=self._occupancy
         )
-        self._classes = dra_devices.VersionedCache(decode.decode_priority_class)
+        self._classes = VersionedCache(decode.decode_priority_class)
         self._class_watch: WatchLoop | None = None
         self._known_classes: tuple[PriorityClass, ...] | None = None
         self._class_changes = 0

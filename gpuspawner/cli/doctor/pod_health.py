@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find_condition
 
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _FRESH_START = timedelta(minutes=2)
@@ -77,7 +77,7 @@ def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
         return trouble
     if _get_phase(pod) in _ENDED_PHASES:
         return "it has ended"
-    placed = _find_condition(pod, "PodScheduled")
+    placed = find_condition(pod, "PodScheduled")
     if placed.get("status") == "False" and placed.get("reason") == "Unschedulable":
         return f"Unschedulable, {as_text(placed.get('message')).rstrip('.') or 'no node takes it'}"
     since = _find_unready_since(pod)
@@ -88,7 +88,7 @@ def find_hub_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
 
 
 def _find_unready_since(pod: Mapping[str, object]) -> datetime | None:
-    ready = _find_condition(pod, "Ready")
+    ready = find_condition(pod, "Ready")
     if ready.get("status") == "True":
         return None
     created = as_dict(pod.get("metadata")).get("creationTimestamp")
@@ -100,13 +100,8 @@ def _is_leaving(pod: Mapping[str, object]) -> bool:
 
 
 def _is_ready(pod: Mapping[str, object]) -> bool:
-    return _find_condition(pod, "Ready").get("status") == "True"
+    return find_condition(pod, "Ready").get("status") == "True"
 
 
 def _get_phase(pod: Mapping[str, object]) -> str:
     return as_text(as_dict(pod.get("status")).get("phase"))
-
-
-def _find_condition(pod: Mapping[str, object], kind: str) -> Mapping[str, object]:
-    conditions = as_dicts(as_dict(pod.get("status")).get("conditions"))
-    return next((each for each in conditions if each.get("type") == kind), {})

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_text, find_condition
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
@@ -112,7 +112,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
     :param workload: ``kueue.x-k8s.io`` Workload as JSON.
     """
     status = as_dict(workload.get("status"))
-    reserved = _find_condition(workload, "QuotaReserved")
+    reserved = find_condition(workload, "QuotaReserved")
     reason, message = as_text(reserved.get("reason")), as_text(reserved.get("message"))
     requeue_at = as_text(as_dict(status.get("requeueState")).get("requeueAt"))
     if as_dict(workload.get("spec")).get("active") is False:
@@ -124,7 +124,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
     if reason == _INADMISSIBLE:
         return WorkloadState(_read_inadmissible_reason(workload))
     # Kueue sets the condition Requeued to false while it waits until it considers an evicted Workload again.
-    if _find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
+    if find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
         return WorkloadState(QueueReason.REQUEUED, requeue_at)
     if reason in _KNOWN_REASONS:
         return WorkloadState(_KNOWN_REASONS[reason])
@@ -136,7 +136,7 @@ def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
 
     :param queue: ``kueue.x-k8s.io`` LocalQueue as JSON.
     """
-    active = _find_condition(queue, "Active")
+    active = find_condition(queue, "Active")
     if active.get("status") != "False":
         return None
     return QueueReason.NO_QUEUE if active.get("reason") == "ClusterQueueDoesNotExist" else QueueReason.STOPPED
@@ -162,16 +162,11 @@ _MISFITS = re.compile(
 )
 
 
-def _find_condition(raw: Mapping[str, object], kind: str) -> dict[str, object]:
-    conditions = as_dicts(as_dict(raw.get("status")).get("conditions"))
-    return next((each for each in conditions if each.get("type") == kind), {})
-
-
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
     # Kueue refuses the request itself only together with the condition Requeued. In all other cases the LocalQueue or
     # its ClusterQueue admits nothing; read_queue_problem says whether that is still so, because Kueue does not update
     # this condition before the Workload's turn.
-    is_refused = _find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
+    is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
 

@@ -234,8 +234,6 @@ def _needs_declared_features(spec: Mapping[str, object]) -> bool:
 
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
-_NEVER = "Never"
-"""``preemptionPolicy`` of pods that preempt no others."""
 
 
 def decode_node(raw: object) -> Node:
@@ -278,7 +276,7 @@ def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
         labels=labels,
         terminating=bool(as_text(metadata.get("deletionTimestamp"))),
         priority=as_int(spec.get("priority")) or 0,
-        preempts=spec.get("preemptionPolicy") != _NEVER,
+        preempts=_may_preempt(spec),
         created=intern(as_text(metadata.get("creationTimestamp"))),
         constraints=(
             decode_bound_constraints(spec, namespace=namespace, labels=labels)
@@ -295,7 +293,7 @@ def decode_priority_class(raw: object) -> PriorityClass:
     return PriorityClass(
         name=as_text(metadata.get("name")),
         value=as_int(whole.get("value")) or 0,
-        preempts=whole.get("preemptionPolicy") != _NEVER,
+        preempts=_may_preempt(whole),
         is_default=whole.get("globalDefault") is True,
     )
 
@@ -311,12 +309,8 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
     :param classes: the cluster's PriorityClasses; None if they are unknown. Then ``spec.priority`` counts, and a pod
         that names no class gets priority 0.
     """
-    name, has_priority = as_text(spec.get("priorityClassName")), as_int(spec.get("priority")) is not None
-    known = sorted(classes or (), key=lambda each: each.value)
-    found = next((each for each in known if (each.name == name if name else each.is_default)), None)
-    if found is not None:
-        return replace(pod, priority=found.value, preempts=pod.preempts and found.preempts)
-    return replace(pod, preempts=None) if name and not has_priority and pod.preempts else pod
+    priority, preempts = _resolve_priority(spec, classes)
+    return replace(pod, priority=priority, preempts=preempts)
 
 
 def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
@@ -325,15 +319,24 @@ def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[Pr
     :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
     :param classes: the cluster's PriorityClasses; None if they are unknown.
     """
-    pod = Pod(
-        name="",
-        namespace="",
-        node=None,
-        priority=as_int(spec.get("priority")) or 0,
-        preempts=spec.get("preemptionPolicy") != _NEVER,
-    )
-    pod = apply_priority_class(pod, spec, classes=classes)
-    return pod.priority if pod.preempts else None
+    priority, preempts = _resolve_priority(spec, classes)
+    return priority if preempts else None
+
+
+def _resolve_priority(spec: Mapping[str, object], classes: Iterable[PriorityClass] | None) -> tuple[int, bool | None]:
+    """Return the priority of a new pod and whether it preempts others, None if its class is unknown."""
+    name, own, preempts = as_text(spec.get("priorityClassName")), as_int(spec.get("priority")), _may_preempt(spec)
+    known = sorted(classes or (), key=lambda each: each.value)
+    found = next((each for each in known if (each.name == name if name else each.is_default)), None)
+    if found is not None:
+        return found.value, preempts and found.preempts
+    if name and own is None and preempts:
+        return 0, None
+    return own or 0, preempts
+
+
+def _may_preempt(raw: Mapping[str, object]) -> bool:
+    return raw.get("preemptionPolicy") != "Never"
 
 
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:

@@ -243,12 +243,12 @@ class Occupancy:
             return None
         return self.find_floor_below(pod.priority if pod.preempts else _ANY_PRIORITY)
 
-    def find_floor_below(self, priority: int) -> int | None:
+    def find_floor_below(self, priority: int | None) -> int | None:
         """Return a priority if there are bound pods of lower priority, else None.
 
-        :param priority: priority of pods that preempt others.
+        :param priority: priority of pods that preempt others; None returns None.
         """
-        return priority if any(level < priority for level in self._levels) else None
+        return priority if priority is not None and any(level < priority for level in self._levels) else None
 
     def list_lower_pods(self, node: str, floor: int | None) -> Sequence[Pod]:
         """Return the bound pods of lower priority than a floor on a node.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find_condition
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
 _BUILTIN_RESOURCES = "kubernetes.io/"
@@ -55,12 +55,6 @@ def list_images(pod: Mapping[str, object]) -> frozenset[str]:
     spec = as_dict(pod.get("spec"))
     asked = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return frozenset(filter(None, (as_text(each.get("image")) for each in asked)))
-
-
-def find_condition(pod: Mapping[str, object], kind: str) -> dict[str, object]:
-    """Return a pod's condition of the given type, or {} if the pod has none."""
-    found = (each for each in as_dicts(as_dict(pod.get("status")).get("conditions")) if each.get("type") == kind)
-    return next(found, {})
 
 
 def has_condition(pod: Mapping[str, object], kind: str) -> bool:

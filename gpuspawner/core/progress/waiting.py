@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import ceil
 
 from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
-from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.json_access import as_dict, as_text, find_condition
 from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.model import Facts, ProgressMessage, QueuePlace, Stage, StartFailure
-from gpuspawner.core.progress.pod_status import count_devices, find_condition, is_queued_by_kueue
+from gpuspawner.core.progress.pod_status import count_devices, is_queued_by_kueue
 from gpuspawner.core.progress.scheduler_events import (
     AutoscalerStatus,
     RefusalReason,

@@ -151,7 +151,7 @@ class _TypeCounts:
         self.occupancy = occupancy
         self.tolerations = tolerations
         self.priority = priority
-        self._floor = None if priority is None else occupancy.find_floor_below(priority)
+        self._floor = occupancy.find_floor_below(priority)
         self.generation = occupancy.nodes_generation
         self._table = occupancy.table
         self._stocks = group_nodes_by_type(gpus, occupancy.table, tolerations=tolerations)
@@ -162,7 +162,7 @@ class _TypeCounts:
         self._counts = [self._count(index) for index in range(len(gpus))]
 
     def update(self) -> tuple[Availability, ...]:
-        floor = None if self.priority is None else self.occupancy.find_floor_below(self.priority)
+        floor = self.occupancy.find_floor_below(self.priority)
         touched = self._table.find_changed_rows(self._counted_touches) if floor == self._floor else None
         self._floor = floor
         self._counted_touches = self._table.change_count

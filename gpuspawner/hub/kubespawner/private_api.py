@@ -236,8 +236,9 @@ def is_start_cancelled(spawner: object) -> bool:
     """
     private = cast("_Spawner", spawner)
     spawn = private._spawn_future
-    is_cancelled = isinstance(spawn, asyncio.Task) and spawn.cancelling() > 0
-    return spawn is not None and is_cancelled and (not spawn.done() or private._spawn_pending)
+    if not isinstance(spawn, asyncio.Task) or not spawn.cancelling():
+        return False
+    return not spawn.done() or private._spawn_pending
 
 
 def is_stop_pending(spawner: object) -> bool:

@@ -324,8 +324,16 @@ def read_failure(error: BaseException) -> ServerEnd | None:
 
     :param error: the exception that ended the start.
     """
-    message = as_text(getattr(error, "jupyterhub_message", ""))
+    message = find_message(error)
     return ServerEnd(code=classify_outcome(error), message=message, told_by=_PROCESS) if message else None
+
+
+def find_message(error: BaseException) -> str:
+    """Return what JupyterHub's pages tell the user of an error, empty if they tell nothing.
+
+    :param error: the exception that ended a start.
+    """
+    return as_text(getattr(error, "jupyterhub_message", ""))
 
 
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:

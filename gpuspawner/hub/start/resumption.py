@@ -45,6 +45,7 @@ from gpuspawner.hub.spawner_protocol import ServerRow
 from gpuspawner.hub.start.endings import (
     RECORD_KEY,
     ServerEnd,
+    find_message,
     read_end,
     read_pods,
     read_start_time,
@@ -198,7 +199,7 @@ async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) 
 
 async def _end(spawner: ResumableSpawner, error: Exception) -> None:
     """Keep and log why a start has failed, and stop its server unless JupyterHub already has."""
-    name, code, message = private_api.get_log_name(spawner), starts.classify_outcome(error), _find_message(error)
+    name, code, message = private_api.get_log_name(spawner), starts.classify_outcome(error), find_message(error)
     spawner.log.warning(
         "The start of %s, which the hub's restart had cut off, has failed (%s): %s",
         name, code, error, exc_info=not message,
@@ -212,16 +213,13 @@ async def _end(spawner: ResumableSpawner, error: Exception) -> None:
         store_state(spawner)
 
 
-def _find_message(error: Exception) -> str:
-    return as_text(getattr(error, "jupyterhub_message", ""))
-
-
 async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
-    while not await read_pods(spawner):
-        pass  # the pod stays until the hub may list pods again, or the user cancels the start
+    # The pod stays until the hub may list pods again, or the user cancels the start.
+    while not await read_pods(spawner):  # noqa: ASYNC110  # nothing tells when rights change
+        await asyncio.sleep(_PAUSE_S)
     began_at = read_start_time(spawner.orm_spawner)
     elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())
     catalog, gpu = await _recall_choice(spawner)

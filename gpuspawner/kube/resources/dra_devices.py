@@ -7,9 +7,9 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -18,56 +18,11 @@ from gpuspawner.core.cluster.dra_counts import DeviceCounter, OfferedDevices
 from gpuspawner.core.cluster.dra_model import DeviceClass, ResourceClaim, ResourceSlice
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.kube.client.api_requests import NOT_SERVED
-from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey
+from gpuspawner.kube.watch.object_caches import ObjectCache, VersionedCache
 from gpuspawner.kube.watch.watch_loop import WatchLoop
 
 DRA_GROUP = "resource.k8s.io"
 DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS = "deviceclasses", "resourceslices", "resourceclaims"
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_T = TypeVar("_T", bound=_Named)
-
-
-class VersionedCache(ObjectCache[_T]):
-    """Stores the decoded objects of one resource.
-
-    :param read: decodes a JSON object.
-    :ivar version: number of changes so far.
-    """
-
-    def __init__(self, read: Callable[[object], _T]) -> None:
-        self.version = 0
-        self._read = read
-        self._values: dict[ObjectKey, _T] = {}
-
-    @override
-    def decode(self, raw: object) -> _T | None:
-        return self._read(raw)
-
-    @override
-    def put(self, value: _T) -> None:
-        key = self.make_key(value)
-        if self._values.get(key) != value:
-            self._values[key] = value
-            self.version += 1
-
-    @override
-    def drop(self, key: ObjectKey) -> None:
-        if self._values.pop(key, None) is not None:
-            self.version += 1
-
-    @override
-    def list_values(self) -> Sequence[_T]:
-        return tuple(self._values.values())
-
-    @override
-    def make_key(self, value: _T) -> ObjectKey:
-        return (getattr(value, "namespace", ""), value.name)
 
 
 class _DeviceClassCache(VersionedCache[DeviceClass]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from typing_extensions import override
@@ -109,6 +109,51 @@ class PodCache(ObjectCache[Pod]):
     @override
     def make_key(self, value: Pod) -> ObjectKey:
         return (value.namespace, value.name)
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_N = TypeVar("_N", bound=_Named)
+
+
+class VersionedCache(ObjectCache[_N]):
+    """Stores the decoded objects of one resource.
+
+    :param read: decodes a JSON object.
+    :ivar version: number of changes so far.
+    """
+
+    def __init__(self, read: Callable[[object], _N]) -> None:
+        self.version = 0
+        self._read = read
+        self._values: dict[ObjectKey, _N] = {}
+
+    @override
+    def decode(self, raw: object) -> _N | None:
+        return self._read(raw)
+
+    @override
+    def put(self, value: _N) -> None:
+        key = self.make_key(value)
+        if self._values.get(key) != value:
+            self._values[key] = value
+            self.version += 1
+
+    @override
+    def drop(self, key: ObjectKey) -> None:
+        if self._values.pop(key, None) is not None:
+            self.version += 1
+
+    @override
+    def list_values(self) -> Sequence[_N]:
+        return tuple(self._values.values())
+
+    @override
+    def make_key(self, value: _N) -> ObjectKey:
+        return (getattr(value, "namespace", ""), value.name)
 
 
 def decode_object(raw: object, cache: ObjectCache[_T]) -> tuple[ObjectKey, _T | None] | None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from gpuspawner.core.json_access import find_condition
 from gpuspawner.core.progress.pod_status import (
     count_devices,
-    find_condition,
     has_condition,
     is_bound,
     is_queued_by_kueue,
