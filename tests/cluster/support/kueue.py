@@ -177,6 +177,8 @@ def installed_kueue(
             _delete(api, each)
         core.delete_namespace(NAMESPACE)
         wait_for(lambda: NAMESPACE not in _namespaces(core), "Kueue gone", timeout_s=60)
+        # Kubernetes may apply an aggregated role that it read before it was deleted, and so create it again.
+        wait_for(lambda: not _delete_roles(api, installed), "Kueue's roles gone", timeout_s=60)
         # Kubernetes deletes the objects of a kind before the kind; until it has, the kind cannot be made again.
         wait_for(lambda: not _kinds(api), "Kueue's kinds gone", timeout_s=60)
 
@@ -253,6 +255,17 @@ def _delete(api: ApiClient, body: Mapping[str, Any]) -> None:
     elif body["kind"] == "RoleBinding" and body["metadata"].get("namespace") != NAMESPACE:
         with _ignore(HTTPStatus.NOT_FOUND):
             rbac.delete_namespaced_role_binding(name, body["metadata"]["namespace"])
+
+
+def _delete_roles(api: ApiClient, installed: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Delete the ClusterRoles among these objects, and return the names of those that were there."""
+    rbac = client.RbacAuthorizationV1Api(api)
+    names = {each["metadata"]["name"] for each in installed if each["kind"] == "ClusterRole"}
+    found = [role.metadata.name for role in rbac.list_cluster_role().items if role.metadata.name in names]
+    for name in found:
+        with _ignore(HTTPStatus.NOT_FOUND):
+            rbac.delete_cluster_role(name)
+    return found
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -23,6 +22,7 @@ import aiohttp
 import yaml
 
 import gpuspawner
+from devcluster.ports import free_ports
 
 _START_S = 60.0
 _CONFIG = """
@@ -249,9 +249,8 @@ async def notebook(port: int) -> AsyncIterator[None]:
 
 
 def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    (port,) = free_ports(["127.0.0.1"])
+    return port
 
 
 def _kubeconfig(api: str) -> dict[str, Any]:

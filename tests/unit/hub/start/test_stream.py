@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 
 import pytest
 
 from gpuspawner.hub.start import stream
 from gpuspawner.hub.start.stream import wait_until_listening
+from tests.unit.hub.real_hub import unused_port
 
 
 @pytest.fixture
 def port() -> int:
     """A port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return unused_port()
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from gpuspawner.hub.start.supervisor import supervise_start
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, pod_that_waits, pods_path, sent
+from tests.unit.hub.real_hub import unused_port
 from tests.unit.hub.starts import GPU_OPTIONS
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually, refusal
 from tests.unit.kube.watch_server import pod as other_pod
@@ -113,12 +113,6 @@ async def test_a_program_that_ends_before_it_listens_ends_the_start(make_spawner
     with pytest.raises(RefusedStart, match="needed more memory to start") as refused:
         await asyncio.wait_for(start, 10)
     assert refused.value.reason == "out_of_memory"
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_what_waits_for_room_until_its_time_is_up_is_refused_and_not_counted(
