@@ -113,6 +113,7 @@ class _Hub:
             _spawn_pending=False,
             _start_pending=True,
             _start_future=None,
+            extra_options=(),
         )
 
 

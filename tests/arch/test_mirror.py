@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # Folders below tests/unit that mirror something other than a folder of gpuspawner.
-OTHER_FOLDERS = {"devcluster": "devcluster"}
+OTHER_FOLDERS = {"bench": "bench", "devcluster": "devcluster"}
 # JavaScript is tested by node, not package by package.
 NOT_MIRRORED = {"js"}
 
