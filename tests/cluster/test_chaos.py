@@ -6,12 +6,10 @@ A seed draws users, rules, choices, faults and their order; when what happens be
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import shutil
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,10 +93,6 @@ def admin(cluster: Cluster) -> Iterator[ApiClient]:
         yield client
         for each in (connected, client):
             each.rest_client.pool_manager.clear()
-    # The client leaves connections that broke off with a killed API server to the garbage collector.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture
