@@ -73,6 +73,8 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     namespace.check_limit_ranges,
     namespace.check_pull_secrets,
     namespace.check_pod_webhooks,
+    namespace.check_overlooked_pods,
+    namespace.check_scheduler,
     referenced_objects.check_runtime_classes,
     referenced_objects.check_priority_classes,
     referenced_objects.check_queues,

@@ -51,6 +51,8 @@ from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.kube.client.api_requests import APIUnavailableError
 
 _HUB_PODS_QUERY = {"labelSelector": "app=jupyterhub,component=hub"}
+_LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
+"""Leases of components; each node has one more in ``kube-node-lease``."""
 
 _CLUSTER_PATHS = {
     ObjectKind.NODES: ("/api/v1/nodes",),
@@ -189,6 +191,8 @@ async def _read_all(reader: FactReader, namespace: str) -> None:
         *(reader.read_kind(kind, [path.format(namespace) for path in paths])
           for kind, paths in _NAMESPACED_PATHS.items()),
         reader.read_named(ObjectKind.NAMESPACES, [namespace], path="/api/v1/namespaces"),
+        reader.read_kind(ObjectKind.PODS, [f"/api/v1/namespaces/{namespace}/pods"]),
+        reader.read_kind(ObjectKind.LEASES, ["/apis/coordination.k8s.io/v1/leases"], query=_LEASES_QUERY),
         reader.read_kind(ObjectKind.HUB_PODS, [f"/api/v1/namespaces/{namespace}/pods"], query=_HUB_PODS_QUERY),
     )  # fmt: skip
 

@@ -33,6 +33,7 @@ class ObjectKind(StrEnum):
     NODES = "nodes"
     NAMESPACES = "namespaces"
     HUB_PODS = "pods of the hub"
+    PODS = "pods of the namespace"
     PLUGIN_PODS = "pods of device plugins"
     ACCOUNTS = "serviceaccounts"
     DAEMON_SETS = "daemonsets"
@@ -50,6 +51,7 @@ class ObjectKind(StrEnum):
     MUTATING_WEBHOOKS = "mutatingwebhookconfigurations"
     VALIDATING_WEBHOOKS = "validatingwebhookconfigurations"
     ENDPOINT_SLICES = "endpointslices of webhooks"
+    LEASES = "leases"
     RIGHTS = "rights of the hub"
 
 

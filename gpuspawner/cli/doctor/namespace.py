@@ -1,11 +1,12 @@
-"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets, admission webhooks."""
+"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets, admission webhooks, the scheduler of pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorten_list
 from gpuspawner.cli.doctor.facts import (
     SERVICE_NAME_LABEL,
     ClusterFacts,
@@ -15,14 +16,21 @@ from gpuspawner.cli.doctor.facts import (
     get_object_name,
     list_pod_webhooks,
 )
+from gpuspawner.cli.doctor.pod_health import parse_timestamp
+from gpuspawner.cli.values.chart_config import DEFAULT_SCHEDULER
 from gpuspawner.core.catalog.kueue import QUEUE_LABEL
 from gpuspawner.core.catalog.model import Bounds
 from gpuspawner.core.cluster.decode import decode_resources
 from gpuspawner.core.cluster.decode_selectors import decode_selector
 from gpuspawner.core.cluster.selectors import selects_labels
-from gpuspawner.core.json_access import as_dict, as_dicts, as_text, as_text_map
+from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map
+from gpuspawner.core.progress.pod_status import is_bound, is_untouched, read_phase, read_scheduler
 
 _POD_COUNTS = ("pods", "count/pods")
+_LOOKED_AT_WITHIN = timedelta(seconds=30)
+_LEASE_RENEWED_WITHIN = timedelta(minutes=5)
+"""Time after which a scheduler without a renewed Lease counts as down; clocks of admins may differ by some minutes."""
+_DEFAULT_SCHEDULER_LEASE = "kube-scheduler"
 _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
 
 
@@ -127,6 +135,102 @@ def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
                 "--docker-server=REGISTRY --docker-username=NAME --docker-password=TOKEN",
                 objects=(name,),
             )
+
+
+def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a finding for each scheduler that has not looked at pods of the namespace for 30 s."""
+    for name, pods in _group_overlooked_pods(facts).items():
+        number = "1 pod waits" if len(pods) == 1 else f"{len(pods)} pods wait"
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
+            code="scheduler-idle",
+            what=f"In the namespace {facts.namespace} {number} for the scheduler {name}, which has not looked at "
+            f"{'it' if len(pods) == 1 else 'them'} for 30 s or longer: {shorten_list(pods)}.",
+            why="A pod that no scheduler looks at never gets a node: its server waits until it times out.",
+            fix=_format_scheduler_commands(name),
+            objects=(name, *pods),
+        )
+
+
+def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a finding if the scheduler that the values name for servers is down, or if there is no trace of it."""
+    name = facts.requirements.scheduler if facts.requirements is not None else DEFAULT_SCHEDULER
+    if name in _group_overlooked_pods(facts):
+        return
+    lease = _DEFAULT_SCHEDULER_LEASE if name == DEFAULT_SCHEDULER else name
+    leases = [each for each in facts.list_objects(ObjectKind.LEASES) if lease in get_object_name(each)]
+    deployments = [each for each in facts.list_objects(ObjectKind.DEPLOYMENTS) if lease in get_object_name(each)]
+    own_leases = [each for each in leases if get_object_name(each) in (lease, f"{lease}-lock")]
+    own_deployments = [each for each in deployments if get_object_name(each) == lease]
+    if own_leases and not any(_is_renewed(each, facts) for each in own_leases):
+        sign = f"its Lease {get_object_name(own_leases[0])} was not renewed for 5 minutes or longer"
+    elif own_deployments and not any(as_int(_get_status(each).get("availableReplicas")) for each in own_deployments):
+        sign = f"the Deployment {get_object_name(own_deployments[0])} has no available pod"
+    else:
+        if not (leases or deployments or name == DEFAULT_SCHEDULER):
+            yield from _check_unknown_scheduler(facts, name)
+        return
+    yield Diagnosis(
+        severity=DiagnosisSeverity.FAULT,
+        code="scheduler-down",
+        what=f"The scheduler {name} does not run: {sign}.",
+        why="Servers are given to it: each waits without a node until it times out.",
+        fix=_format_scheduler_commands(name),
+        objects=(name,),
+    )
+
+
+def _check_unknown_scheduler(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
+    is_complete = {ObjectKind.LEASES, ObjectKind.DEPLOYMENTS, ObjectKind.PODS} <= facts.read.keys()
+    # The chart makes its scheduler together with the hub, so without a hub there is nothing to find yet.
+    has_hub = bool(facts.list_objects(ObjectKind.HUB_PODS))
+    has_placed = any(is_bound(pod) and read_scheduler(pod) == name for pod in facts.list_objects(ObjectKind.PODS))
+    if is_complete and has_hub and not has_placed:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.WARNING,
+            code="scheduler-unknown",
+            what=f"Servers are given to the scheduler {name}, and there is no Lease or Deployment of that name, nor a "
+            f"pod in the namespace {facts.namespace} that it gave a node.",
+            why="A pod whose scheduler does not exist never gets a node.",
+            fix="# Helm values: hub.config.KubeSpawner.scheduler_name, or scheduling.userScheduler.enabled: true\n"
+            + _format_scheduler_commands(name),
+            objects=(name,),
+        )
+
+
+def _group_overlooked_pods(facts: ClusterFacts) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for pod in facts.list_objects(ObjectKind.PODS):
+        metadata = as_dict(pod.get("metadata"))
+        created = parse_timestamp(metadata.get("creationTimestamp"))
+        is_old = created is not None and facts.now - created >= _LOOKED_AT_WITHIN
+        is_waiting = read_phase(pod) == "Pending" and not metadata.get("deletionTimestamp")
+        if is_old and is_waiting and is_untouched(pod):
+            found.setdefault(read_scheduler(pod), []).append(get_object_name(pod))
+    return found
+
+
+def _is_renewed(lease: KubernetesObject, facts: ClusterFacts) -> bool:
+    spec = as_dict(lease.get("spec"))
+    renewed = parse_timestamp(spec.get("renewTime"))
+    # A scheduler that stops in good order gives its Lease back without a holder.
+    return (
+        renewed is not None
+        and facts.now - renewed < _LEASE_RENEWED_WITHIN
+        and bool(as_text(spec.get("holderIdentity")))
+    )
+
+
+def _get_status(found: KubernetesObject) -> dict[str, object]:
+    return as_dict(found.get("status"))
+
+
+def _format_scheduler_commands(name: str) -> str:
+    lease = _DEFAULT_SCHEDULER_LEASE if name == DEFAULT_SCHEDULER else name
+    return (
+        f"kubectl get pods,leases -A | grep {lease}\n"
+        "# the scheduler of a pod: kubectl get pod NAME -o jsonpath='{.spec.schedulerName}'"
+    )
 
 
 def _make_quota_diagnosis(facts: ClusterFacts, name: str, *, key: str, code: str, why: str) -> Diagnosis:

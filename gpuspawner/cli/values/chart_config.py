@@ -89,6 +89,8 @@ _DEFAULTS: Mapping[str, Any] = {
 
 _LABELS = {"hub.jupyter.org/network-access-hub": "true"}
 _IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
+DEFAULT_SCHEDULER = "default-scheduler"
+_CHART_SCHEDULER = "user-scheduler"
 DEFAULT_HUB_ACCOUNT = "hub"
 """Name of the hub's ServiceAccount if the values don't change it."""
 
@@ -213,13 +215,18 @@ def needs_chart_tag(values: Mapping[str, Any]) -> bool:
 
 def find_hub_account(values: Mapping[str, Any]) -> str:
     """Return the name of the hub's ServiceAccount by the chart's rules."""
-    prefix = get_chart_value(values, "fullnameOverride", default="")
     named = get_chart_value(values, "hub.serviceAccount.name")
     if not named and get_chart_value(values, "hub.serviceAccount.create", default=True) is False:
         return "default"  # the ServiceAccount of a pod without serviceAccountName
     if named:
         return str(named)
-    return f"{prefix}-{DEFAULT_HUB_ACCOUNT}" if prefix and isinstance(prefix, str) else DEFAULT_HUB_ACCOUNT
+    return _prefix_name(values, DEFAULT_HUB_ACCOUNT)
+
+
+def _prefix_name(values: Mapping[str, Any], name: str) -> str:
+    """Return the chart's name for an object, with the prefix of ``fullnameOverride``."""
+    prefix = get_chart_value(values, "fullnameOverride", default="")
+    return f"{prefix}-{name}" if prefix and isinstance(prefix, str) else name
 
 
 def get_chart_value(values: Mapping[str, Any], path: str, *, default: Any = None) -> Any:
@@ -367,6 +374,7 @@ class ChartRequirements:
     :param storage_class: name of the claims' StorageClass; empty for the cluster's default.
     :param database_class: name of the StorageClass of the hub's database; empty for the default, None if not needed.
     :param priority_class: name of the PriorityClass of all servers, or empty.
+    :param scheduler: name of the scheduler of all servers.
     :param reads_events: the hub watches events of starting servers.
     :param has_user_namespaces: each user's servers run in a namespace of their own.
     :param privileged: names of the servers' containers that run privileged, without those that the chart adds.
@@ -379,6 +387,7 @@ class ChartRequirements:
     storage_class: str = ""
     database_class: str | None = None
     priority_class: str = ""
+    scheduler: str = _CHART_SCHEDULER
     reads_events: bool = True
     has_user_namespaces: bool = False
     privileged: tuple[str, ...] = ()
@@ -401,11 +410,23 @@ def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartR
         storage_class=storage_class or as_text(get_chart_value(values, "singleuser.storage.dynamic.storageClass")),
         database_class=_find_database_class(values),
         priority_class=as_text(get_configured_trait(config, "priority_class_name")),
+        scheduler=_find_scheduler(values, config),
         reads_events=get_configured_trait(config, "events_enabled") is not False,
         has_user_namespaces=get_configured_trait(config, "enable_user_namespaces") is True,
         privileged=tuple(_list_privileged(config)),
         environment_sources=tuple(_list_environment_sources(config)),
     )
+
+
+def _find_scheduler(values: Mapping[str, Any], config: Config) -> str:
+    """Return the ``schedulerName`` of servers' pods, by default that of the chart's own scheduler."""
+    pod = as_dict(get_configured_trait(config, "extra_pod_config"))
+    named = (pod.get("schedulerName"), pod.get("scheduler_name"), get_configured_trait(config, "scheduler_name"))
+    if found := next(filter(None, map(as_text, named)), ""):
+        return found
+    if get_chart_value(values, "scheduling.userScheduler.enabled", default=True) is not True:
+        return DEFAULT_SCHEDULER
+    return _prefix_name(values, _CHART_SCHEDULER)
 
 
 _NOTEBOOK = "notebook"

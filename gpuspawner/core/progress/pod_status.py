@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find_condition
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
+_DEFAULT_SCHEDULER = "default-scheduler"
 _BUILTIN_RESOURCES = "kubernetes.io/"
 """Prefix of resources that are not devices although their names contain a slash."""
 
@@ -75,6 +76,20 @@ def is_queued_by_kueue(pod: Mapping[str, object]) -> bool:
 def is_bound(pod: Mapping[str, object]) -> bool:
     """Return whether a pod is bound to a node."""
     return bool(as_text(as_dict(pod.get("spec")).get("nodeName")))
+
+
+def is_untouched(pod: Mapping[str, object]) -> bool:
+    """Return whether a pod shows no trace of a scheduler: no node, no nominated node and no condition PodScheduled.
+
+    A pod with scheduling gates has the condition from its creation on (reason ``SchedulingGated``).
+    """
+    nominated = as_text(as_dict(pod.get("status")).get("nominatedNodeName"))
+    return not (is_bound(pod) or nominated or list_scheduling_gates(pod) or find_condition(pod, "PodScheduled"))
+
+
+def read_scheduler(pod: Mapping[str, object]) -> str:
+    """Return the name of the scheduler that a pod is given to (``spec.schedulerName``)."""
+    return as_text(as_dict(pod.get("spec")).get("schedulerName")) or _DEFAULT_SCHEDULER
 
 
 def read_phase(pod: Mapping[str, object]) -> str:

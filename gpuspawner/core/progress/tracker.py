@@ -12,17 +12,25 @@ from math import exp
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 from gpuspawner.core.progress.endings import explain_removal, find_ending
-from gpuspawner.core.progress.events import SourcedEvent, parse_events, scrub_event
+from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event, parse_events, scrub_event
 from gpuspawner.core.progress.images import format_elapsed
 from gpuspawner.core.progress.model import Facts, ProgressMessage, Report, Stage
 from gpuspawner.core.progress.on_node import describe_on_node, list_passed_steps
-from gpuspawner.core.progress.pod_status import is_bound, list_scheduling_gates, read_phase
+from gpuspawner.core.progress.pod_status import (
+    is_bound,
+    is_untouched,
+    list_scheduling_gates,
+    read_phase,
+    read_scheduler,
+)
 from gpuspawner.core.progress.waiting import describe_queue, describe_setup, describe_waiting, format_time_left
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""For this many seconds, a newly schedulable pod raises no alarm, and a reported sentence is not repeated."""
+"""For this many seconds, a newly schedulable pod raises no alarm, and a reported sentence is not repeated.
+
+A scheduler that has not looked at a pod for this many seconds counts as idle."""
 
 _GONE_CONFIRMED_S = 5.0
 """A pod counts as deleted if it is missing for this many seconds; until then KubeSpawner may be replacing it."""
@@ -59,6 +67,8 @@ class Tracker:
         self._stage: Stage | None = None
         self._stage_since_s = 0.0
         self._schedulable_since_s: float | None = None
+        self._untouched_since_s: float | None = None
+        self._idle_scheduler = ""
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
         """Code of a failure that is not confirmed yet, and seconds from the start's beginning to its detection."""
@@ -71,6 +81,11 @@ class Tracker:
     def percent(self) -> int:
         """Position of the progress bar at the last observation; it grows even if there is nothing new to report."""
         return self._percent
+
+    @property
+    def idle_scheduler(self) -> str:
+        """Name of the pod's scheduler if it had not looked at the pod for 30 s at the last observation; else empty."""
+        return self._idle_scheduler
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:
         """Return the new messages, none if nothing is new; never raises.
@@ -130,6 +145,7 @@ class Tracker:
             return (describe_setup(),)
         known = known or {}
         events = _parse_pod_events(known, facts)
+        self._idle_scheduler = self._find_idle_scheduler(pod, events, now_s=now_s)
         if pod is None:
             return (self._describe_gone_pod(known, events, facts=facts, now_s=now_s),)
         self._last_pod, self._gone_since_s = pod, None
@@ -144,7 +160,18 @@ class Tracker:
             return (describe_queue(pod, events, place=facts.queue),)
         if self._schedulable_since_s is None:
             self._schedulable_since_s = 0.0 if self._stage in (None, Stage.CHECKING) else now_s
-        return (describe_waiting(facts, events, is_early=now_s - self._schedulable_since_s < QUIET_PERIOD_S),)
+        is_early = now_s - self._schedulable_since_s < QUIET_PERIOD_S
+        return (describe_waiting(facts, events, is_early=is_early, idle_scheduler=self._idle_scheduler),)
+
+    def _find_idle_scheduler(
+        self, pod: Mapping[str, object] | None, events: tuple[SourcedEvent, ...], *, now_s: float
+    ) -> str:
+        if pod is None or not is_untouched(pod) or find_newest_event(events, {EventSource.SCHEDULER}) is not None:
+            self._untouched_since_s = None
+            return ""
+        if self._untouched_since_s is None:
+            self._untouched_since_s = now_s
+        return read_scheduler(pod) if now_s - self._untouched_since_s >= QUIET_PERIOD_S else ""
 
     def _describe_gone_pod(
         self, pod: Mapping[str, object], events: tuple[SourcedEvent, ...], *, facts: Facts, now_s: float
@@ -204,6 +231,5 @@ def _describe_missing_events(message: ProgressMessage, facts: Facts) -> str:
 
 
 def _parse_pod_events(pod: Mapping[str, object], facts: Facts) -> tuple[SourcedEvent, ...]:
-    metadata, spec = as_dict(pod.get("metadata")), as_dict(pod.get("spec"))
-    raw = as_dicts(list(facts.events))
-    return parse_events(raw, pod_uid=as_text(metadata.get("uid")), scheduler=as_text(spec.get("schedulerName")))
+    uid = as_text(as_dict(pod.get("metadata")).get("uid"))
+    return parse_events(as_dicts(list(facts.events)), pod_uid=uid, scheduler=read_scheduler(pod))

@@ -42,10 +42,13 @@ _REPAIR_REASONS = (
 """Reasons for waiting that persist even if the cluster gets more free capacity."""
 
 
-def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: bool) -> ProgressMessage:
+def describe_waiting(
+    facts: Facts, events: Sequence[SourcedEvent], *, is_early: bool, idle_scheduler: str = ""
+) -> ProgressMessage:
     """Return the message about what a pod without a node waits for.
 
     :param is_early: whether kube-scheduler has known the pod only for a short time and may still find a node.
+    :param idle_scheduler: name of the pod's scheduler if it has not looked at the pod for too long; empty otherwise.
     """
     pod = facts.pod or {}
     event = find_newest_event(events, {EventSource.SCHEDULER}, reasons={"FailedScheduling"})
@@ -60,7 +63,7 @@ def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: 
     if facts.verdict is not None and facts.verdict.outcome is Outcome.NEVER:
         return replace(_describe_never(facts.verdict, refusals, event=event), failed_at_s=facts.judged_at_s)
     if not message:
-        return describe_setup()
+        return _describe_idle_scheduler(idle_scheduler) if idle_scheduler else describe_setup()
     search_sentence = _format_search(pod, facts.gpu_name)
     if is_early and not _predicts_start(facts.verdict):
         return ProgressMessage(stage=Stage.WAITING, sentence=search_sentence, event=event)
@@ -77,6 +80,11 @@ def describe_waiting(facts: Facts, events: Sequence[SourcedEvent], *, is_early: 
         is_alarm=not is_early,
         lacks_room=_predicts_start(facts.verdict) or not _needs_repair(refusals),
     )
+
+
+def _describe_idle_scheduler(name: str) -> ProgressMessage:
+    sentence = gettext("The scheduler {name} has not looked at your server yet. It may not run.", name=name)
+    return ProgressMessage(stage=Stage.WAITING, sentence=sentence, is_alarm=True, lacks_room=False)
 
 
 def _needs_repair(refusals: SchedulerRefusals) -> bool:

@@ -59,6 +59,13 @@ _REFUSALS = Counter(
     namespace=metrics_prefix,
     subsystem=_SUBSYSTEM,
 )
+_IDLE_SCHEDULERS = Counter(
+    "idle_scheduler_starts",
+    "Starts whose pod no scheduler had looked at for 30 s, by the pod's schedulerName",
+    ["scheduler"],
+    namespace=metrics_prefix,
+    subsystem=_SUBSYSTEM,
+)
 
 
 class BoundedLabel:
@@ -85,6 +92,7 @@ gpu_label = BoundedLabel()
 """Returns the label of a GPU type's slug; metrics of pods and of starts use this one object, so their labels agree."""
 _reason_label = BoundedLabel()
 _stage_label = BoundedLabel()
+_scheduler_label = BoundedLabel()
 
 
 def count_spawn(gpu: str, outcome: str, *, seconds: float) -> None:
@@ -124,3 +132,11 @@ def count_refusal(reason: str) -> None:
     :param reason: code of the first reason for the refusal.
     """
     _REFUSALS.labels(reason=_reason_label(reason)).inc()
+
+
+def count_idle_scheduler(name: str) -> None:
+    """Count a start whose pod no scheduler had looked at for 30 s.
+
+    :param name: the pod's ``schedulerName``.
+    """
+    _IDLE_SCHEDULERS.labels(scheduler=_scheduler_label(name)).inc()

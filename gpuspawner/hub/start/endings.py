@@ -26,7 +26,7 @@ from traitlets.log import get_logger
 from gpuspawner.core.json_access import as_dict, as_text, as_texts
 from gpuspawner.core.progress.endings import explain_end_of_running
 from gpuspawner.core.progress.events import parse_events
-from gpuspawner.core.progress.pod_status import read_containers, read_phase
+from gpuspawner.core.progress.pod_status import read_containers, read_phase, read_scheduler
 from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import (
@@ -352,7 +352,7 @@ async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
     explain = partial(
         explain_end_of_running,
         pod,
-        parse_events(_list_events(spawner, pod), pod_uid=read_uid(pod), scheduler=_read_scheduler(pod)),
+        parse_events(_list_events(spawner, pod), pod_uid=read_uid(pod), scheduler=read_scheduler(pod)),
         is_gone=is_gone,
         is_time_up=end_time is not None and end_time <= datetime.now(UTC),
     )
@@ -400,10 +400,6 @@ def read_start_time(row: ServerRow | None) -> datetime | None:
     :param row: the server's row in the hub's database.
     """
     return None if row is None or row.started is None else row.started.replace(tzinfo=UTC)
-
-
-def _read_scheduler(pod: Mapping[str, Any]) -> str:
-    return as_text(as_dict(pod.get("spec")).get("schedulerName"))
 
 
 def write_end(end: ServerEnd | None) -> dict[str, object]:

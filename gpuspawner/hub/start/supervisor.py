@@ -21,7 +21,7 @@ from gpuspawner.core.units.duration import format_duration
 from gpuspawner.hub.errors import RefusedStart, SlowStartError, explain_cluster_error
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import renew_watches
-from gpuspawner.hub.metrics import starts
+from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.observer import StartObserver
 from gpuspawner.hub.start.state import StartingSpawner
@@ -100,6 +100,7 @@ class _Supervisor:
         self._observer = StartObserver(spawner, feed)
         self._progress = Tracker(is_resumed=feed.is_resumed)
         self._logged: set[type[Exception]] = set()
+        self._idle_scheduler = ""
         self._timeout_s = float(spawner.start_timeout)
         self._early_s = min(_EARLY_END_S, _EARLY_END_SHARE * self._timeout_s)
 
@@ -160,6 +161,7 @@ class _Supervisor:
                 self._spawner.start_state.is_pod_unseen = False
                 starts.note_pod(self._spawner, facts.pod)
             reports = self._progress.observe(facts)
+            self._note_idle_scheduler()
             failure = next((report.failure for report in reports if report.failure is not None), None)
             self._show(reports)
         except Exception as error:  # log it: a failed observation must not end the start
@@ -169,6 +171,17 @@ class _Supervisor:
                     "Cannot tell how the start of %s gets on", private_api.get_log_name(self._spawner)
                 )
         return failure
+
+    def _note_idle_scheduler(self) -> None:
+        name = self._progress.idle_scheduler
+        if name and name != self._idle_scheduler:
+            registry.count_idle_scheduler(name)
+            self._spawner.log.warning(
+                "The pod of %s waits, and its scheduler %s has not looked at it: does that scheduler run?",
+                private_api.get_log_name(self._spawner),
+                name,
+            )
+        self._idle_scheduler = name
 
     def _show(self, reports: Sequence[Report]) -> None:
         self._feed.publish(reports, percent=self._progress.percent)

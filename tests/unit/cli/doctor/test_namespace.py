@@ -8,9 +8,11 @@ from gpuspawner.cli.doctor.facts import ObjectKind
 from gpuspawner.cli.doctor.namespace import (
     check_limit_ranges,
     check_namespace,
+    check_overlooked_pods,
     check_pod_webhooks,
     check_pull_secrets,
     check_quotas,
+    check_scheduler,
 )
 from gpuspawner.cli.values.chart_config import ChartRequirements
 from tests.unit.cli.doctor.cases import codes, facts, named
@@ -141,3 +143,73 @@ def test_webhooks_of_one_service_are_one_finding_and_nothing_is_said_of_unread_s
     assert codes(check_pod_webhooks, facts(read=read)) == []
     (found,) = check_pod_webhooks(facts(read={**read, ObjectKind.ENDPOINT_SLICES: []}))
     assert (found.objects, "every server, with or without a GPU" in found.why) == (("m", "v"), True)
+
+
+def waiting_pod(name: str, *, scheduler: str = "site", created: str = "2025-12-31T23:59:00Z", **status: Any) -> Any:
+    metadata = {"name": name, "namespace": "jhub", "creationTimestamp": created}
+    return {"metadata": metadata, "spec": {"schedulerName": scheduler}, "status": {"phase": "Pending", **status}}
+
+
+PLACED = {**waiting_pod("c"), "spec": {"schedulerName": "site", "nodeName": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param(
+            [waiting_pod("a"), waiting_pod("b"), PLACED],
+            [("fault", "scheduler-idle", ("site", "a", "b"))],
+            id="two pods of one scheduler",
+        ),
+        pytest.param([waiting_pod("a", created="2025-12-31T23:59:45Z")], [], id="a new pod"),
+        pytest.param([waiting_pod("a", conditions=[{"type": "PodScheduled"}])], [], id="the scheduler looked at it"),
+        pytest.param([waiting_pod("a", nominatedNodeName="n")], [], id="room is made for it"),
+        pytest.param([PLACED], [], id="it has a node"),
+    ],
+)
+def test_pods_that_no_scheduler_looks_at_are_named_with_their_scheduler(pods: list[Any], expected: list[Any]):
+    assert codes(check_overlooked_pods, facts(read={ObjectKind.PODS: pods})) == expected
+
+
+def lease(name: str, *, renewed: str = "2025-12-31T23:59:58.000000Z", holder: str = "one") -> Any:
+    return named(name, spec={"holderIdentity": holder, "renewTime": renewed})
+
+
+UNKNOWN = [("warning", "scheduler-unknown", ("site",))]
+DOWN = [("fault", "scheduler-down", ("site",))]
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        pytest.param({}, UNKNOWN, id="no trace"),
+        pytest.param({ObjectKind.PODS: [PLACED]}, [], id="it has placed a pod"),
+        pytest.param({ObjectKind.PODS: [waiting_pod("a")]}, [], id="another finding names it"),
+        pytest.param({ObjectKind.LEASES: [lease("site-lock")]}, [], id="it renews its Lease"),
+        pytest.param({ObjectKind.LEASES: [lease("the-site-scheduler")]}, [], id="a Lease may be its own"),
+        pytest.param({ObjectKind.LEASES: [lease("site", renewed="2025-12-31T23:00:00Z")]}, DOWN, id="an old Lease"),
+        pytest.param({ObjectKind.LEASES: [lease("site", holder="")]}, DOWN, id="it gave its Lease back"),
+        pytest.param({ObjectKind.DEPLOYMENTS: [named("site", status={})]}, DOWN, id="its Deployment has no pod"),
+        pytest.param(
+            {ObjectKind.DEPLOYMENTS: [named("site", status={"availableReplicas": 1})]}, [], id="its Deployment runs"
+        ),
+        pytest.param({ObjectKind.HUB_PODS: []}, [], id="nothing is installed yet"),
+    ],
+)
+def test_the_scheduler_of_servers_has_to_run(read: dict[ObjectKind, Any], expected: list[Any]):
+    everything: dict[ObjectKind, Any] = {
+        ObjectKind.PODS: [],
+        ObjectKind.LEASES: [],
+        ObjectKind.DEPLOYMENTS: [],
+        ObjectKind.HUB_PODS: [named("hub")],
+        **read,
+    }
+    found = facts(requirements=ChartRequirements(scheduler="site"), read=everything)
+    assert codes(check_scheduler, found) == expected
+
+
+@pytest.mark.parametrize(("renewed", "number"), [("2025-12-31T23:59:58Z", 0), ("2025-12-31T23:00:00Z", 1)])
+def test_kubernetes_own_scheduler_is_known_by_its_lease(renewed: str, number: int):
+    read = {ObjectKind.LEASES: [lease("kube-scheduler", renewed=renewed)]}
+    assert len(codes(check_scheduler, facts(read=read))) == number
+    assert codes(check_scheduler, facts()) == []

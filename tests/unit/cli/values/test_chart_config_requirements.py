@@ -42,6 +42,22 @@ def test_what_values_say_is_read(values: dict[str, Any], expected: ChartRequirem
     assert read(**values) == expected
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param({}, "user-scheduler", id="the chart's own"),
+        pytest.param({"fullnameOverride": "hub"}, "hub-user-scheduler", id="the chart's own with a prefix"),
+        pytest.param(
+            {"scheduling": {"userScheduler": {"enabled": False}}}, "default-scheduler", id="without the chart's own"
+        ),
+        pytest.param({"hub": {"config": {"KubeSpawner": {"scheduler_name": "site"}}}}, "site", id="a trait"),
+        pytest.param({"singleuser": {"extraPodConfig": {"schedulerName": "site"}}}, "site", id="a part of the pod"),
+    ],
+)
+def test_the_scheduler_of_servers_is_read(values: dict[str, Any], expected: str):
+    assert read(**values).scheduler == expected
+
+
 def test_pull_secrets_are_found_wherever_and_however_they_are_written():
     found = read(
         imagePullSecrets=[{"name": "a"}, "b"],

@@ -303,3 +303,54 @@ def test_a_pod_that_was_gone_before_the_hub_came_back_is_missed_for_a_moment(eve
     assert start.at(60, None, *events) == []
     start.at(66, None, *events)
     assert start.code == code
+
+
+UNTOUCHED = "The scheduler site-scheduler has not looked at your server yet. It may not run."
+SCHEDULED_BY_SITE = {**pod(), "spec": {**pod()["spec"], "schedulerName": "site-scheduler"}}
+NOMINATED = {**SCHEDULED_BY_SITE, "status": {"phase": "Pending", "nominatedNodeName": "n"}}
+REFUSED_BY_SITE = {
+    **SCHEDULED_BY_SITE,
+    "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}]},
+}
+GATED_BY_SITE = {**pod(gates=("site/gate",)), "spec": {**pod(gates=("site/gate",))["spec"], "schedulerName": "s"}}
+
+
+def test_a_pod_that_no_scheduler_has_looked_at_for_30_s_says_so_by_the_scheduler_s_name():
+    start = Start()
+    told = [start.at(at_s, SCHEDULED_BY_SITE) for at_s in (20, 49, 50)]
+    assert told == [["Your server is being set up."], [], [UNTOUCHED]]
+    last = start.reports[-1]
+    assert (last.stage, last.is_alarm, last.lacks_room) == (Stage.WAITING, True, False)
+    assert start.progress.idle_scheduler == "site-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("raw", "events"),
+    [
+        pytest.param(REFUSED_BY_SITE, (), id="the scheduler has set its condition"),
+        pytest.param(NOMINATED, (), id="room is being made on a node"),
+        pytest.param(SCHEDULED_BY_SITE, (event("site-scheduler", "Scheduling"),), id="the scheduler wrote an event"),
+        pytest.param(GATED_BY_SITE, (), id="a scheduling gate keeps schedulers off"),
+        pytest.param({**SCHEDULED_BY_SITE, "spec": {"nodeName": "n"}}, (), id="it has a node"),
+    ],
+)
+def test_a_pod_that_a_scheduler_has_looked_at_is_not_said_to_be_overlooked(raw: Json, events: tuple[Json, ...]):
+    start = Start()
+    told = [sentence for at_s in (1, 40, 80) for sentence in start.at(at_s, raw, *events)]
+    assert ([sentence for sentence in told if "looked at" in sentence], start.progress.idle_scheduler) == ([], "")
+
+
+def test_a_pod_that_a_scheduler_looks_at_late_goes_on_as_any_other():
+    start = Start()
+    for at_s in (0, 40):
+        start.at(at_s, SCHEDULED_BY_SITE)
+    start.at(50, pod(), FAILED_SCHEDULING)
+    assert (start.progress.idle_scheduler, "1 × A100" in start.reports[-1].sentence) == ("", True)
+
+
+def test_a_pod_whose_gates_were_just_removed_has_30_s_for_a_scheduler_to_look_at_it():
+    start = Start()
+    start.at(0, GATED_BY_SITE)
+    told = [start.at(at_s, SCHEDULED_BY_SITE) for at_s in (100, 129, 130)]
+    assert told[-1:] == [[UNTOUCHED]]
+    assert not any("looked at" in sentence for each in told[:-1] for sentence in each)

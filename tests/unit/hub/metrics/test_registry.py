@@ -47,6 +47,12 @@ def test_refusals_are_counted_by_their_reason():
     assert sample("refusals_total", reason="gpu_quota") - before == 1
 
 
+def test_starts_that_no_scheduler_looked_at_are_counted_by_the_scheduler_s_name():
+    before = sample("idle_scheduler_starts_total", scheduler="site-scheduler")
+    registry.count_idle_scheduler("site-scheduler")
+    assert sample("idle_scheduler_starts_total", scheduler="site-scheduler") - before == 1
+
+
 def test_a_label_has_so_many_values_at_most():
     label = BoundedLabel(most=2)
     assert [label(value) for value in ("a", "b", "c", "a", "b", "d")] == ["a", "b", OTHER_LABEL, "a", "b", OTHER_LABEL]

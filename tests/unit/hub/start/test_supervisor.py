@@ -410,3 +410,17 @@ async def test_progress_that_cannot_be_shown_does_not_end_the_start(make_spawner
     server.put(pods_path(spawner), pod)
     async with asyncio.timeout(10):
         assert await start == "http://198.18.0.9:8888"
+
+
+def untouched(pod: dict[str, Any]) -> None:
+    pod["spec"]["schedulerName"] = "site-scheduler"
+    pod["status"] = {"phase": "Pending"}
+
+
+async def test_a_pod_that_no_scheduler_looks_at_is_named_to_its_user_in_the_log_and_in_a_metric(
+    make_spawner: MakeSpawner, server: WatchServer, caplog: pytest.LogCaptureFixture
+):
+    _, ending = await started(make_spawner, server, untouched, timeout_s=36)
+    assert isinstance(ending, SlowStartError)
+    assert "Last seen: The scheduler site-scheduler has not looked at your server yet." in str(ending)
+    assert sum("its scheduler site-scheduler has not looked at it" in line for line in caplog.messages) == 1
