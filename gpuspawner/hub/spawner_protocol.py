@@ -115,12 +115,17 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     """A spawner that can build a pod manifest from the admin's traits.
 
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
+    :ivar pvc_name: name of the claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
+    :ivar storage_class: the claim's StorageClass; None for the cluster's default.
     :ivar group_overrides: the admin's changes of traits by group, a dict or a callable that returns one.
     :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
     """
 
     api: Any
     log: Any
+    pvc_name: str
+    storage_pvc_ensure: bool
+    storage_class: str | None
     group_overrides: Any
     trait_overrides: TraitOverrides
     get_env: Callable[[], dict[str, Any]]

@@ -25,7 +25,7 @@ from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.api_requests import APIMethod, find_missing_verb
 from gpuspawner.kube.client.pacing import SteadyClock
-from gpuspawner.kube.resources import dra_devices
+from gpuspawner.kube.resources import dra_devices, volume_topology
 from gpuspawner.kube.resources.karpenter_node_pools import KarpenterNodePools
 from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache, VersionedCache
 from gpuspawner.kube.watch.watch import Watch, WatchedResource, WatchTiming
@@ -36,6 +36,8 @@ PODS_PER_PAGE = 500
 """Pods on a page of a list; 500 pods have about as many bytes as 100 nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
 """ResourceSlices, ResourceClaims or DeviceClasses on a page of a list; one ResourceSlice may hold 128 devices."""
+VOLUMES_PER_PAGE = 500
+"""PersistentVolumes, VolumeAttachments, CSINodes or StorageClasses on a page of a list."""
 
 PRIORITY_GROUP, PRIORITY_CLASSES = "scheduling.k8s.io", "priorityclasses"
 
@@ -61,6 +63,10 @@ class CoreAPI(Protocol):
     @property
     def list_pod_for_all_namespaces(self) -> APIMethod:
         """List or watch the pods of all namespaces."""
+
+    @property
+    def list_persistent_volume(self) -> APIMethod:
+        """List or watch PersistentVolumes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +113,8 @@ class ClusterStore:
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
         self._node_pools = KarpenterNodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
-        self._devices = dra_devices.DRADevices(
-            partial(self._follow, group=dra_devices.DRA_GROUP), occupancy=self._occupancy
-        )
+        self._devices = dra_devices.DRADevices(self._follow_devices, occupancy=self._occupancy)
+        self._volume_limits = volume_topology.VolumeLimits(self._follow_volumes, occupancy=self._occupancy)
         self._classes = VersionedCache(decode.decode_priority_class)
         self._class_watch: WatchLoop | None = None
         self._known_classes: tuple[PriorityClass, ...] | None = None
@@ -137,11 +142,13 @@ class ClusterStore:
                     await self._pods.first_attempt.wait()
                     await self._node_pools.first_attempt.wait()
                     await self._devices.wait_for_first_attempt()
+                    await self._volume_limits.wait_for_first_attempt()
                     if self._class_watch is not None:
                         await self._class_watch.first_attempt.wait()
         for watch in tuple(self._watches):
             await watch.catch_up()
         self._devices.update(since=(self._nodes.confirmed_at or 0.0) - STALE_AFTER_S)
+        self._volume_limits.update()
         return self._build_inventory()
 
     @property
@@ -190,12 +197,25 @@ class ClusterStore:
             asyncio.create_task(self._node_pools.run()),
         ]
         self._devices.start()
-        self._class_watch = self._follow(PRIORITY_CLASSES, self._classes, group=PRIORITY_GROUP)
+        self._volume_limits.start()
+        self._class_watch = self._follow(
+            PRIORITY_CLASSES, self._classes, group=PRIORITY_GROUP, page_size=DEVICES_PER_PAGE
+        )
 
-    def _follow(self, plural: str, cache: ObjectCache[Any], *, group: str) -> WatchLoop:
-        # Use CustomObjectsApi, which lists any resource: older versions of kubernetes_asyncio have no class for DRA.
-        method = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
-        resource = WatchedResource(method=partial(method, group, "v1", plural), page_size=DEVICES_PER_PAGE)
+    def _follow_devices(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
+        return self._follow(plural, cache, group=dra_devices.DRA_GROUP, page_size=DEVICES_PER_PAGE)
+
+    def _follow_volumes(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
+        group = "" if plural == volume_topology.PERSISTENT_VOLUMES else volume_topology.STORAGE_GROUP
+        return self._follow(plural, cache, group=group, page_size=VOLUMES_PER_PAGE)
+
+    def _follow(self, plural: str, cache: ObjectCache[Any], *, group: str, page_size: int) -> WatchLoop:
+        method = self._api.list_persistent_volume
+        if group:
+            # CustomObjectsApi lists any resource: older versions of kubernetes_asyncio have no class for DRA.
+            custom = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
+            method = partial(custom, group, "v1", plural)
+        resource = WatchedResource(method=method, page_size=page_size)
         watch_loop = self._make_watch_loop(f"the cluster's {plural}", plural, group=group)
         self._tasks.append(self._run(watch_loop, resource, cache=cache))
         return watch_loop

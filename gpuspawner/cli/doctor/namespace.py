@@ -1,4 +1,4 @@
-"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets, admission webhooks, the scheduler of pods."""
+"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets, webhooks, the scheduler of pods."""
 
 from __future__ import annotations
 

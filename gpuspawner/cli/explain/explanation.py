@@ -27,7 +27,7 @@ from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.pod.overrides import list_gpu_resources
-from gpuspawner.hub.pod.preview import exclude_gpu_nodes, serialize_pod
+from gpuspawner.hub.pod.preview import exclude_gpu_nodes, list_new_claims, serialize_pod
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
@@ -42,6 +42,7 @@ _OBSTACLE_TEXTS = {
     Reason.HOST_PORT: "a port of the host is taken",
     Reason.TOO_MANY_PODS: "too many pods",
     Reason.INSUFFICIENT: "insufficient {detail}",
+    Reason.VOLUME_LIMIT: "as many disks as it may have",
     Reason.SPREAD: "the pod's topology spread constraint on {detail}",
     Reason.POD_AFFINITY: "the pod's affinity to other pods, by {detail}",
     Reason.POD_ANTI_AFFINITY: "the pod's anti-affinity, by {detail}",
@@ -182,7 +183,8 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
     except SelectionError as error:
         return Explanation(options={}, invalid=error.problems)
     manifest: Mapping[str, Any] = await _build_manifest(spawner, admission, offer=offer)
-    pod, known = await offer.add_volume_topology(manifest), get_occupancy(offer.inventory)
+    pod = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
+    known = get_occupancy(offer.inventory)
     if pod is not None:
         avoided = admission.placement.avoided
         manifest = exclude_gpu_nodes(manifest, pod, avoided=avoided, inventory=offer.inventory)

@@ -209,6 +209,13 @@ def _decode_claims(spec: Mapping[str, object]) -> Iterable[str]:
             yield as_text(claim.get("claimName"))
 
 
+def _list_ephemeral_claims(spec: Mapping[str, object], *, pod: str) -> Iterable[str]:
+    """Yield the names of the claims that Kubernetes creates together with a pod."""
+    for volume in as_dicts(spec.get("volumes")):
+        if isinstance(volume.get("ephemeral"), dict):
+            yield f"{pod}-{as_text(volume.get('name'))}"
+
+
 def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
     """Yield, in words for users, the constraints that kube-scheduler's filters check but gpuspawner does not."""
     if as_dicts(spec.get("resourceClaims")) or any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
@@ -284,6 +291,7 @@ def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
             else decode_constraints(spec, namespace=namespace, labels=labels, requests=requests, created=created)
         ),
         nominated_node=intern(as_text(status.get("nominatedNodeName"))) or None,
+        claims=(*_decode_claims(spec), *_list_ephemeral_claims(spec, pod=as_text(metadata.get("name")))),
     )
 
 

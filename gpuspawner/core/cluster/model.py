@@ -205,6 +205,9 @@ class Pod:
     :param created: ``metadata.creationTimestamp`` as text (RFC 3339), which sorts by age; empty if unknown.
     :param constraints: all constraints of a pending pod; of a bound pod only anti-affinity and host ports.
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
+    :param claims: names of the PersistentVolumeClaims that the pod uses.
+    :param attachments: volumes that CSI drivers attach for the pod and that a node may have in limited number: resource
+        of :mod:`.volumes` → number. Empty for a bound pod, whose node counts its volumes.
     """
 
     name: str
@@ -218,6 +221,8 @@ class Pod:
     created: str = ""
     constraints: PodConstraints = NO_CONSTRAINTS
     nominated_node: str | None = None
+    claims: tuple[str, ...] = ()
+    attachments: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

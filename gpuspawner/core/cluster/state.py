@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -13,7 +14,10 @@ from typing import NamedTuple, TypeVar
 from gpuspawner.core.cluster.dra_model import ClusterDevices, equip_node
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PriorityClass, ScalableNodePool
 from gpuspawner.core.cluster.node_table import NodeTable
+from gpuspawner.core.cluster.volumes import ClaimKey, ClusterVolumes
 
+_K = TypeVar("_K", bound=Hashable)
+_L = TypeVar("_L", bound=Hashable)
 _TermCounts = dict[PodAffinityTerm, dict[tuple[str, int], int]]
 """Anti-affinity term → (node name, priority) → number of pods with the term. Equal terms of replicas are one entry."""
 
@@ -43,22 +47,47 @@ class AntiAffinityIndex:
             return
         for term in pod.constraints.anti_affinity:
             if term.namespace_selector is not None:
-                _change_count(self._by_labels, term, place=(pod.node, pod.priority), by=by)
+                _change_count(self._by_labels, term, (pod.node, pod.priority), by=by)
                 continue
             for namespace in term.namespaces:
                 terms = self._in_namespace.setdefault(namespace, {})
-                _change_count(terms, term, place=(pod.node, pod.priority), by=by)
+                _change_count(terms, term, (pod.node, pod.priority), by=by)
                 if not terms:
                     del self._in_namespace[namespace]
 
 
-def _change_count(terms: _TermCounts, term: PodAffinityTerm, *, place: tuple[str, int], by: int) -> None:
-    places = terms.setdefault(term, {})
-    places[place] = places.get(place, 0) + by
-    if not places[place]:
-        del places[place]
-    if not places:
-        del terms[term]
+class ClaimIndex:
+    """PersistentVolumeClaims that bound pods use, by node, and the nodes by claim."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, dict[ClaimKey, int]] = {}
+        self._nodes: dict[ClaimKey, dict[str, int]] = {}
+
+    def change(self, pod: Pod, by: int) -> None:
+        """Add the claims of a bound pod with 1, or remove them with -1."""
+        if pod.node is None:
+            return
+        for name in pod.claims:
+            claim = (pod.namespace, name)
+            _change_count(self._claims, pod.node, claim, by=by)
+            _change_count(self._nodes, claim, pod.node, by=by)
+
+    def list_claims(self, node: str) -> Iterable[ClaimKey]:
+        """Return the claims that the pods on a node use."""
+        return self._claims.get(node, {}).keys()
+
+    def list_nodes(self, claim: ClaimKey) -> Iterable[str]:
+        """Return the nodes whose pods use a claim."""
+        return self._nodes.get(claim, {}).keys()
+
+
+def _change_count(counts: dict[_K, dict[_L, int]], outer: _K, inner: _L, *, by: int) -> None:
+    numbers = counts.setdefault(outer, {})
+    numbers[inner] = numbers.get(inner, 0) + by
+    if not numbers[inner]:
+        del numbers[inner]
+    if not numbers:
+        del counts[outer]
 
 
 PODS = "pods"
@@ -69,6 +98,7 @@ _H = TypeVar("_H", bound=Hashable)
 _NO_AMOUNTS: Mapping[str, int] = {}
 _ONE_POD: Mapping[str, int] = {PODS: 1}
 _NO_DEVICES = ClusterDevices()
+_NO_VOLUMES = ClusterVolumes()
 _ANY_PRIORITY = 2**31
 """More than the priority of any pod."""
 
@@ -85,6 +115,7 @@ class Occupancy:
     :ivar nodes_generation: grows with each such change of a node.
     :ivar table: the nodes with their amounts in columns, for scans.
     :ivar anti_affinity_index: anti-affinity of the bound pods.
+    :ivar volumes: the cluster's volumes, and how many of them each node may have.
     """
 
     def __init__(self) -> None:
@@ -93,10 +124,12 @@ class Occupancy:
         self.anti_affinity_index = AntiAffinityIndex()
         self.table = NodeTable(self._get_requested_amount)
         self._plain_nodes: dict[str, Node] = {}
-        """Nodes by name, without the devices of DRA drivers."""
+        """Nodes by name, without the devices of DRA drivers and the limits of CSI drivers."""
         self._devices = _NO_DEVICES
-        self._claimed: dict[str, Mapping[str, int]] = {}
-        """Node name → extended resource → devices that ResourceClaims hold; ``_requested`` includes them."""
+        self.volumes = _NO_VOLUMES
+        self._claim_index = ClaimIndex()
+        self._held: dict[str, Mapping[str, int]] = {}
+        """Node name → resource → devices that ResourceClaims hold, and volumes; ``_requested`` includes them."""
         self._pods: dict[str, dict[str, Pod]] = {}
         self._levels: dict[int, dict[str, list[Pod]]] = {}
         """Priority → node name → bound pods."""
@@ -123,11 +156,11 @@ class Occupancy:
     def put_node(self, node: Node) -> None:
         """Add or update a node.
 
-        :param node: as Kubernetes reports it, without the devices of DRA drivers.
+        :param node: as Kubernetes reports it, without the devices of DRA drivers and the limits of CSI drivers.
         """
         if self._plain_nodes.get(node.name) != node:
             self._plain_nodes[node.name] = node
-            self._apply_devices(node)
+            self._equip_node(node)
 
     def remove_node(self, name: str) -> None:
         """Remove a node if it is known. Its pods stay until :meth:`remove_pod`.
@@ -136,7 +169,7 @@ class Occupancy:
         """
         if self._plain_nodes.pop(name, None) is None:
             return
-        self._set_claimed(name, _NO_AMOUNTS)
+        self._set_held(name, _NO_AMOUNTS)
         self.table.remove(name)
         self._mark_nodes_changed()
 
@@ -154,7 +187,52 @@ class Occupancy:
                 name for name in known & self._plain_nodes.keys() if before.nodes.get(name) != devices.nodes.get(name)
             }
         for name in names:
-            self._apply_devices(self._plain_nodes[name])
+            self._equip_node(self._plain_nodes[name])
+
+    def put_volumes(self, volumes: ClusterVolumes) -> None:
+        """Replace what is known of the cluster's volumes.
+
+        :param volumes: the volumes of the whole cluster, and the limits of all nodes.
+        """
+        before, self.volumes = self.volumes, volumes
+        names = {
+            name
+            for old, new in ((before.limits, volumes.limits), (before.attached, volumes.attached))
+            for name in old.keys() | new.keys()
+            if old.get(name) != new.get(name)
+        }
+        changed = before.of_claims.items() ^ volumes.of_claims.items()
+        names |= {node for claim, _ in changed for node in self._claim_index.list_nodes(claim)}
+        if before.drivers != volumes.drivers:
+            names = set(self._plain_nodes)
+        for name in names & self._plain_nodes.keys():
+            self._equip_node(self._plain_nodes[name])
+
+    def count_more_volumes(self, node: str, pods: Iterable[Pod]) -> Mapping[str, int]:
+        """Return resource → number of volumes that a node would have in addition with some pods.
+
+        :param node: name of the node.
+        :param pods: pods without a node.
+        """
+        claims = {(pod.namespace, name) for pod in pods for name in pod.claims}
+        if not claims or not self.volumes.limits:
+            return _NO_AMOUNTS
+        own = set(self._claim_index.list_claims(node))
+        total = Counter(self.volumes.count_on_node(node, own | claims))
+        return total - Counter(self.volumes.count_on_node(node, own))
+
+    def find_shared_volumes(self, pod: Pod) -> Mapping[str, Mapping[str, int]]:
+        """Return node → resource → number of the pod's volumes that other pods use there; a node counts them once.
+
+        :param pod: a pod without a node.
+        """
+        if not pod.attachments:
+            return {}
+        shared: dict[str, set[ClaimKey]] = {}
+        for claim in ((pod.namespace, name) for name in pod.claims):
+            for node in self._claim_index.list_nodes(claim):
+                shared.setdefault(node, set()).add(claim)
+        return {node: self.volumes.count_shared(claims) for node, claims in shared.items()}
 
     def put_pod(self, pod: Pod) -> None:
         """Add or update a pod.
@@ -263,10 +341,13 @@ class Occupancy:
     def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → requested amount on a node, without zeros; ``pods`` is the number of its pods.
 
-        Devices that ResourceClaims hold are included, even if no pod uses them.
+        Devices that ResourceClaims hold are included, even if no pod uses them, and so are volumes that CSI drivers with
+        a limit have attached.
 
         :param node: name of the node, which may be unknown.
-        :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption.
+        :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption, and not
+            their volumes: kube-scheduler counts VolumeAttachments also while it looks for pods to preempt. If such a
+            volume is not attached yet, kube-scheduler finds more room than this.
         """
         requested = self._requested.get(node, _NO_AMOUNTS)
         if not (lower := self.list_lower_pods(node, floor)):
@@ -302,23 +383,25 @@ class Occupancy:
             _subtract(kept, dict.fromkeys(pod.constraints.host_ports, 1))
         return kept.keys()
 
-    def _apply_devices(self, plain: Node) -> None:
-        node, claimed = equip_node(
+    def _equip_node(self, plain: Node) -> None:
+        equipped, claimed = equip_node(
             plain, self._devices.get_node_devices(plain.name), on_unknown_nodes=self._devices.on_unknown_nodes
         )
-        self._set_claimed(node.name, claimed)
+        node = self.volumes.add_limits(equipped)
+        attached = self.volumes.count_on_node(node.name, self._claim_index.list_claims(node.name))
+        self._set_held(node.name, {**claimed, **attached} if attached else claimed)
         if self.table.get(node.name) != node:
             self.table.put(node)
             self._mark_nodes_changed()
 
-    def _set_claimed(self, node: str, claimed: Mapping[str, int]) -> None:
-        before = self._claimed.pop(node, _NO_AMOUNTS)
-        if claimed:
-            self._claimed[node] = claimed
-        if claimed == before:
+    def _set_held(self, node: str, held: Mapping[str, int]) -> None:
+        before = self._held.pop(node, _NO_AMOUNTS)
+        if held:
+            self._held[node] = held
+        if held == before:
             return
         requested = self._requested.setdefault(node, {})
-        for amounts, change, sign in ((before, _subtract, -1), (claimed, _add, 1)):
+        for amounts, change, sign in ((before, _subtract, -1), (held, _add, 1)):
             change(requested, amounts)
             self.table.reserve(node, amounts, sign=sign)
         if not requested:
@@ -348,8 +431,14 @@ class Occupancy:
         self.table.reserve(pod.node, _ONE_POD, priority=pod.priority)
         self.table.reserve(pod.node, pod.requests, priority=pod.priority)
         self.anti_affinity_index.add(pod)
+        self._change_claims(pod, 1)
         for port in pod.constraints.host_ports:
             _add(self._ports.setdefault(pod.node, {}), {port: 1})
+
+    def _change_claims(self, pod: Pod, by: int) -> None:
+        self._claim_index.change(pod, by)
+        if pod.claims and self.volumes.limits and (plain := self._plain_nodes.get(pod.node or "")) is not None:
+            self._equip_node(plain)
 
     def _remove_pod(self, pod: Pod) -> None:
         if pod.node is None:
@@ -370,6 +459,7 @@ class Occupancy:
         self.table.reserve(pod.node, _ONE_POD, sign=-1, priority=pod.priority)
         self.table.reserve(pod.node, pod.requests, sign=-1, priority=pod.priority)
         self.anti_affinity_index.remove(pod)
+        self._change_claims(pod, -1)
         for port in pod.constraints.host_ports:
             _subtract(self._ports[pod.node], {port: 1})
             if not self._ports[pod.node]:

@@ -3,7 +3,8 @@
 :class:`NodeFilters` checks what depends on the node alone, so its obstacles stay when other pods end: kube-scheduler's
 plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and VolumeZone, and the part of
 PodTopologySpread and InterPodAffinity that requires a topology label on the node. :func:`find_shortages` compares
-requests with free resources and with the node's maximum number of pods (plugin NodeResourcesFit).
+requests with free resources and with the node's maximum number of pods (plugin NodeResourcesFit), and the pod's volumes with those that the node's CSI drivers
+may still attach (plugin NodeVolumeLimits).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gpuspawner.core.cluster.node_table import NodeGrouping
 from gpuspawner.core.cluster.selectors import matches_any_term
 from gpuspawner.core.cluster.state import PODS
 from gpuspawner.core.cluster.taints import find_untolerated_taints, tolerates_cordon
+from gpuspawner.core.cluster.volumes import VOLUMES_PREFIX
 from gpuspawner.core.scheduling.results import Obstacle, Reason
 from gpuspawner.core.text.i18n import gettext_lazy
 
@@ -28,13 +30,13 @@ UNKNOWN_AMOUNTS = Obstacle(
 
 
 def compute_needs(pod: Pod) -> ResourceNeeds:
-    """Return the amounts that a node must have free: the pod's requests, and 1 of ``pods``.
+    """Return the amounts that a node must have free: the pod's requests and volumes, and 1 of ``pods``.
 
     Resources that the pod does not request are left out: a node with overcommitted memory accepts a pod that requests
     no memory.
     """
     requested = sorted((name, number) for name, number in pod.requests.items() if number > 0 and name != PODS)
-    return ((PODS, 1), *requested)
+    return ((PODS, 1), *requested, *sorted(pod.attachments.items()))
 
 
 def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
@@ -63,6 +65,8 @@ def make_shortage(resource: str) -> Obstacle:
     """Return the obstacle for a resource of which a node has too little free."""
     if resource == PODS:
         return Obstacle(reason=Reason.TOO_MANY_PODS)
+    if resource.startswith(VOLUMES_PREFIX):
+        return Obstacle(reason=Reason.VOLUME_LIMIT)
     return Obstacle(reason=Reason.INSUFFICIENT, detail=resource)
 
 

@@ -67,6 +67,7 @@ class NominatedPods:
         total = Counter(requested)
         for nominated in self._pods[node]:
             total.update({**nominated.requests, PODS: 1})
+        total.update(self._occupancy.count_more_volumes(node, self._pods[node]))
         return total
 
     def list_host_ports(self, node: str) -> Iterable[HostPort]:
@@ -110,8 +111,9 @@ class PodFilters:
     """The filters that depend on other pods, for one pod; the constructor walks over all existing pods once.
 
     :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
-    :ivar is_inactive: True if these filters accept every node that is not in ``nominated_nodes``.
-    :ivar nominated_nodes: names of the nodes with nominated pods that count as if they ran there.
+    :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
+    :ivar special_nodes: names of the nodes that :meth:`get_requested` counts for this pod alone: those with nominated
+        pods, which count as if they ran there, and those whose pods already use the pod's volumes.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
@@ -141,13 +143,14 @@ class PodFilters:
         )
         self._by_values: dict[tuple[str | None, ...], tuple[Obstacle, ...]] = {}
         self._nominated = NominatedPods(pod, occupancy, floor=floor)
-        self.nominated_nodes = self._nominated.nodes
+        self._shared = occupancy.find_shared_volumes(pod)
+        self.special_nodes = self._nominated.nodes | self._shared.keys()
         self.is_inactive = not (constraints.host_ports or self._keys)
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
         """Return the obstacles from other pods on a node that has none of :class:`.node_filters.NodeFilters`."""
         found = self._find_by_domain(node) if self._keys else ()
-        if node.name in self.nominated_nodes:
+        if node.name in self._nominated.nodes:
             found = (*found, *self._check_nominated_affinity(node), *self._check_nominated_spread(node))
         ports = self._constraints.host_ports
         if ports and _has_port_conflict(ports, self._nominated.list_host_ports(node.name)):
@@ -155,8 +158,11 @@ class PodFilters:
         return found
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return the requested amounts on a node, including those of nominated pods."""
-        return self._nominated.get_requested(node)
+        """Return the requested amounts on a node, including those of nominated pods, without the pod's own volumes."""
+        requested, shared = self._nominated.get_requested(node), self._shared.get(node)
+        if not shared:
+            return requested
+        return {name: number - shared.get(name, 0) for name, number in requested.items()}
 
     def _check_nominated_affinity(self, node: Node) -> tuple[Obstacle, ...]:
         """Return the obstacles from anti-affinity between the pod and the pods nominated to a node.

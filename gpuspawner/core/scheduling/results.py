@@ -30,6 +30,7 @@ class Reason(StrEnum):
     HOST_PORT = "host_port"
     TOO_MANY_PODS = "too_many_pods"
     INSUFFICIENT = "insufficient"
+    VOLUME_LIMIT = "volume_limit"
     SPREAD = "spread"
     POD_AFFINITY = "pod_affinity"
     POD_ANTI_AFFINITY = "pod_anti_affinity"

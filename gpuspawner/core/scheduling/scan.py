@@ -238,8 +238,8 @@ class _Scan:
         self._pod_undecided = find_undecided(pod)
         self._node_filters = NodeFilters(pod)
         self._pod_filters = PodFilters(pod, occupancy, floor=floor)
-        rows = map(occupancy.table.find_row, self._pod_filters.nominated_nodes)
-        self._nominated = frozenset(row for row in rows if row is not None)
+        rows = map(occupancy.table.find_row, self._pod_filters.special_nodes)
+        self._special = frozenset(row for row in rows if row is not None)
         self._limit = limit
         self._places = 0
         self._nodes: Counter[_Obstacles] = Counter()
@@ -262,21 +262,21 @@ class _Scan:
             self._nodes += found
             self._places += found[()]
             return
-        nominated = {row for row in self._nominated if row in group}
-        for pick, size, from_pods in self._split_nodes(group, nominated):
+        special = {row for row in self._special if row in group}
+        for pick, size, from_pods in self._split_nodes(group, special):
             self._compare_amounts(pick, size, from_pods=from_pods)
-        for row in nominated:
-            self._check_nominated(self._table.get_by_row(row))
+        for row in special:
+            self._check_special(self._table.get_by_row(row))
 
     def list_free_amounts(self, group: EquivalentNodes, resources: Sequence[str]) -> Iterator[tuple[int, ...]]:
         """Yield the free amounts of resources on each node of a group that has no other obstacle than these amounts."""
         if self._node_filters.find_obstacles(group.example):
             return
-        nominated = {row for row in self._nominated if row in group}
-        for pick, _, from_pods in self._split_nodes(group, nominated):
+        special = {row for row in self._special if row in group}
+        for pick, _, from_pods in self._split_nodes(group, special):
             if not from_pods:
                 yield from zip(*(pick(self._get_free_column(name)) for name in resources), strict=True)
-        for node in map(self._table.get_by_row, nominated):
+        for node in map(self._table.get_by_row, special):
             if not self._pod_filters.find_obstacles(node):
                 requested = self._pod_filters.get_requested(node.name)
                 yield tuple(node.allocatable.get(name, 0) - requested.get(name, 0) for name in resources)
@@ -309,13 +309,13 @@ class _Scan:
             group.cache[self._needs] = count
         return count
 
-    def _split_nodes(self, group: EquivalentNodes, nominated: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
-        if self._pod_filters.is_inactive and not nominated:
+    def _split_nodes(self, group: EquivalentNodes, special: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
+        if self._pod_filters.is_inactive and not special:
             yield group.pick, len(group), ()
             return
         parts: dict[_Obstacles, list[int]] = {}
         for row in group.rows:
-            if row not in nominated:
+            if row not in special:
                 parts.setdefault(self._pod_filters.find_obstacles(self._table.get_by_row(row)), []).append(row)
         for obstacles, rows in parts.items():
             yield make_picker(rows), len(rows), obstacles
@@ -330,7 +330,7 @@ class _Scan:
         if not from_pods and not self._undecided and () in by_shortages:
             self._count_places(by_shortages[()].to_bytes(size, "little"), pick)
 
-    def _check_nominated(self, node: Node) -> None:
+    def _check_special(self, node: Node) -> None:
         requested = self._pod_filters.get_requested(node.name)
         shortages = find_shortages(self._needs, node, requested=requested)
         obstacles = sort_obstacles((*self._pod_filters.find_obstacles(node), *shortages, *self._undecided))

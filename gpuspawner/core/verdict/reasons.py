@@ -97,14 +97,17 @@ def explain_wait(
         if all(number < needed for number in free):
             return _explain_in_use(gpu.resource, free, now=now, nodes=nodes, needed=needed)
         now = [node for node, number in zip(now, free, strict=True) if number >= needed]
-    names = tuple({*pod.requests, "pods"})
+    names = tuple({*pod.requests, *pod.attachments, "pods"})
     columns = [_list_free(now, name, pod=pod, occupancy=occupancy) for name in names]
     left_on_each = [dict(zip(names, left, strict=True)) for left in zip(*columns, strict=True)]
     with_slots = [left for left in left_on_each if left["pods"] > 0]
     if not with_slots:
         return gettext("the {free_nodes} hold as many servers as they may", free_nodes=_format_free_nodes(gpu, pod))
-    if all(any(left.get(name, 0) < number for name, number in pod.requests.items()) for left in with_slots):
+    fits = [left for left in with_slots if all(left.get(name, 0) >= number for name, number in pod.requests.items())]
+    if not fits:
         return _explain_too_little(pod, with_slots, gpu=gpu, left=True)
+    if all(any(left.get(name, 0) < number for name, number in pod.attachments.items()) for left in fits):
+        return gettext("the {free_nodes} hold as many disks as they may", free_nodes=_format_free_nodes(gpu, pod))
     return gettext("other servers keep it off the {free_nodes}", free_nodes=_format_free_nodes(gpu, pod))
 
 

@@ -63,13 +63,16 @@ class Offer:
     answer_by: float | None = None
     cache: FormCache | None = None
 
-    async def add_volume_topology(self, manifest: Mapping[str, Any], *, is_created: bool = False) -> Pod | None:
-        """Decode a manifest and return the pod, constrained to the nodes on which its volumes can be mounted.
+    async def add_volume_topology(
+        self, manifest: Mapping[str, Any], *, new_claims: Mapping[str, str | None] | None = None
+    ) -> Pod | None:
+        """Decode a manifest and return the pod, constrained to the nodes that can mount and attach its volumes.
 
         A pod that does not exist yet gets the priority of its PriorityClass.
 
         :param manifest: JSON of the pod, as sent to the API server.
-        :param is_created: the pod's claims exist by now; see :meth:`VolumeTopology.resolve_claims`.
+        :param new_claims: claims that the hub will create for the pod → name of the StorageClass, None for the default;
+            see :meth:`VolumeTopology.resolve_claims`.
         """
         pod = decode.decode_pod(manifest)
         if pod is not None and not as_dict(manifest.get("metadata")).get("uid"):
@@ -81,9 +84,10 @@ class Offer:
         if pod is None or self.volume_topology is None:
             return pod
         constraints = await self.volume_topology.resolve_claims(
-            pod.constraints, namespace=pod.namespace, is_created=is_created, wait_s=self.wait_s
+            pod.constraints, namespace=pod.namespace, new_claims=new_claims or (), wait_s=self.wait_s
         )
-        return replace(pod, constraints=constraints)
+        located, occupancy = replace(pod, constraints=constraints), self.inventory.occupancy
+        return located if occupancy is None else occupancy.volumes.add_needs(located, new_claims=new_claims or {})
 
     async def find_queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
         """Return a pod's place in its Kueue queue, or None if the pod is not queued.

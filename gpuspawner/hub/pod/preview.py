@@ -123,6 +123,14 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
     return serialize_pod(spawner, changed)
 
 
+def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
+    """Return the claims that a start creates if they do not exist → name of the StorageClass, None for the default.
+
+    :param spawner: the spawner of the server.
+    """
+    return {spawner.pvc_name: spawner.storage_class} if spawner.storage_pvc_ensure else {}
+
+
 def exclude_gpu_nodes(
     manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
 ) -> Mapping[str, Any]:
@@ -217,7 +225,8 @@ class PodPreviews:
         metadata = manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         pod = await self.offer.add_volume_topology(
-            {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec}
+            {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec},
+            new_claims=list_new_claims(self.spawner),
         )
         return None if pod is None else (spec, pod)
 

@@ -38,7 +38,7 @@ class GPUNodeExclusion:
         if not avoided:
             return await create(pod)
         offer, manifest = await spawner.make_offer(), serialize_for_scheduling(spawner, pod)
-        located = await offer.add_volume_topology(manifest, is_created=True)
+        located = await offer.add_volume_topology(manifest)
         if located is None:
             return await create(pod)
         # No await from here until the pod is counted: of two concurrent starts, the second must count the first.

@@ -23,7 +23,7 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, s
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.pod.preview import serialize_for_scheduling
+from gpuspawner.hub.pod.preview import list_new_claims, serialize_for_scheduling
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.state import StartingSpawner
@@ -88,7 +88,9 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
     :raises TimeoutError: the API server does not answer.
     :raises ClientError: the API server cannot be reached.
     """
-    located = await offer.add_volume_topology(serialize_for_scheduling(spawner, pod))
+    located = await offer.add_volume_topology(
+        serialize_for_scheduling(spawner, pod), new_claims=list_new_claims(spawner)
+    )
     if located is not None:
         # Most pods can start now, and checking that is cheaper than a full verdict.
         is_now = starts_now(located, offer.inventory)

@@ -1,6 +1,8 @@
-"""Reads on which nodes the volumes of a pod's PersistentVolumeClaims can be mounted, such as the nodes of one zone.
+"""Reads on which nodes the volumes of a pod's claims can be mounted, and how many volumes each node may have.
 
-The hub reads only the claims of the current user's pod and caches each result for up to a minute.
+:class:`VolumeTopology` reads only the claims of the current user's pod and caches each result for up to a minute.
+:class:`VolumeLimits` watches the limits of CSI drivers. If a node has one, it also watches the cluster's volumes, their
+attachments and the StorageClasses. What the hub may not read counts as absent: a node is full only if it is known to be.
 """
 
 from __future__ import annotations
@@ -9,17 +11,34 @@ import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
+from typing_extensions import override
+
 from gpuspawner.core.cluster.decode_selectors import decode_volume_terms
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.cluster.volumes import (
+    CSINode,
+    PersistentVolume,
+    StorageClass,
+    VolumeAttachment,
+    collect_volumes,
+    decode_csi_node,
+    decode_persistent_volume,
+    decode_storage_class,
+    decode_volume_attachment,
+)
 from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
 from gpuspawner.kube.client.pacing import SharedTasks
+from gpuspawner.kube.watch.object_caches import ObjectCache, VersionedCache
+from gpuspawner.kube.watch.watch_loop import WatchLoop
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
@@ -29,10 +48,16 @@ VOLUME_UNANSWERED_S = 10.0
 """Seconds until the next request after one without an answer in time."""
 _MAX_CACHED = 4096
 
-_UNREADABLE = "where the home volume is, which the hub cannot read"
-_UNBOUND = "where the home volume will be made"
-_DELETING = "when the home volume, which is being deleted, is gone"
-_EXCLUSIVE = "whether another server uses the home volume"
+STORAGE_GROUP = "storage.k8s.io"
+CSI_NODES, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS = "csinodes", "persistentvolumes", "volumeattachments"
+STORAGE_CLASSES = "storageclasses"
+
+_UNREADABLE = gettext_lazy("where the home volume is, which the hub cannot read")
+_UNBOUND = gettext_lazy("where the home volume will be made")
+_DELETING = gettext_lazy("when the home volume, which is being deleted, is gone")
+_LOST = gettext_lazy("what becomes of the home volume, which is lost")
+_MISSING = gettext_lazy("a volume claim that does not exist")
+_EXCLUSIVE = gettext_lazy("whether another server uses the home volume")
 
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 """Annotation that a claim has once it is completely bound (component-helpers/storage/volume/helpers.go)."""
@@ -85,24 +110,30 @@ class VolumeTopology:
         self._requests: SharedTasks[tuple[str, str], _VolumePlacement] = SharedTasks()
 
     async def resolve_claims(
-        self, constraints: PodConstraints, *, namespace: str, is_created: bool = False, wait_s: float | None = None
+        self,
+        constraints: PodConstraints,
+        *,
+        namespace: str,
+        new_claims: Collection[str] = (),
+        wait_s: float | None = None,
     ) -> PodConstraints:
         """Return a pod's scheduling constraints with the node selector terms of the volumes of its claims added.
 
-        A claim that does not exist yet adds no terms: KubeSpawner creates it when the server starts. The claim's
-        StorageClass should use ``WaitForFirstConsumer``, so that the volume is created where the pod is scheduled.
+        A claim that KubeSpawner will create adds no terms. Its StorageClass should use ``WaitForFirstConsumer``, so that
+        the volume is created where the pod is scheduled. Any other claim that does not exist makes the nodes unknown.
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
         :param namespace: namespace of the pod.
-        :param is_created: the hub has created the claims by now, so a claim that was absent before is read again.
+        :param new_claims: names of the claims that the hub will create if they do not exist. Without any, a claim that
+            was absent before is read again.
         :param wait_s: seconds to wait at most; None for no limit besides the requests' timeout.
         """
         if not constraints.unread_claims:
             return constraints
         claims = constraints.unread_claims
         found = await asyncio.gather(
-            *(self._get_placement((namespace, claim), is_created=is_created, wait_s=wait_s) for claim in claims)
+            *(self._get_placement((namespace, claim), is_new=claim in new_claims, wait_s=wait_s) for claim in claims)
         )
         return replace(
             constraints,
@@ -111,10 +142,14 @@ class VolumeTopology:
             undecided=(*constraints.undecided, *filter(None, (placement.undecided for placement in found))),
         )
 
-    async def _get_placement(self, key: tuple[str, str], *, is_created: bool, wait_s: float | None) -> _VolumePlacement:
+    async def _get_placement(self, key: tuple[str, str], *, is_new: bool, wait_s: float | None) -> _VolumePlacement:
+        found = await self._get_known(key, is_new=is_new, wait_s=wait_s)
+        return _VolumePlacement(undecided=_MISSING) if found is _ABSENT and not is_new else found
+
+    async def _get_known(self, key: tuple[str, str], *, is_new: bool, wait_s: float | None) -> _VolumePlacement:
         now = self._clock()
         until, known = self._cache.get(key, (now, _ABSENT))
-        if now < until and not (is_created and known is _ABSENT):
+        if now < until and (is_new or known is not _ABSENT):
             return known
         found = await self._requests.wait_for(key, partial(self._ask, *key), wait_s=wait_s)
         return _VolumePlacement(undecided=_UNREADABLE) if found is None else found
@@ -143,6 +178,8 @@ class VolumeTopology:
         volume = as_text(spec.get("volumeName"))
         if not volume or _BIND_COMPLETED not in as_dict(metadata.get("annotations")):
             return _VolumePlacement(undecided=_UNBOUND, kept_s=VOLUME_RETRY_S)
+        if as_dict(found.get("status")).get("phase") == "Lost":
+            return _VolumePlacement(undecided=_LOST, kept_s=VOLUME_RETRY_S)
         modes = spec.get("accessModes")
         if isinstance(modes, list) and _ONE_POD in modes:
             return _VolumePlacement(undecided=_EXCLUSIVE)
@@ -166,3 +203,68 @@ def _make_unreadable(error: APIUnavailableError) -> _VolumePlacement:
     return _VolumePlacement(
         undecided=_UNREADABLE, kept_s=VOLUME_CACHE_S if error.status == HTTPStatus.FORBIDDEN else VOLUME_RETRY_S
     )
+
+
+class _CSINodeCache(VersionedCache[CSINode]):
+    def __init__(self, found: Callable[[], None]) -> None:
+        super().__init__(decode_csi_node)
+        self._found = found
+
+    @override
+    def put(self, value: CSINode) -> None:
+        super().put(value)
+        if value.limits:
+            self._found()
+
+
+class VolumeLimits:
+    """Watches how many volumes CSI drivers may attach to each node, and keeps an :class:`Occupancy` up to date.
+
+    :param follow: starts to watch a resource, given its plural name and a cache.
+    :param occupancy: nodes and pods of the cluster; receives the volumes.
+    """
+
+    def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
+        self._follow = follow
+        self._occupancy = occupancy
+        self._nodes = _CSINodeCache(self._begin)
+        self._volumes: VersionedCache[PersistentVolume] = VersionedCache(decode_persistent_volume)
+        self._attachments: VersionedCache[VolumeAttachment] = VersionedCache(decode_volume_attachment)
+        self._classes: VersionedCache[StorageClass] = VersionedCache(decode_storage_class)
+        self._watch_loops: list[WatchLoop] = []
+        self._seen: tuple[object, ...] = ()
+
+    def start(self) -> None:
+        """Start to watch CSINodes."""
+        self._watch_loops.append(self._follow(CSI_NODES, self._nodes))
+
+    async def wait_for_first_attempt(self) -> None:
+        """Wait until the hub has listed each watched resource, or failed to."""
+        # The first list of CSINodes may start three more watches; this loop then also waits for them.
+        for watch_loop in self._watch_loops:
+            await watch_loop.first_attempt.wait()
+
+    def update(self) -> None:
+        """Update the volumes in the :class:`Occupancy`."""
+        caches = (self._nodes, self._volumes, self._attachments, self._classes)
+        is_volumes_known = len(self._watch_loops) > 1 and self._watch_loops[1].is_known
+        seen = (*(each.version for each in caches), is_volumes_known)
+        if seen == self._seen:
+            return
+        self._occupancy.put_volumes(
+            collect_volumes(
+                self._nodes.list_values(),
+                self._volumes.list_values() if is_volumes_known else None,
+                self._attachments.list_values(),
+                classes=self._classes.list_values(),
+            )
+        )
+        self._seen = seen
+
+    def _begin(self) -> None:
+        if len(self._watch_loops) == 1:
+            self._watch_loops += [
+                self._follow(PERSISTENT_VOLUMES, self._volumes),
+                self._follow(VOLUME_ATTACHMENTS, self._attachments),
+                self._follow(STORAGE_CLASSES, self._classes),
+            ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
@@ -14,13 +15,14 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.progress.model import QueuePlace
+from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
 from gpuspawner.hub.config.offer import UNUSED_CLIENT_S, OfferFactory
 from gpuspawner.kube.store import ClusterStore
 from gpuspawner.kube.watch.watch_loop import HUB_STOPPING
 from tests.unit.clocks import Clock
 from tests.unit.core.kueue_workloads import IN_USE, local_queue, pending
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS
-from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
+from tests.unit.kube.watch_server import NODES, PODS, WatchServer, serve_watches
 
 
 @asynccontextmanager
@@ -194,3 +196,136 @@ async def test_a_pod_that_exists_is_gated_by_its_gates_alone(offers: OfferFactor
     admitted = {**GATED, "spec": {"containers": []}}
     pods = [await offer.add_volume_topology(each) for each in (draft, GATED, admitted)]
     assert [each.constraints.is_gated for each in pods if each is not None] == [True, True, False]
+
+
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
+STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+VOLUMES = "/api/v1/persistentvolumes"
+CLAIMS = "/api/v1/namespaces/hub/persistentvolumeclaims"
+DRIVER = "disk.example.com"
+
+
+def volume_of(claim: str) -> dict[str, Any]:
+    source = {"csi": {"driver": DRIVER, "volumeHandle": claim}}
+    reference = {"namespace": "hub", "name": claim}
+    return {"metadata": {"name": f"pv-{claim}"}, "spec": {**source, "claimRef": reference}}
+
+
+def pod_with(claim: str, *, node: str = "") -> dict[str, Any]:
+    volumes = [{"name": "home", "persistentVolumeClaim": {"claimName": claim}}]
+    metadata = {"name": f"jupyter-{claim}", "namespace": "hub", **({"uid": claim} if node else {})}
+    return {"metadata": metadata, "spec": {"containers": [], "volumes": volumes, "nodeName": node}}
+
+
+def put_claim(server: WatchServer, name: str, *, volume: str) -> None:
+    metadata = {"name": name, "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    server.bodies[f"{CLAIMS}/{name}"] = json.dumps({"metadata": metadata, "spec": {"volumeName": volume}})
+    server.bodies[f"{VOLUMES}/{volume}"] = json.dumps(volume_of(name))
+
+
+def limit_disks(server: WatchServer, count: int) -> None:
+    """Have only one node take disks, so many of them, and ``bo`` have one of them."""
+    for name, number in (("gpu-1", count), ("cpu-1", 0)):
+        drivers = [{"name": DRIVER, "nodeID": name, "allocatable": {"count": number}}]
+        server.put(CSI_NODES, {"metadata": {"name": name}, "spec": {"drivers": drivers}})
+    server.put(VOLUMES, *map(volume_of, ("ada", "bo")))
+    server.put(PODS, pod_with("bo", node="gpu-1"))
+    for name in ("ada", "bo"):
+        put_claim(server, name, volume=f"pv-{name}")
+
+
+async def foretell(
+    offers: OfferFactory, store: ClusterStore, claim: str, *, new_claims: Mapping[str, str | None] | None = None
+) -> Verdict:
+    offer = await offers.make_offer(offers.parse({}), store, image="base")
+    pod = await offer.add_volume_topology(pod_with(claim), new_claims=new_claims)
+    assert pod is not None
+    return predict_verdict(pod, offer.inventory)
+
+
+@pytest.mark.parametrize(
+    ("limit", "claim", "expected"),
+    [
+        pytest.param(1, "ada", Outcome.WAITS, id="one more disk than the node may have"),
+        pytest.param(2, "ada", Outcome.NOW, id="as many disks as the node may have"),
+        pytest.param(1, "bo", Outcome.NOW, id="a disk that the node has already"),
+    ],
+)
+async def test_a_node_takes_no_more_disks_than_its_csi_driver_says(
+    offers: OfferFactory, store: ClusterStore, server: WatchServer, limit: int, claim: str, expected: Outcome
+):
+    limit_disks(server, limit)
+    assert (await foretell(offers, store, claim)).outcome is expected
+
+
+async def test_a_server_that_waits_for_room_for_its_disk_says_so(
+    offers: OfferFactory, store: ClusterStore, server: WatchServer
+):
+    limit_disks(server, 1)
+    assert (await foretell(offers, store, "ada")).reason == "The nodes with room hold as many disks as they may."
+
+
+async def test_a_disk_that_is_still_attached_counts_without_a_pod(
+    offers: OfferFactory, store: ClusterStore, server: WatchServer
+):
+    limit_disks(server, 2)
+    server.put(VOLUMES, volume_of("left"))
+    source = {"persistentVolumeName": "pv-left"}
+    spec = {"attacher": DRIVER, "nodeName": "gpu-1", "source": source}
+    server.put(ATTACHMENTS, {"metadata": {"name": "csi-1"}, "spec": spec})
+    assert (await foretell(offers, store, "ada")).outcome is Outcome.WAITS
+
+
+@pytest.mark.parametrize("resource", ["csinodes", "persistentvolumes"])
+async def test_limits_that_may_not_be_read_close_no_node(
+    offers: OfferFactory, store: ClusterStore, server: WatchServer, resource: str
+):
+    server.denied = {(verb, resource) for verb in ("list", "watch")}
+    limit_disks(server, 1)
+    assert (await foretell(offers, store, "ada")).outcome is Outcome.NOW
+
+
+STORAGE_CLASS = {"metadata": {"name": "fast"}, "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}
+DEFAULT_CLASS = {
+    **STORAGE_CLASS,
+    "metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "named", "expected"),
+    [
+        pytest.param(STORAGE_CLASS, "fast", Outcome.WAITS, id="of a named class"),
+        pytest.param(DEFAULT_CLASS, None, Outcome.WAITS, id="of the default class"),
+        pytest.param({**STORAGE_CLASS, "provisioner": "nfs"}, "fast", Outcome.NOW, id="of another driver"),
+    ],
+)
+async def test_a_disk_that_is_still_to_be_made_counts_by_its_storage_class(
+    offers: OfferFactory,
+    store: ClusterStore,
+    server: WatchServer,
+    storage_class: dict[str, Any],
+    named: str | None,
+    expected: Outcome,
+):
+    limit_disks(server, 1)
+    server.put(STORAGE_CLASSES, storage_class)
+    server.status[f"{CLAIMS}/new"] = 404
+    assert (await foretell(offers, store, "new", new_claims={"new": named})).outcome is expected
+
+
+async def test_a_claim_that_does_not_exist_and_that_the_hub_will_not_create_is_no_yes(
+    offers: OfferFactory, store: ClusterStore, server: WatchServer
+):
+    server.status[f"{CLAIMS}/shared"] = 404
+    found = await foretell(offers, store, "shared", new_claims={"claim-ada": None})
+    assert (found.outcome, "does not exist" in found.reason) == (Outcome.UNKNOWN, True)
+
+
+async def test_a_claim_whose_volume_is_lost_is_no_yes(offers: OfferFactory, store: ClusterStore, server: WatchServer):
+    put_claim(server, "ada", volume="pv-ada")
+    body = json.loads(server.bodies[f"{CLAIMS}/ada"])
+    server.bodies[f"{CLAIMS}/ada"] = json.dumps({**body, "status": {"phase": "Lost"}})
+    found = await foretell(offers, store, "ada")
+    assert (found.outcome, "is lost" in found.reason) == (Outcome.UNKNOWN, True)

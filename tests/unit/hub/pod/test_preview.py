@@ -144,13 +144,25 @@ async def test_nothing_of_one_type_is_left_in_the_next(make_spawner: MakeSpawner
     assert found.find_pod(wanted) == alone.find_pod(wanted)
 
 
+HOME = {"storage_pvc_ensure": True, "storage_capacity": "1Gi", "pvc_name_template": "claim-ada"}
+
+
 async def test_a_claim_that_does_not_exist_yet_demands_nothing(make_spawner: MakeSpawner, server: Any):
-    spawner = make_spawner(kubespawner=ADMINS)
+    spawner = make_spawner(kubespawner={**ADMINS, **HOME})
     server.status[f"/api/v1/namespaces/{spawner.namespace}/persistentvolumeclaims/claim-ada"] = 404
     found, selection = await previews(spawner, {})
     pod = found.find_pod(selection)
     assert pod is not None
     assert (pod.constraints.unread_claims, pod.constraints.undecided, pod.constraints.volume_terms) == ((), (), ())
+
+
+async def test_a_claim_that_kubespawner_will_not_make_leaves_the_nodes_unknown(make_spawner: MakeSpawner, server: Any):
+    spawner = make_spawner(kubespawner=ADMINS)
+    server.status[f"/api/v1/namespaces/{spawner.namespace}/persistentvolumeclaims/claim-ada"] = 404
+    found, selection = await previews(spawner, {})
+    pod = found.find_pod(selection)
+    assert pod is not None
+    assert pod.constraints.undecided == ("a volume claim that does not exist",)
 
 
 async def test_the_spawner_keeps_its_values(make_spawner: MakeSpawner):

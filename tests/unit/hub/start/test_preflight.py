@@ -134,7 +134,7 @@ async def test_what_a_pod_needs_is_read_whole(
     spawner.user_options = {"gpu": "a100", "gpu_count": 1}
     await spawner.load_user_options()
 
-    async def located(_: Any, manifest: Any) -> None:
+    async def located(_: Any, manifest: Any, **__: Any) -> None:
         seen.append(decode.decode_pod(manifest))
 
     monkeypatch.setattr(type(offer), "add_volume_topology", located)

@@ -63,7 +63,13 @@ async def test_a_bound_claim_keeps_the_server_where_its_volume_is(server: ListSe
 
 async def test_a_claim_that_is_still_to_be_made_demands_nothing(server: ListServer, api: CoreV1Api):
     server.status[CLAIM] = 404
-    assert await located(api) == PodConstraints()
+    found = await VolumeTopology(api).resolve_claims(ASKS, namespace="hub", new_claims=["claim-ada"])
+    assert found == PodConstraints()
+
+
+async def test_a_claim_that_nothing_will_make_is_undecided(server: ListServer, api: CoreV1Api):
+    server.status[CLAIM] = 404
+    assert (await located(api)).undecided == ("a volume claim that does not exist",)
 
 
 @pytest.mark.parametrize(("path", "status"), [(CLAIM, 403), (CLAIM, 500), (VOLUME, 403), (VOLUME, 404)])
@@ -118,6 +124,7 @@ async def test_without_claims_nothing_is_asked(server: ListServer, api: CoreV1Ap
     [
         pytest.param(claim(deletionTimestamp="2026-01-01T00:00:00Z"), "is being deleted", id="on its way out"),
         pytest.param(claim(annotations={}), "will be made", id="named but not bound"),
+        pytest.param({**claim(), "status": {"phase": "Lost"}}, "is lost", id="its volume is gone"),
         pytest.param(claim(modes=("ReadWriteOncePod",)), "another server uses", id="for one pod"),
     ],
 )
@@ -173,8 +180,9 @@ async def test_a_caller_without_time_leaves_the_answer_to_the_next_one(server: L
 async def test_a_claim_that_the_hub_has_created_is_read_again(server: ListServer, api: CoreV1Api):
     server.status[CLAIM] = 404
     homes = VolumeTopology(api)
-    absent = await homes.resolve_claims(ASKS, namespace="hub")
+    new = ["claim-ada"]
+    absent = await homes.resolve_claims(ASKS, namespace="hub", new_claims=new)
     server.status.clear()
     bound(server)
-    found = [await homes.resolve_claims(ASKS, namespace="hub", is_created=each) for each in (False, True)]
+    found = [await homes.resolve_claims(ASKS, namespace="hub", new_claims=each) for each in (new, [])]
     assert [len(each.volume_terms) for each in (absent, *found)] == [0, 0, 1]
