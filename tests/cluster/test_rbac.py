@@ -15,7 +15,18 @@ from kubernetes.client import ApiClient
 from devcluster import Cluster
 from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
 from tests.cluster.support.audit import Use, requests_of, uses_of
-from tests.cluster.support.endowed import IMPOSSIBLE, ONLY_DRA, PROMISED, QUEUE, QUEUED, QUOTA, SCALED, Site, endowed
+from tests.cluster.support.endowed import (
+    ATTACHING,
+    IMPOSSIBLE,
+    ONLY_DRA,
+    PROMISED,
+    QUEUE,
+    QUEUED,
+    QUOTA,
+    SCALED,
+    Site,
+    endowed,
+)
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD
 from tests.cluster.support.told import listening
 from tests.cluster.support.waiting import wait_for
@@ -32,6 +43,7 @@ EVERYBODYS = {
     (None, "/apis/karpenter.sh/v1"),
     (None, "/apis/resource.k8s.io/v1"),
     (None, "/apis/scheduling.k8s.io/v1"),
+    (None, "/apis/storage.k8s.io/v1"),
 }
 # Kueue does not run here: a place in a queue is asked for, which is what the rights are for, and not found.
 PLACES = {
@@ -105,6 +117,10 @@ def of_devices(site: Site, user: str) -> Any:
     return ONLY_DRA in site.form(user).offered(), site.verdict(user, gpu=IMPOSSIBLE)[0]
 
 
+def with_a_disk(site: Site, _user: str) -> Any:
+    return site.verdict(ATTACHING, gpu=LARGE)[0]
+
+
 UNREADABLE_HOME = "Unknown: it depends on where the home volume is, which the hub cannot read."
 NO_NODES = "GPU capacity is unknown right now. The hub may not list the cluster's nodes."
 NO_PODS = "How many GPUs are free is unknown. The hub may not list the pods of all namespaces."
@@ -113,6 +129,7 @@ LOSSES = {
     "volumes": Loss(
         look=with_a_home, whole=("now", "Starts now: 4 places left."), without=("unknown", UNREADABLE_HOME)
     ),
+    "volume-limits": Loss(look=with_a_disk, whole="waits", without="now"),
     "nodes": Loss(
         look=of_nodes, whole=(True, {0, 4}, True, ""), without=(False, {None}, False, NO_NODES), is_watched=True
     ),

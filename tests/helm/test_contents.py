@@ -232,6 +232,6 @@ def test_the_header_of_the_rights_counts_them():
     subjects = {
         (subject["kind"], subject["name"], subject["namespace"]) for each in bound for subject in each["subjects"]
     }
-    assert (len(found), len(bound), subjects) == (18, 9, {("ServiceAccount", "hub", "jupyterhub")})
-    assert "Nine parts, each with its binding." in text
-    assert "change it in all nine." in text
+    assert (len(found), len(bound), subjects) == (20, 10, {("ServiceAccount", "hub", "jupyterhub")})
+    assert "Ten parts, each with its binding." in text
+    assert "change it in all ten." in text

@@ -128,6 +128,7 @@ LOSSES = {
     "nodes": "No GPU type but those of the settings can be picked, and the form says that capacity is unknown.",
     "pods": "The form cannot say how many GPUs are free, nor whether a server starts now.",
     "volumes": "The zone of a home volume is not known: the form may say unknown where it could say never.",
+    "volume-limits": "A node that may take no more volumes counts as one with room: the form may say now too early.",
     "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
     "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
     "priorities": "For servers with a PriorityClass, the room of placeholders does not count as free.",
@@ -245,6 +246,8 @@ def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeveri
             return DiagnosisSeverity.WARNING if has_class or has_own else DiagnosisSeverity.NOTE
         case "quotas":
             return DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.QUOTAS) else DiagnosisSeverity.NOTE
+        case "volume-limits":
+            return DiagnosisSeverity.NOTE
         case "devices":
             return (
                 DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.DEVICE_CLASSES) else DiagnosisSeverity.NOTE

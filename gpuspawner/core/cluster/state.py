@@ -341,8 +341,8 @@ class Occupancy:
     def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → requested amount on a node, without zeros; ``pods`` is the number of its pods.
 
-        Devices that ResourceClaims hold are included, even if no pod uses them, and so are volumes that CSI drivers with
-        a limit have attached.
+        Devices that ResourceClaims hold are included, even if no pod uses them, and so are volumes of CSI drivers that
+        have a limit.
 
         :param node: name of the node, which may be unknown.
         :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption, and not

@@ -1,8 +1,8 @@
 """Count the volumes that CSI drivers attach to each node, and how many a driver may attach to one node.
 
-The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). A limit becomes an amount of the
-node, and each volume a need of the pod, of a resource of its own for each driver. A driver without a limit on a node may
-attach any number.
+The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). Each driver is a resource:
+its limit is an amount of the node, and each volume a need of the pod. A driver without a limit on a node may attach any
+number of volumes.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def collect_volumes(
 
 
 def _find_attached(attachment: VolumeAttachment, known: Mapping[str, PersistentVolume] | None) -> Volume | None:
-    """Return the volume of an attachment that kube-scheduler counts: not one of an in-tree kind or of an unknown name."""
+    """Return the volume of an attachment, or None if kube-scheduler does not count the attachment."""
     if not attachment.driver or not attachment.persistent_volume:
         return None
     if known is None:

@@ -176,7 +176,7 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
     if names:
         number = max(refusals.counts.get(each, 0) for each in _ROOM_REASONS)
-        return join_sentences(_format_waits_for(join_with_and(names), number), _format_other_zone(refusals))
+        return join_sentences(_format_waits_for(join_with_and(names), number), _format_other_nodes(refusals))
     return next(
         (_format_refusal(refusals, each, gpu_name=facts.gpu_name) for each in RefusalReason if each in refusals.counts),
         "",
@@ -194,10 +194,12 @@ def _format_waits_for(names: str, nodes: int) -> str:
     )
 
 
-def _format_other_zone(refusals: SchedulerRefusals) -> str:
-    if RefusalReason.VOLUME_ZONE not in refusals.counts:
-        return ""
-    return gettext("Other nodes cannot reach a disk of your server: it is in another zone.")
+def _format_other_nodes(refusals: SchedulerRefusals) -> str:
+    if RefusalReason.VOLUME_ZONE in refusals.counts:
+        return gettext("Other nodes cannot reach a disk of your server: it is in another zone.")
+    if RefusalReason.VOLUME_LIMIT in refusals.counts:
+        return gettext("Other nodes cannot take one more disk.")
+    return ""
 
 
 def _format_shortage(reason: RefusalReason, facts: Facts) -> str:

@@ -3,8 +3,8 @@
 :class:`NodeFilters` checks what depends on the node alone, so its obstacles stay when other pods end: kube-scheduler's
 plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and VolumeZone, and the part of
 PodTopologySpread and InterPodAffinity that requires a topology label on the node. :func:`find_shortages` compares
-requests with free resources and with the node's maximum number of pods (plugin NodeResourcesFit), and the pod's volumes with those that the node's CSI drivers
-may still attach (plugin NodeVolumeLimits).
+requests with free resources and with the node's maximum number of pods (plugin NodeResourcesFit), and the pod's
+volumes with those that the node's CSI drivers may still attach (plugin NodeVolumeLimits).
 """
 
 from __future__ import annotations

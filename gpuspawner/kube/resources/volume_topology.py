@@ -2,7 +2,8 @@
 
 :class:`VolumeTopology` reads only the claims of the current user's pod and caches each result for up to a minute.
 :class:`VolumeLimits` watches the limits of CSI drivers. If a node has one, it also watches the cluster's volumes, their
-attachments and the StorageClasses. What the hub may not read counts as absent: a node is full only if it is known to be.
+attachments and the StorageClasses. What the hub may not read counts as absent, so only a node that is known to be full
+is full.
 """
 
 from __future__ import annotations
@@ -119,8 +120,8 @@ class VolumeTopology:
     ) -> PodConstraints:
         """Return a pod's scheduling constraints with the node selector terms of the volumes of its claims added.
 
-        A claim that KubeSpawner will create adds no terms. Its StorageClass should use ``WaitForFirstConsumer``, so that
-        the volume is created where the pod is scheduled. Any other claim that does not exist makes the nodes unknown.
+        A claim that KubeSpawner will create adds no terms. Its StorageClass should use ``WaitForFirstConsumer``, so
+        that the volume is created where the pod is scheduled. Any other missing claim makes the nodes unknown.
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.

@@ -7,7 +7,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubernetes.client import ApiClient, AuthorizationV1Api, CoreV1Api, CustomObjectsApi, RbacAuthorizationV1Api
+from kubernetes.client import (
+    ApiClient,
+    AuthorizationV1Api,
+    CoreV1Api,
+    CustomObjectsApi,
+    RbacAuthorizationV1Api,
+    StorageV1Api,
+)
 
 from devcluster import Cluster
 from devcluster.hub import Hub
@@ -39,6 +46,8 @@ QUOTA = 4
 """GPUs that the namespace's quota has."""
 QUEUED = KINDS["V100"].slug
 """The GPU type that is queued for."""
+ATTACHING = "attaching"
+"""Somebody whose home is a disk of a CSI driver, of which the nodes with A100 80 GB may have none."""
 SETTLED = "settled"
 """Somebody whose home exists, on the node that runs pods."""
 
@@ -48,6 +57,7 @@ _GKE_NODES = ["gke-k80-1"]
 _HOMES = 16
 _STORAGE = "homes-of-rights"
 """A class of their own: claims that other tests have left would else be given these volumes."""
+_DRIVER = "disk.rights.example"
 _REAL = {"key": "gpuspawner.jupyter.org/real", "operator": "In", "values": ["true"]}
 _ON_REAL_NODE = {"required": {"nodeSelectorTerms": [{"matchExpressions": [_REAL]}]}}
 
@@ -143,6 +153,7 @@ def endowed(cluster: Cluster, api: ApiClient, namespace: str, **how: Any) -> Ite
         labels = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
         stack.enter_context(node_with_devices(api, "dra", labels=labels, devices=4))
         stack.enter_context(_volumes(cluster, api, namespace))
+        stack.enter_context(_limited(api))
         hub = stack.enter_context(Hub(cluster, _settings(cluster, namespace), **how))
         hard = {f"requests.{GPU}": str(QUOTA)}
         core, quota = CoreV1Api(api), {"metadata": {"name": "gpus"}, "spec": {"hard": hard}}
@@ -227,10 +238,31 @@ def _volumes(cluster: Cluster, api: ApiClient, namespace: str) -> Iterator[None]
         claim = {"namespace": namespace, "name": f"claim-{SETTLED}"}
         core.create_persistent_volume(_volume(cluster, SETTLED, claimRef=claim, nodeAffinity=_ON_REAL_NODE))
         made.callback(core.delete_persistent_volume, SETTLED)
+        disk = {"metadata": {"name": ATTACHING}, "spec": {**_volume(cluster, ATTACHING)["spec"], "hostPath": None}}
+        disk["spec"]["csi"] = {"driver": _DRIVER, "volumeHandle": ATTACHING}
+        disk["spec"]["claimRef"] = {"namespace": namespace, "name": f"claim-{ATTACHING}"}
+        core.create_persistent_volume(disk)
+        made.callback(core.delete_persistent_volume, ATTACHING)
         room = {"requests": {"storage": "1Mi"}}
         spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": _STORAGE, "resources": room}
-        core.create_namespaced_persistent_volume_claim(namespace, {"metadata": {"name": claim["name"]}, "spec": spec})
+        for user in (SETTLED, ATTACHING):
+            body = {"metadata": {"name": f"claim-{user}"}, "spec": spec}
+            core.create_namespaced_persistent_volume_claim(namespace, body)
         made.callback(core.delete_collection_namespaced_persistent_volume_claim, namespace)
+        yield
+
+
+@contextmanager
+def _limited(api: ApiClient) -> Iterator[None]:
+    """Have a CSI driver that attaches nothing to the nodes with A100 80 GB."""
+    (product,) = KINDS["A100 80 GB"].match["nvidia.com/gpu.product"]
+    nodes = CoreV1Api(api).list_node(label_selector=f"nvidia.com/gpu.product={product}").items
+    storage = StorageV1Api(api)
+    with ExitStack() as made:
+        for name in (node.metadata.name for node in nodes):
+            driver = {"name": _DRIVER, "nodeID": name, "topologyKeys": None, "allocatable": {"count": 0}}
+            storage.create_csi_node({"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+            made.callback(storage.delete_csi_node, name)
         yield
 
 

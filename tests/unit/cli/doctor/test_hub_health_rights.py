@@ -40,6 +40,7 @@ def test_nothing_is_missing_of_a_hub_with_all_of_it():
         ("nodes", {"settings": {"gpus": {"t4": gpu_type()}}}, "warning"),
         ("pods", {}, "warning"),
         ("volumes", {}, "warning"),
+        ("volume-limits", {}, "note"),
         ("nodepools", {}, "warning"),
         ("nodepools", {"unserved": frozenset({ObjectKind.NODE_POOLS})}, None),
         ("devices", {}, "note"),

@@ -75,6 +75,18 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
             "A disk of your server is still in use by another server.",
         ),
         (
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) exceed max volume count.",
+            "Your server waits for CPU: 1 node has too little left. Other nodes cannot take one more disk.",
+        ),
+        (
+            "0/2 nodes are available: 2 node(s) did not have enough free storage.",
+            "The nodes that would do cannot take one more disk.",
+        ),
+        (
+            '0/2 nodes are available: persistentvolumeclaim "claim-ada" bound to non-existent persistentvolume "pv-1".',
+            "A disk of your server is not there yet.",
+        ),
+        (
             "0/2 nodes are available: 2 node(s) exceed max volume count.",
             "The nodes that would do cannot take one more disk.",
         ),
