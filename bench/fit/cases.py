@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.fit.amounts import Amounts
 from bench.fit.crowd import Crowd
+from bench.fit.disks import Disks
 from bench.fit.draw import Draw
 from bench.fit.nodes import draw_node
 from bench.fit.places import zone_terms
@@ -40,6 +41,9 @@ def scene(seed: int) -> Scene:
         nodes.append(node)
     crowd = Crowd(draw, seed=seed, room=room)
     volumes = [_volume(draw, f"v{number}-{seed}", nodes) for number in range(draw.weighted({0: 3, 1: 1, 3: 2}))]
+    disks = Disks(Draw(f"disks {seed}"), seed=seed, nodes=list(room), namespace=crowd.company.namespace)
+    disks.mount(crowd.pods)
+    volumes += disks.volumes
     return Scene(
         seed=seed,
         company=crowd.company,
@@ -49,6 +53,8 @@ def scene(seed: int) -> Scene:
         statuses=crowd.statuses,
         volumes=tuple(volumes),
         claims=tuple(_claim(volume) for volume in volumes),
+        csi_nodes=tuple(disks.csi_nodes),
+        attachments=tuple(disks.attachments),
         room=room,
     )
 

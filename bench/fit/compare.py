@@ -14,6 +14,12 @@ from gpuspawner.core.cluster.decode import decode_node, decode_pod
 from gpuspawner.core.cluster.decode_selectors import decode_volume_terms
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.cluster.volumes import (
+    collect_volumes,
+    decode_csi_node,
+    decode_persistent_volume,
+    decode_volume_attachment,
+)
 from gpuspawner.core.scheduling.results import Answer, FitResult, ScanResult
 from gpuspawner.core.scheduling.scan import check_node, scan_nodes
 
@@ -54,10 +60,18 @@ class Opinion:
         )
 
 
-def occupancy(nodes: Sequence[Manifest], pods: Sequence[Manifest]) -> Occupancy:
-    """Return a scene, as the API server has it, in the form that we answer from."""
+def occupancy(nodes: Sequence[Manifest], pods: Sequence[Manifest], *, scene: Scene) -> Occupancy:
+    """Return a scene, with its nodes and pods as the API server has them, in the form that we answer from."""
     known = (decode_pod(pod) for pod in pods)
-    return Occupancy.build((decode_node(node) for node in nodes), (pod for pod in known if pod is not None))
+    found = Occupancy.build((decode_node(node) for node in nodes), (pod for pod in known if pod is not None))
+    found.put_volumes(
+        collect_volumes(
+            map(decode_csi_node, scene.csi_nodes),
+            map(decode_persistent_volume, scene.volumes),
+            map(decode_volume_attachment, scene.attachments),
+        )
+    )
+    return found
 
 
 def ask_ourselves(case: Case, known: Occupancy) -> Opinion:
@@ -65,7 +79,7 @@ def ask_ourselves(case: Case, known: Occupancy) -> Opinion:
     pod = decode_pod(case.pod)
     if pod is None:
         raise ValueError(f"case {case.seed} is no pod that may start")
-    pod = _with_volumes(pod, case.scene)
+    pod = known.volumes.add_needs(_with_volumes(pod, case.scene), new_claims={})
     nodes = {node.name: check_node(pod, node, occupancy=known) for node in known.nodes}
     return Opinion(nodes=nodes, survey=scan_nodes(pod, known))
 
@@ -107,7 +121,9 @@ def describe(case: Case, opinion: Opinion, decision: Decision) -> str:
     """Return everything about a case, for people: how to see it again, both answers, and all objects."""
     ours = [f"  {name}: {found.answer} {_words(found)}" for name, found in opinion.nodes.items()]
     scheduler = f"bound to {decision.node}" if decision.node else f"{decision.reason}: {decision.message}"
-    objects = {"nodes": case.scene.nodes, "pods": case.scene.pods, "volumes": case.scene.volumes}
+    scene = case.scene
+    objects = {"nodes": scene.nodes, "pods": scene.pods, "volumes": scene.volumes}
+    objects |= {"CSINodes": scene.csi_nodes, "attachments": scene.attachments}
     return "\n".join(
         [
             f"case {case.seed}: python -m bench fit --decisions 1 --seed {case.seed}",

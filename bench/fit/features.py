@@ -96,6 +96,10 @@ def _claims(spec: Spec) -> list[str]:
     ]
 
 
+def _disks(case: Case) -> set[str]:
+    return {volume["metadata"]["name"] for volume in case.scene.volumes if "csi" in volume["spec"]}
+
+
 def _effects(node: Manifest) -> set[str]:
     return {taint["effect"] for taint in node["spec"].get("taints", ())}
 
@@ -172,6 +176,12 @@ FEATURES: Mapping[str, Callable[[Case], bool]] = {
         for volume in case.scene.volumes
         if volume["metadata"]["name"] in _claims(case.pod["spec"])
     ),
+    "disk of a CSI driver": lambda case: bool(_disks(case) & set(_claims(case.pod["spec"]))),
+    "disk that a pod uses already": lambda case: any(
+        _disks(case) & set(_claims(case.pod["spec"])) & set(_claims(pod["spec"])) for pod in case.scene.pods
+    ),
+    "limit of a CSI driver": lambda case: bool(case.scene.csi_nodes),
+    "attached disk": lambda case: bool(case.scene.attachments),
     "scheduling gate": _pod(lambda spec: "schedulingGates" in spec),
     "resource claim": _pod(lambda spec: "resourceClaims" in spec),
     "volume that waits for its pod": _pod(lambda spec: "delayed" in _claims(spec)),

@@ -21,6 +21,8 @@ from devcluster.errors import DevclusterError
 
 NODES = "/api/v1/nodes"
 VOLUMES = "/api/v1/persistentvolumes"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 PODS = "/api/v1/pods"
 
 
@@ -60,6 +62,10 @@ class Oracle:
             self._api.create(VOLUMES, volume)
         for claim in scene.claims:
             self._api.create(_collection("persistentvolumeclaims", claim), claim)
+        for csi_node in scene.csi_nodes:
+            self._api.create(CSI_NODES, csi_node)
+        for attachment in scene.attachments:
+            self._api.create(ATTACHMENTS, attachment)
         for node in scene.nodes:
             self._api.create(NODES, node)
         for pod in scene.pods:
@@ -71,7 +77,8 @@ class Oracle:
         """Remove the scene."""
         for namespace in NAMESPACES:
             self._api.delete(f"/api/v1/namespaces/{namespace}/pods")
-        self._api.delete(NODES)
+        for path in (NODES, CSI_NODES, ATTACHMENTS):
+            self._api.delete(path)
         for claim in scene.claims:
             self._api.delete(f"{_collection('persistentvolumeclaims', claim)}/{claim['metadata']['name']}")
         for volume in scene.volumes:

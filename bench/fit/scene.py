@@ -28,6 +28,8 @@ class Scene:
     :param statuses: by the names of some pods, what somebody writes into their status.
     :param volumes: PersistentVolumes, each bound to the claim in ``spec.claimRef``.
     :param claims: PersistentVolumeClaims; those without a volume wait for their first pod.
+    :param csi_nodes: CSINodes, each with the limit of one CSI driver.
+    :param attachments: VolumeAttachments of volumes of that driver.
     :param room: what the pods leave of each node, by node name; only for choosing interesting requests.
     """
 
@@ -39,6 +41,8 @@ class Scene:
     statuses: Mapping[str, Manifest]
     volumes: tuple[Manifest, ...]
     claims: tuple[Manifest, ...]
+    csi_nodes: tuple[Manifest, ...]
+    attachments: tuple[Manifest, ...]
     room: Mapping[str, Amounts]
 
 

@@ -155,7 +155,7 @@ def _decide_scenes(work: _Work, *, ready: threading.Barrier) -> None:
 def _decide(seeds: Sequence[int], oracle: Oracle, *, tally: Tally) -> None:
     """Decide cases of one scene."""
     where = scene(seeds[0] // PODS_PER_SCENE)
-    known = occupancy(*oracle.put_up(where))
+    known = occupancy(*oracle.put_up(where), scene=where)
     for seed in seeds:
         one = case(seed)
         opinion = ask_ourselves(one, known)

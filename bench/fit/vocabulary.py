@@ -95,5 +95,7 @@ RUNTIME_CLASSES: Mapping[str, Mapping[str, str]] = {
 """The overhead of each RuntimeClass."""
 DELAYED = "delayed"
 """The StorageClass of claims that wait for their first pod, and the name of such a claim."""
+CSI_DRIVER = "disk.example.com"
+"""The CSI driver that may attach only few volumes to a node."""
 DEVICE = "device"
 """The DRA device class that no node offers, and the name of a claim for one."""

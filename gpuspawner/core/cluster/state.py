@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from gpuspawner.core.cluster.dra_model import ClusterDevices, equip_node
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PriorityClass, ScalableNodePool
 from gpuspawner.core.cluster.node_table import NodeTable
-from gpuspawner.core.cluster.volumes import ClaimKey, ClusterVolumes
+from gpuspawner.core.cluster.volumes import UNLIMITED, ClaimKey, ClusterVolumes
 
 _K = TypeVar("_K", bound=Hashable)
 _L = TypeVar("_L", bound=Hashable)
@@ -224,6 +224,9 @@ class Occupancy:
     def find_shared_volumes(self, pod: Pod) -> Mapping[str, Mapping[str, int]]:
         """Return node → resource → number of the pod's volumes that other pods use there; a node counts them once.
 
+        The number is unlimited if the pod needs no other volume of the driver: such a pod may run even on a node whose
+        volumes exceed the limit.
+
         :param pod: a pod without a node.
         """
         if not pod.attachments:
@@ -232,7 +235,11 @@ class Occupancy:
         for claim in ((pod.namespace, name) for name in pod.claims):
             for node in self._claim_index.list_nodes(claim):
                 shared.setdefault(node, set()).add(claim)
-        return {node: self.volumes.count_shared(claims) for node, claims in shared.items()}
+        counts = ((node, self.volumes.count_shared(claims)) for node, claims in shared.items())
+        return {
+            node: {name: UNLIMITED if number == pod.attachments.get(name) else number for name, number in own.items()}
+            for node, own in counts
+        }
 
     def put_pod(self, pod: Pod) -> None:
         """Add or update a pod.

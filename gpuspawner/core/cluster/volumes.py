@@ -18,7 +18,8 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 
 VOLUMES_PREFIX = "attachable-volumes-csi-"
 """Prefix of the resources that stand for the volumes of one CSI driver; kubelet once reported limits by these names."""
-_UNLIMITED = 2**62
+UNLIMITED = 2**62
+"""Limit of a driver without one, more than any number of volumes."""
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""
@@ -183,7 +184,7 @@ class ClusterVolumes:
         if not self.limits:
             return node
         own = self.limits.get(node.name, {})
-        amounts = {VOLUMES_PREFIX + driver: own.get(driver, _UNLIMITED) for driver in sorted(self.drivers)}
+        amounts = {VOLUMES_PREFIX + driver: own.get(driver, UNLIMITED) for driver in sorted(self.drivers)}
         return replace(node, allocatable=intern_amounts({**node.allocatable, **amounts}))
 
     def count_on_node(self, node: str, claims: Iterable[ClaimKey]) -> Mapping[str, int]:

@@ -1,0 +1,173 @@
+"""How many volumes nodes have and may have, as kube-scheduler counts them (nodevolumelimits/csi.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.cluster.model import Node, Pod
+from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.cluster.volumes import (
+    ClusterVolumes,
+    StorageClass,
+    Volume,
+    collect_volumes,
+    decode_csi_node,
+    decode_persistent_volume,
+    decode_storage_class,
+    decode_volume_attachment,
+)
+from gpuspawner.core.scheduling.results import Answer
+from gpuspawner.core.scheduling.scan import check_node, scan_nodes
+
+DRIVER = "disk.example.com"
+RESOURCE = f"attachable-volumes-csi-{DRIVER}"
+EBS = "ebs.csi.aws.com"
+
+
+def named(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def disk(name: str, **source: Any) -> dict[str, Any]:
+    own = source or {"csi": {"driver": DRIVER, "volumeHandle": name}}
+    return named(f"pv-{name}", claimRef={"namespace": "hub", "name": name}, **own)
+
+
+def limit(node: str, count: int | None) -> dict[str, Any]:
+    return named(node, drivers=[{"name": DRIVER, "allocatable": {} if count is None else {"count": count}}])
+
+
+def attachment(name: str, *, node: str = "n", driver: str = DRIVER) -> dict[str, Any]:
+    return named(f"a-{name}", attacher=driver, nodeName=node, source={"persistentVolumeName": f"pv-{name}"})
+
+
+def collect(
+    *, limits: Iterable[Any] = (), disks: Iterable[Any] | None = (), attached: Iterable[Any] = ()
+) -> ClusterVolumes:
+    return collect_volumes(
+        map(decode_csi_node, limits),
+        None if disks is None else map(decode_persistent_volume, disks),
+        map(decode_volume_attachment, attached),
+    )
+
+
+def pod(name: str, *claims: str, node: str | None = None) -> Pod:
+    return Pod(name=name, namespace="hub", node=node, claims=claims)
+
+
+NODE = Node(name="n", allocatable={"pods": 110})
+
+
+def cluster(volumes: ClusterVolumes, *pods: Pod) -> Occupancy:
+    occupancy = Occupancy.build([NODE], pods)
+    occupancy.put_volumes(volumes)
+    return occupancy
+
+
+ABC = [disk(name) for name in "abc"]
+
+
+@pytest.mark.parametrize(
+    ("count", "on_node", "needs", "expected"),
+    [
+        pytest.param(1, ["a"], ["b"], Answer.NO, id="no room for one more"),
+        pytest.param(2, ["a"], ["b"], Answer.YES, id="room for one more"),
+        pytest.param(2, ["a"], ["b", "c"], Answer.NO, id="no room for two more"),
+        pytest.param(2, ["a", "b"], ["b"], Answer.YES, id="a disk that the node has"),
+        pytest.param(2, ["a", "b"], ["b", "c"], Answer.NO, id="a disk that the node has and one more"),
+        pytest.param(0, ["a", "b"], ["a", "b"], Answer.YES, id="disks that a node above its limit has"),
+        pytest.param(0, ["a", "b"], ["a", "c"], Answer.NO, id="one more than a node above its limit has"),
+        pytest.param(None, ["a", "b"], ["c"], Answer.YES, id="no limit"),
+        pytest.param(0, [], ["unknown"], Answer.YES, id="a claim without a disk of the driver"),
+    ],
+)
+def test_a_node_takes_no_more_volumes_than_its_limit(
+    count: int | None, on_node: list[str], needs: list[str], expected: Answer
+):
+    volumes = collect(limits=[limit("n", count)], disks=ABC)
+    occupancy = cluster(volumes, pod("p", *on_node, node="n"))
+    new = volumes.add_needs(pod("new", *needs), new_claims={})
+    found = check_node(new, occupancy.nodes[0], occupancy=occupancy)
+    assert (found.answer, scan_nodes(new, occupancy).answer) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("attached", "expected"),
+    [
+        pytest.param([attachment("a")], 1, id="of a pod's volume"),
+        pytest.param([attachment("b")], 2, id="of a volume without a pod"),
+        pytest.param([attachment("b", node="m")], 1, id="to another node"),
+        pytest.param([attachment("b", driver="nfs")], 1, id="by another driver"),
+        pytest.param([attachment("gone")], 1, id="of an unknown volume"),
+        pytest.param([named("inline", attacher=DRIVER, nodeName="n", source={})], 1, id="of a pod's own description"),
+    ],
+)
+def test_volumes_that_are_attached_without_a_pod_count_too(attached: list[Any], expected: int):
+    occupancy = cluster(collect(limits=[limit("n", 5)], disks=ABC, attached=attached), pod("p", "a", node="n"))
+    assert occupancy.get_requested("n")[RESOURCE] == expected
+
+
+def test_without_the_volumes_only_attachments_count():
+    volumes = collect(limits=[limit("n", 5)], disks=None, attached=[attachment("a"), attachment("b")])
+    assert cluster(volumes, pod("p", "a", node="n")).get_requested("n")[RESOURCE] == 2
+
+
+def test_the_order_in_which_the_cluster_is_learned_does_not_matter():
+    volumes = collect(limits=[limit("n", 3)], disks=ABC, attached=[attachment("c")])
+    found = []
+    for order in permutations(range(4)):
+        occupancy = Occupancy()
+        steps = (
+            lambda known=occupancy: known.put_node(NODE),
+            lambda known=occupancy: known.put_volumes(volumes),
+            lambda known=occupancy: known.put_pod(pod("p", "a", node="n")),
+            lambda known=occupancy: known.put_pod(pod("q", "a", "b", node="n")),
+        )
+        for number in order:
+            steps[number]()
+        occupancy.remove_pod("hub", "q")
+        found.append((occupancy.get_free("n")[RESOURCE], occupancy.table.list_free(occupancy.nodes, RESOURCE)))
+    assert found == [(1, [1])] * 24
+
+
+def test_limits_and_volumes_that_go_leave_nothing_behind():
+    occupancy = cluster(collect(limits=[limit("n", 1)], disks=ABC), pod("p", "a", node="n"))
+    occupancy.put_volumes(ClusterVolumes())
+    assert (occupancy.nodes, occupancy.get_requested("n")) == ((NODE,), {"pods": 1})
+
+
+def test_places_are_counted_by_the_volumes_that_still_fit():
+    volumes = collect(limits=[limit("n", 4)], disks=ABC)
+    new = volumes.add_needs(pod("new", "b"), new_claims={})
+    assert scan_nodes(new, cluster(volumes, pod("p", "a", node="n"))).places == 3
+
+
+def test_a_volume_of_a_nominated_pod_counts_on_its_node():
+    volumes = collect(limits=[limit("n", 1)], disks=ABC)
+    nominated = Pod(name="p", namespace="hub", node=None, claims=("a",), nominated_node="n")
+    new = volumes.add_needs(pod("new", "b"), new_claims={})
+    assert scan_nodes(new, cluster(volumes, nominated)).answer is Answer.NO
+
+
+@pytest.mark.parametrize(
+    ("source", "volume"),
+    [
+        pytest.param({"csi": {"driver": "d", "volumeHandle": "h"}}, Volume("d", "h"), id="CSI"),
+        pytest.param({"awsElasticBlockStore": {"volumeID": "aws://us-1a/vol-1"}}, Volume(EBS, "vol-1"), id="EBS"),
+        pytest.param({"cinder": {"volumeID": "c-1"}}, Volume("cinder.csi.openstack.org", "c-1"), id="Cinder"),
+        pytest.param({"nfs": {"server": "s"}}, None, id="no disk"),
+        pytest.param({"csi": 3}, None, id="malformed"),
+    ],
+)
+def test_volumes_of_in_tree_kinds_are_those_of_their_csi_driver(source: dict[str, Any], volume: Volume | None):
+    assert decode_persistent_volume(disk("a", **source)).volume == volume
+
+
+def test_a_storage_class_of_an_in_tree_provisioner_is_that_of_its_csi_driver():
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    raw = {"metadata": {"name": "gp2", "annotations": annotations}, "provisioner": "kubernetes.io/aws-ebs"}
+    assert decode_storage_class(raw) == StorageClass(name="gp2", driver=EBS, is_default=True, created="")
