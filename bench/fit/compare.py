@@ -68,7 +68,7 @@ def occupancy(nodes: Sequence[Manifest], pods: Sequence[Manifest], *, scene: Sce
         collect_volumes(
             map(decode_csi_node, scene.csi_nodes),
             map(decode_persistent_volume, scene.volumes),
-            map(decode_volume_attachment, scene.attachments),
+            attachments=map(decode_volume_attachment, scene.attachments),
         )
     )
     return found

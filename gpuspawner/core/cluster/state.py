@@ -47,11 +47,11 @@ class AntiAffinityIndex:
             return
         for term in pod.constraints.anti_affinity:
             if term.namespace_selector is not None:
-                _change_count(self._by_labels, term, (pod.node, pod.priority), by=by)
+                _change_count(self._by_labels, term, inner=(pod.node, pod.priority), by=by)
                 continue
             for namespace in term.namespaces:
                 terms = self._in_namespace.setdefault(namespace, {})
-                _change_count(terms, term, (pod.node, pod.priority), by=by)
+                _change_count(terms, term, inner=(pod.node, pod.priority), by=by)
                 if not terms:
                     del self._in_namespace[namespace]
 
@@ -69,8 +69,8 @@ class ClaimIndex:
             return
         for name in pod.claims:
             claim = (pod.namespace, name)
-            _change_count(self._claims, pod.node, claim, by=by)
-            _change_count(self._nodes, claim, pod.node, by=by)
+            _change_count(self._claims, pod.node, inner=claim, by=by)
+            _change_count(self._nodes, claim, inner=pod.node, by=by)
 
     def list_claims(self, node: str) -> Iterable[ClaimKey]:
         """Return the claims that the pods on a node use."""
@@ -81,7 +81,7 @@ class ClaimIndex:
         return self._nodes.get(claim, {}).keys()
 
 
-def _change_count(counts: dict[_K, dict[_L, int]], outer: _K, inner: _L, *, by: int) -> None:
+def _change_count(counts: dict[_K, dict[_L, int]], outer: _K, *, inner: _L, by: int) -> None:
     numbers = counts.setdefault(outer, {})
     numbers[inner] = numbers.get(inner, 0) + by
     if not numbers[inner]:

@@ -238,8 +238,8 @@ class ClusterVolumes:
 def collect_volumes(
     csi_nodes: Iterable[CSINode],
     persistent_volumes: Iterable[PersistentVolume] | None,
-    attachments: Iterable[VolumeAttachment],
     *,
+    attachments: Iterable[VolumeAttachment],
     classes: Iterable[StorageClass] = (),
 ) -> ClusterVolumes:
     """Return what is known of the cluster's volumes.

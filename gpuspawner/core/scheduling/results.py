@@ -83,7 +83,8 @@ class ScanResult:
     :param places: number of copies of the pod that all nodes together accept now, up to the limit of the scan.
     :param places_exact: False if ``places`` is only a lower bound: more copies fit than the limit, a node's answer is
         UNKNOWN, or copies of the pod restrict each other (affinity, anti-affinity, topology spread).
-    :param fit_if_empty: number of nodes that would accept the pod if no other pods ran.
+    :param fit_if_empty: number of nodes that would accept the pod if no other pods ran. Limits of CSI drivers do not
+        count: a driver may raise its limit, and a volume that another pod uses on the node takes no more room.
     :param groups: all nodes, grouped by obstacles; largest group first.
     :param undecided: constraints that were not checked, in words for users.
     """

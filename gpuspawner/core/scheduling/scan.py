@@ -301,12 +301,13 @@ class _Scan:
         )
 
     def _count_large_enough(self, group: EquivalentNodes) -> int:
-        count = group.cache.get(self._needs)
+        needs = tuple(each for each in self._needs if each[0] not in self._pod.attachments)
+        count = group.cache.get(needs)
         if count is None:
-            count = reduce(and_, self._build_masks(self._table.get_allocatable_column, group.pick)).bit_count()
+            count = reduce(and_, _build_masks(needs, self._table.get_allocatable_column, pick=group.pick)).bit_count()
             if len(group.cache) >= _MAX_CACHED_NEEDS:
                 group.cache.clear()
-            group.cache[self._needs] = count
+            group.cache[needs] = count
         return count
 
     def _split_nodes(self, group: EquivalentNodes, special: set[int]) -> Iterator[tuple[_Picker, int, _Obstacles]]:
@@ -323,7 +324,8 @@ class _Scan:
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
         """Count nodes by obstacles with masks: integers with one byte per node, 1 if the node belongs to the set."""
         by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
-        for (resource, _), mask in zip(self._needs, self._build_masks(self._get_free_column, pick), strict=True):
+        masks = _build_masks(self._needs, self._get_free_column, pick=pick)
+        for (resource, _), mask in zip(self._needs, masks, strict=True):
             by_shortages = dict(_split_by_mask(by_shortages, mask, obstacle=make_shortage(resource)))
         for shortages, mask in by_shortages.items():
             self._nodes[sort_obstacles((*from_pods, *shortages, *self._undecided))] += mask.bit_count()
@@ -360,11 +362,9 @@ class _Scan:
             if self._places > self._limit:
                 break
 
-    def _build_masks(self, column: Callable[[str], list[int]], pick: _Picker) -> list[int]:
-        return [
-            int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little")
-            for resource, number in self._needs
-        ]
+
+def _build_masks(needs: ResourceNeeds, column: Callable[[str], list[int]], *, pick: _Picker) -> list[int]:
+    return [int.from_bytes(bytes(map(number.__le__, pick(column(resource)))), "little") for resource, number in needs]
 
 
 def _build_groups(nodes: Counter[_Obstacles]) -> tuple[ObstacleGroup, ...]:

@@ -256,7 +256,7 @@ class VolumeLimits:
             collect_volumes(
                 self._nodes.list_values(),
                 self._volumes.list_values() if is_volumes_known else None,
-                self._attachments.list_values(),
+                attachments=self._attachments.list_values(),
                 classes=self._classes.list_values(),
             )
         )

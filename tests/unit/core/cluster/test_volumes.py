@@ -51,7 +51,7 @@ def collect(
     return collect_volumes(
         map(decode_csi_node, limits),
         None if disks is None else map(decode_persistent_volume, disks),
-        map(decode_volume_attachment, attached),
+        attachments=map(decode_volume_attachment, attached),
     )
 
 
@@ -171,3 +171,9 @@ def test_a_storage_class_of_an_in_tree_provisioner_is_that_of_its_csi_driver():
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
     raw = {"metadata": {"name": "gp2", "annotations": annotations}, "provisioner": "kubernetes.io/aws-ebs"}
     assert decode_storage_class(raw) == StorageClass(name="gp2", driver=EBS, is_default=True, created="")
+
+
+def test_a_limit_never_means_never():
+    volumes = collect(limits=[limit("n", 0)], disks=ABC)
+    found = scan_nodes(volumes.add_needs(pod("new", "a"), new_claims={}), cluster(volumes))
+    assert (found.answer, found.fit_if_empty) == (Answer.NO, 1)
