@@ -352,7 +352,7 @@ class Occupancy:
         have a limit.
 
         :param node: name of the node, which may be unknown.
-        :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption, and not
+        :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption, nor
             their volumes: kube-scheduler counts VolumeAttachments also while it looks for pods to preempt. If such a
             volume is not attached yet, kube-scheduler finds more room than this.
         """
