@@ -197,13 +197,13 @@ class NodeTable:
             if previous is not None:
                 _remove_row(groups, row, key=grouping.build_key(previous))
 
-    def reserve(self, name: str, amounts: Mapping[str, int], *, sign: int = 1, priority: int | None = None) -> None:
+    def reserve(self, name: str, amounts: Mapping[str, int], *, priority: int, sign: int = 1) -> None:
         """Subtract amounts from the free amounts of a node; do nothing if the node is unknown.
 
         :param name: name of the node.
         :param amounts: resource → amount, in the units of :class:`Node`.
+        :param priority: priority of the pod that holds the amounts.
         :param sign: 1 to reserve the amounts, -1 to release them.
-        :param priority: priority of the pod that holds the amounts; None if no preemption releases them.
         """
         row = self._rows.get(name)
         if row is None:
@@ -211,11 +211,27 @@ class NodeTable:
         self.change_count += 1
         self._changed_rows.append(row)
         for floor, columns in self._free.items():
-            if floor is None or priority is None or priority >= floor:
+            if floor is None or priority >= floor:
                 for resource, amount in amounts.items():
                     column = columns.get(resource)
                     if column is not None:
                         column[row] -= sign * amount
+
+    def recount(self, name: str, resources: Iterable[str]) -> None:
+        """Compute the free amounts of some resources on a node again; do nothing if the node is unknown.
+
+        :param name: name of the node.
+        :param resources: the resources of which the pods at or above some floor now request another amount.
+        """
+        row = self._rows.get(name)
+        if row is None:
+            return
+        self.change_count += 1
+        self._changed_rows.append(row)
+        node = self.get_by_row(row)
+        for floor, columns in self._free.items():
+            for resource in columns.keys() & set(resources):
+                columns[resource][row] = self._compute_free(resource, node, floor=floor)
 
     def find_changed_rows(self, since: int) -> frozenset[int] | None:
         """Return the rows whose free amounts changed, or None if there were too many changes to remember.

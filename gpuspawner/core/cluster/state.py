@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from gpuspawner.core.cluster.dra_model import ClusterDevices, equip_node
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PriorityClass, ScalableNodePool
 from gpuspawner.core.cluster.node_table import NodeTable
-from gpuspawner.core.cluster.volumes import UNLIMITED, ClaimKey, ClusterVolumes
+from gpuspawner.core.cluster.volumes import UNLIMITED, VOLUMES_PREFIX, ClaimKey, ClusterVolumes
 
 _K = TypeVar("_K", bound=Hashable)
 _L = TypeVar("_L", bound=Hashable)
@@ -72,9 +72,11 @@ class ClaimIndex:
             _change_count(self._claims, pod.node, inner=claim, by=by)
             _change_count(self._nodes, claim, inner=pod.node, by=by)
 
-    def list_claims(self, node: str) -> Iterable[ClaimKey]:
-        """Return the claims that the pods on a node use."""
-        return self._claims.get(node, {}).keys()
+    def list_claims(self, node: str, *, without: Iterable[Pod] = ()) -> Iterable[ClaimKey]:
+        """Return the claims that the pods on a node use, apart from some of these pods."""
+        counts = self._claims.get(node, {})
+        less = Counter((pod.namespace, name) for pod in without for name in pod.claims)
+        return [claim for claim, number in counts.items() if number > less[claim]]
 
     def list_nodes(self, claim: ClaimKey) -> Iterable[str]:
         """Return the nodes whose pods use a claim."""
@@ -195,6 +197,7 @@ class Occupancy:
         :param volumes: the volumes of the whole cluster, and the limits of all nodes.
         """
         before, self.volumes = self.volumes, volumes
+        self.generation += volumes != before
         names = {
             name
             for old, new in ((before.limits, volumes.limits), (before.attached, volumes.attached))
@@ -208,37 +211,40 @@ class Occupancy:
         for name in names & self._plain_nodes.keys():
             self._equip_node(self._plain_nodes[name])
 
-    def count_more_volumes(self, node: str, pods: Iterable[Pod]) -> Mapping[str, int]:
+    def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → number of volumes that a node would have in addition with some pods.
 
         :param node: name of the node.
         :param pods: pods without a node.
+        :param floor: leave out bound pods of lower priority.
         """
         claims = {(pod.namespace, name) for pod in pods for name in pod.claims}
         if not claims or not self.volumes.limits:
             return _NO_AMOUNTS
-        own = set(self._claim_index.list_claims(node))
+        own = set(self._claim_index.list_claims(node, without=self.list_lower_pods(node, floor)))
         total = Counter(self.volumes.count_on_node(node, own | claims))
         return total - Counter(self.volumes.count_on_node(node, own))
 
-    def find_shared_volumes(self, pod: Pod) -> Mapping[str, Mapping[str, int]]:
+    def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
         """Return node → resource → number of the pod's volumes that other pods use there; a node counts them once.
 
         The number is unlimited if the pod needs no other volume of the driver: such a pod may run even on a node whose
         volumes exceed the limit.
 
         :param pod: a pod without a node.
+        :param floor: leave out other pods of lower priority; their nodes are in the result, perhaps without a resource.
         """
         if not pod.attachments:
             return {}
-        shared: dict[str, set[ClaimKey]] = {}
-        for claim in ((pod.namespace, name) for name in pod.claims):
-            for node in self._claim_index.list_nodes(claim):
-                shared.setdefault(node, set()).add(claim)
-        counts = ((node, self.volumes.count_shared(claims)) for node, claims in shared.items())
+        own = {(pod.namespace, name) for name in pod.claims}
+        nodes = {node for claim in own for node in self._claim_index.list_nodes(claim)}
+        counts = (
+            (node, self.volumes.count_shared(own.intersection(self._claim_index.list_claims(node, without=lower))))
+            for node, lower in ((node, self.list_lower_pods(node, floor)) for node in nodes)
+        )
         return {
-            node: {name: UNLIMITED if number == pod.attachments.get(name) else number for name, number in own.items()}
-            for node, own in counts
+            node: {name: UNLIMITED if number == pod.attachments.get(name) else number for name, number in used.items()}
+            for node, used in counts
         }
 
     def put_pod(self, pod: Pod) -> None:
@@ -353,8 +359,8 @@ class Occupancy:
 
         :param node: name of the node, which may be unknown.
         :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption, nor
-            their volumes: kube-scheduler counts VolumeAttachments also while it looks for pods to preempt. If such a
-            volume is not attached yet, kube-scheduler finds more room than this.
+            their attached volumes: kube-scheduler counts a node's VolumeAttachments also while it looks for pods to
+            preempt there (nodevolumelimits/csi.go, ``Filter``).
         """
         requested = self._requested.get(node, _NO_AMOUNTS)
         if not (lower := self.list_lower_pods(node, floor)):
@@ -363,6 +369,7 @@ class Occupancy:
         for pod in lower:
             _subtract(kept, _ONE_POD)
             _subtract(kept, pod.requests)
+        _subtract(kept, self._count_freed_volumes(node, lower))
         return kept
 
     def get_free(self, node: str) -> Mapping[str, int]:
@@ -390,12 +397,20 @@ class Occupancy:
             _subtract(kept, dict.fromkeys(pod.constraints.host_ports, 1))
         return kept.keys()
 
+    def _count_volumes(self, node: str, *, without: Iterable[Pod] = ()) -> Mapping[str, int]:
+        return self.volumes.count_on_node(node, self._claim_index.list_claims(node, without=without))
+
+    def _count_freed_volumes(self, node: str, lower: Sequence[Pod]) -> Mapping[str, int]:
+        if node not in self._held or not any(pod.claims for pod in lower):
+            return _NO_AMOUNTS
+        return Counter(self._count_volumes(node)) - Counter(self._count_volumes(node, without=lower))
+
     def _equip_node(self, plain: Node) -> None:
         equipped, claimed = equip_node(
             plain, self._devices.get_node_devices(plain.name), on_unknown_nodes=self._devices.on_unknown_nodes
         )
         node = self.volumes.add_limits(equipped)
-        attached = self.volumes.count_on_node(node.name, self._claim_index.list_claims(node.name))
+        attached = self._count_volumes(node.name)
         self._set_held(node.name, {**claimed, **attached} if attached else claimed)
         if self.table.get(node.name) != node:
             self.table.put(node)
@@ -403,17 +418,18 @@ class Occupancy:
 
     def _set_held(self, node: str, held: Mapping[str, int]) -> None:
         before = self._held.pop(node, _NO_AMOUNTS)
+        if not (held or before):
+            return
         if held:
             self._held[node] = held
-        if held == before:
-            return
         requested = self._requested.setdefault(node, {})
-        for amounts, change, sign in ((before, _subtract, -1), (held, _add, 1)):
-            change(requested, amounts)
-            self.table.reserve(node, amounts, sign=sign)
+        _subtract(requested, before)
+        _add(requested, held)
         if not requested:
             del self._requested[node]
-        self.generation += 1
+        # Count again even if the amounts are equal: of these volumes a preemption may free others than before.
+        self.table.recount(node, before.keys() | held.keys())
+        self.generation += held != before
 
     def _mark_nodes_changed(self) -> None:
         self._sorted = None
@@ -422,7 +438,10 @@ class Occupancy:
 
     def _get_requested_amount(self, node: str, resource: str, *, floor: int | None) -> int:
         lower = self.list_lower_pods(node, floor)
-        freed = len(lower) if resource == PODS else sum(pod.requests.get(resource, 0) for pod in lower)
+        if resource.startswith(VOLUMES_PREFIX):
+            freed = self._count_freed_volumes(node, lower).get(resource, 0)
+        else:
+            freed = len(lower) if resource == PODS else sum(pod.requests.get(resource, 0) for pod in lower)
         return self.get_requested(node).get(resource, 0) - freed
 
     def _add_pod(self, pod: Pod) -> None:

@@ -67,7 +67,7 @@ class NominatedPods:
         total = Counter(requested)
         for nominated in self._pods[node]:
             total.update({**nominated.requests, PODS: 1})
-        total.update(self._occupancy.count_more_volumes(node, self._pods[node]))
+        total.update(self._occupancy.count_more_volumes(node, self._pods[node], floor=self._floor))
         return total
 
     def list_host_ports(self, node: str) -> Iterable[HostPort]:
@@ -143,7 +143,7 @@ class PodFilters:
         )
         self._by_values: dict[tuple[str | None, ...], tuple[Obstacle, ...]] = {}
         self._nominated = NominatedPods(pod, occupancy, floor=floor)
-        self._shared = occupancy.find_shared_volumes(pod)
+        self._shared = occupancy.find_shared_volumes(pod, floor)
         self.special_nodes = self._nominated.nodes | self._shared.keys()
         self.is_inactive = not (constraints.host_ports or self._keys)
 

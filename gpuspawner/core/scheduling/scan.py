@@ -94,9 +94,9 @@ class _NodeCheck:
         """Return the obstacles on a node that accepts the pod without regard to other pods."""
         if self._floor is None:
             return self._compare(node, self._filters)
-        if self._pod.preempts and not self._pod.constraints.affinity:
+        if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
-        # Compare twice: a preemption may end the very pods that the pod's affinity requires.
+        # Compare twice: a preemption may end the very pods that the pod's affinity requires, or that share its volumes.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -232,8 +232,9 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # A preemption may end the pods that the pod's affinity requires, so each node is checked with and without it.
-        self._node_check = _NodeCheck(pod, occupancy) if pod.constraints.affinity and floor is not None else None
+        # A preemption may end the pods that the pod's affinity requires, or that share its volumes on special nodes, so
+        # these nodes are checked with and without it.
+        self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
         self._node_filters = NodeFilters(pod)
@@ -257,7 +258,7 @@ class _Scan:
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
-        if self._node_check is not None:
+        if self._node_check is not None and self._pod.constraints.affinity:
             found = Counter(self._node_check.find_pod_obstacles(self._table.get_by_row(row)) for row in group.rows)
             self._nodes += found
             self._places += found[()]
@@ -336,13 +337,15 @@ class _Scan:
         requested = self._pod_filters.get_requested(node.name)
         shortages = find_shortages(self._needs, node, requested=requested)
         obstacles = sort_obstacles((*self._pod_filters.find_obstacles(node), *shortages, *self._undecided))
+        if obstacles and self._node_check is not None and self._pod.attachments:
+            obstacles = self._node_check.find_pod_obstacles(node)
         self._nodes[obstacles] += 1
         if not obstacles:
             copies = (
                 (node.allocatable.get(resource, 0) - requested.get(resource, 0)) // number
                 for resource, number in self._needs
             )
-            self._places += 1 if self._pod.constraints.host_ports else min(copies)
+            self._places += 1 if self._pod.constraints.host_ports else max(1, min(copies))
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
         """Count the copies of the pod on nodes whose byte in ``fits`` is 1; stop above the limit."""

@@ -68,10 +68,10 @@ def test_pools_are_kept_up_to_date():
 def test_what_is_free_is_what_was_not_requested():
     found = table(node("a"), node("b"))
     assert amounts(found, found.get_free_column("cpu")) == {"a": 700, "b": 1000}
-    found.reserve("b", {"cpu": 1100})
-    found.reserve("unknown", {"cpu": 1})
+    found.reserve("b", {"cpu": 1100}, priority=0)
+    found.reserve("unknown", {"cpu": 1}, priority=0)
     assert amounts(found, found.get_free_column("cpu")) == {"a": 700, "b": -100}
-    found.reserve("b", {"cpu": 1100}, sign=-1)
+    found.reserve("b", {"cpu": 1100}, sign=-1, priority=0)
     assert amounts(found, found.get_free_column("cpu")) == {"a": 700, "b": 1000}
 
 
@@ -102,15 +102,15 @@ def test_a_pool_picks_values_of_the_nodes_it_has():
 
 def test_rows_are_known_in_which_something_changed():
     found = table(node("a"), node("b"), node("c"))
-    found.reserve("a", {"cpu": 1})
+    found.reserve("a", {"cpu": 1}, priority=0)
     mark = found.change_count
     assert found.find_changed_rows(mark) == frozenset()
-    found.reserve("b", {"cpu": 1})
-    found.reserve("unknown", {"cpu": 1})
-    found.reserve("b", {"cpu": 1}, sign=-1)
+    found.reserve("b", {"cpu": 1}, priority=0)
+    found.reserve("unknown", {"cpu": 1}, priority=0)
+    found.reserve("b", {"cpu": 1}, sign=-1, priority=0)
     assert found.find_changed_rows(mark) == {found.find_row("b")}
     for _ in range(1000):
-        found.reserve("c", {"cpu": 1})
+        found.reserve("c", {"cpu": 1}, priority=0)
     assert found.find_changed_rows(mark) is None
 
 

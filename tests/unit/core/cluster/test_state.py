@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints
 from gpuspawner.core.cluster.node_table import NodeGrouping
 from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.core.cluster.volumes import VOLUMES_PREFIX, ClusterVolumes, Volume
 
 HTTP = HostPort("0.0.0.0", "TCP", 80)
 APART = PodAffinityTerm(topology_key="zone", selector=(), namespaces=frozenset({"n"}))
@@ -27,6 +29,8 @@ PODS = st.builds(
     namespace=st.sampled_from(["m", "n"]),
     node=st.sampled_from(["a", "b", "unknown", None]),
     requests=st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(0, 9)),
+    priority=st.integers(-1, 0),
+    claims=st.sampled_from([(), (), ("x",), ("x", "y")]),
     constraints=st.sampled_from(DEMANDS),
     nominated_node=st.sampled_from([None, "a"]),
 )
@@ -44,8 +48,16 @@ DEVICES = st.builds(
     nodes=st.dictionaries(st.sampled_from(["a", "b", "unknown"]), ON_NODES),
     on_unknown_nodes=st.sampled_from([frozenset(), frozenset(), frozenset({"cpu", "nic"})]),
 )
-RESOURCES = ("cpu", "gpu", "pods")
-CHANGES = st.lists(NODES | PODS | PODS | DEVICES | GONE_NODES | GONE_PODS, min_size=4, max_size=30)
+DISKS = st.sampled_from([Volume("disk", "1"), Volume("disk", "2")])
+VOLUMES = st.builds(
+    lambda limits, **known: ClusterVolumes(limits=limits, drivers=frozenset("disk" for _ in limits), **known),
+    limits=st.dictionaries(st.sampled_from("ab"), st.fixed_dictionaries({"disk": st.integers(0, 2)})),
+    of_claims=st.dictionaries(st.tuples(st.sampled_from("mn"), st.sampled_from("xy")), DISKS),
+    attached=st.dictionaries(st.sampled_from("ab"), st.frozensets(DISKS, min_size=1)),
+)
+RESOURCES = ("cpu", "gpu", "pods", f"{VOLUMES_PREFIX}disk")
+FLOORS = (None, 0)
+CHANGES = st.lists(NODES | PODS | PODS | DEVICES | VOLUMES | GONE_NODES | GONE_PODS, min_size=4, max_size=30)
 
 
 def node(name: str, **allocatable: int) -> Node:
@@ -64,6 +76,8 @@ def change(occupancy: Occupancy, what: Any) -> None:
             occupancy.put_pod(what)
         case ClusterDevices():
             occupancy.put_devices(what)
+        case ClusterVolumes():
+            occupancy.put_volumes(what)
         case str():
             occupancy.remove_node(what)
         case (namespace, name):
@@ -79,15 +93,21 @@ def facts(occupancy: Occupancy) -> dict[str, Any]:
         "waiting": sorted(occupancy.pending_pods, key=lambda each: (each.namespace, each.name)),
         "nominated": sorted(occupancy.nominated_pods, key=lambda each: (each.namespace, each.name)),
         "namespaces": sorted(occupancy.namespaces),
-        "requested": {name: dict(occupancy.get_requested(name)) for name in ("a", "b", "unknown")},
+        "volumes": occupancy.volumes,
+        "requested": {
+            (name, floor): dict(occupancy.get_requested(name, floor))
+            for name in ("a", "b", "unknown")
+            for floor in FLOORS
+        },
         "free": {each.name: dict(occupancy.get_free(each.name)) for each in occupancy.nodes},
         "ports": {name: set(occupancy.list_host_ports(name)) for name in ("a", "b", "unknown")},
         "guards": {term: dict(nodes) for term, nodes in occupancy.anti_affinity_index.iter_terms("n")},
         "columns": {
-            (table.get_by_row(row).name, resource): table.get_free_column(resource)[row]
+            (table.get_by_row(row).name, resource, floor): table.get_free_column(resource, floor)[row]
             for pool in table.group_nodes(NodeGrouping())
             for row in pool.rows
             for resource in RESOURCES
+            for floor in FLOORS
         },
     }
 
@@ -95,16 +115,18 @@ def facts(occupancy: Occupancy) -> dict[str, Any]:
 @given(CHANGES)
 def test_any_order_of_changes_leads_to_what_is_left(changes: list[Any]):
     occupancy = Occupancy()
-    for resource in RESOURCES:
-        occupancy.table.get_free_column(resource)
+    for resource, floor in product(RESOURCES, FLOORS):
+        occupancy.table.get_free_column(resource, floor)
     nodes: dict[str, Node] = {}
     pods: dict[tuple[str, str], Pod] = {}
-    devices = ClusterDevices()
+    devices, volumes = ClusterDevices(), ClusterVolumes()
     for what in changes:
         change(occupancy, what)
         match what:
             case ClusterDevices():
                 devices = what
+            case ClusterVolumes():
+                volumes = what
             case Node():
                 nodes[what.name] = what
             case Pod():
@@ -115,6 +137,7 @@ def test_any_order_of_changes_leads_to_what_is_left(changes: list[Any]):
                 pods.pop((namespace, name), None)
     expected = Occupancy.build(nodes.values(), pods.values())
     expected.put_devices(devices)
+    expected.put_volumes(volumes)
     assert facts(occupancy) == facts(expected)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Occupancy
@@ -55,11 +58,11 @@ def collect(
     )
 
 
-def pod(name: str, *claims: str, node: str | None = None) -> Pod:
-    return Pod(name=name, namespace="hub", node=node, claims=claims)
+def pod(name: str, *claims: str, node: str | None = None, **more: Any) -> Pod:
+    return Pod(name=name, namespace="hub", node=node, claims=claims, **more)
 
 
-NODE = Node(name="n", allocatable={"pods": 110})
+NODE = Node(name="n", allocatable={"pods": 110, "cpu": 4})
 
 
 def cluster(volumes: ClusterVolumes, *pods: Pod) -> Occupancy:
@@ -151,6 +154,121 @@ def test_a_volume_of_a_nominated_pod_counts_on_its_node():
     nominated = Pod(name="p", namespace="hub", node=None, claims=("a",), nominated_node="n")
     new = volumes.add_needs(pod("new", "b"), new_claims={})
     assert scan_nodes(new, cluster(volumes, nominated)).answer is Answer.NO
+
+
+LOW, EQUAL = -10, 0
+EBS_DISKS = [disk(name, awsElasticBlockStore={"volumeID": name}) for name in "ab"]
+EBS_LIMIT = named("n", drivers=[{"name": EBS, "allocatable": {"count": 1}}])
+
+
+@pytest.mark.parametrize(
+    ("volumes", "others", "own", "expected"),
+    [
+        pytest.param(
+            collect(limits=[limit("n", 1)], disks=ABC),
+            [pod("p", "a", node="n", priority=LOW)],
+            pod("new", "b"),
+            Answer.YES,
+            id="frees a disk that is not attached",
+        ),
+        pytest.param(
+            collect(limits=[limit("n", 1)], disks=ABC, attached=[attachment("a")]),
+            [pod("p", "a", node="n", priority=LOW)],
+            pod("new", "b"),
+            Answer.NO,
+            id="frees no attached disk",
+        ),
+        pytest.param(
+            collect(limits=[EBS_LIMIT], disks=EBS_DISKS, attached=[attachment("a", driver=EBS)]),
+            [pod("p", "a", node="n", priority=LOW)],
+            pod("new", "b"),
+            Answer.YES,
+            id="frees an attached disk of an in-tree kind",
+        ),
+        pytest.param(
+            collect(limits=[limit("n", 1)], disks=ABC),
+            [pod("p", "a", node="n", priority=LOW), pod("q", "a", node="n", priority=EQUAL)],
+            pod("new", "b"),
+            Answer.NO,
+            id="frees no disk of a pod that stays",
+        ),
+        pytest.param(
+            collect(limits=[limit("n", 1)], disks=ABC, attached=[attachment("a")]),
+            [pod("p", "a", node="n", priority=LOW)],
+            pod("new", "a"),
+            Answer.YES,
+            id="is not needed beside a pod with the same disk",
+        ),
+        pytest.param(
+            collect(limits=[limit("n", 1)], disks=ABC, attached=[attachment("a")]),
+            [pod("p", "a", node="n", priority=LOW, requests={"cpu": 4})],
+            pod("new", "a", requests={"cpu": 4}),
+            Answer.NO,
+            id="makes an attached disk count twice",
+        ),
+        pytest.param(
+            collect(limits=[limit("n", 1)], disks=ABC),
+            [pod("p", "a", node="n", priority=LOW, requests={"cpu": 4})],
+            pod("new", "a", requests={"cpu": 4}),
+            Answer.YES,
+            id="leaves a shared disk to the pod",
+        ),
+        pytest.param(
+            collect(limits=[limit("n", 1)], disks=ABC),
+            [pod("p", "a", node="n", priority=LOW), pod("q", "c", priority=EQUAL, nominated_node="n")],
+            pod("new", "b"),
+            Answer.NO,
+            id="gives the room to a nominated pod",
+        ),
+    ],
+)
+def test_a_preemption(volumes: ClusterVolumes, others: list[Pod], own: Pod, expected: Answer):
+    """NodeVolumeLimits counts VolumeAttachments beside the pods that SelectVictimsOnNode leaves on a node."""
+    occupancy = cluster(volumes, *others)
+    new = volumes.add_needs(own, new_claims={})
+    found = check_node(new, occupancy.nodes[0], occupancy=occupancy)
+    assert (found.answer, scan_nodes(new, occupancy).answer) == (expected, expected)
+
+
+CLAIMS = st.lists(st.sampled_from("abc"), max_size=2, unique=True).map(tuple)
+RUNNING = st.builds(
+    lambda name, claims, **more: pod(name, *claims, **more),
+    st.sampled_from("pqrs"),
+    CLAIMS,
+    node=st.sampled_from("nm"),
+    priority=st.sampled_from([LOW, EQUAL]),
+    requests=st.fixed_dictionaries({"cpu": st.integers(0, 2)}),
+)
+KNOWN = st.builds(
+    lambda limits, attached: collect(
+        limits=[limit(*each) for each in limits.items()],
+        disks=ABC,
+        attached=[attachment(name, node=node) for name, node in attached],
+    ),
+    st.dictionaries(st.sampled_from("nm"), st.integers(0, 3)),
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("nm")), max_size=3, unique=True),
+)
+
+
+@given(KNOWN, st.lists(RUNNING, max_size=4, unique_by=lambda each: each.name), CLAIMS, st.integers(0, 4))
+def test_a_preemption_finds_the_volumes_that_a_node_has_without_its_pods(
+    volumes: ClusterVolumes, pods: list[Pod], claims: tuple[str, ...], cpu: int
+):
+    own = volumes.add_needs(pod("new", *claims, requests={"cpu": cpu}), new_claims={})
+    nodes = [NODE, replace(NODE, name="m")]
+    every, kept = (Occupancy.build(nodes, some) for some in (pods, [each for each in pods if each.priority == EQUAL]))
+    for known in (every, kept):
+        known.put_volumes(volumes)
+    found = [check_node(own, node, occupancy=every).answer for node in every.nodes]
+    expected = [
+        max(
+            check_node(replace(own, preempts=False), node, occupancy=known).answer is Answer.YES
+            for known in (every, kept)
+        )
+        for node in every.nodes
+    ]
+    assert [answer is Answer.YES for answer in found] == expected
+    assert (scan_nodes(own, every).answer is Answer.YES) == any(expected)
 
 
 @pytest.mark.parametrize(
