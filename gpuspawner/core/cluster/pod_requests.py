@@ -105,7 +105,8 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     held = statuses.get_pod_amounts(requests)
     for name, millis in requests.items():
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
-            total[name] = held.get(name, millis)
+            # An infeasible resize may add a resource that the pod does not hold: kube-scheduler counts 0 of it.
+            total[name] = held.get(name, 0)
 
 
 def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:

@@ -95,6 +95,29 @@ def test_what_a_resized_pod_still_holds_as_a_whole_counts():
     assert compute_requests(spec, {"resources": {"requests": {"cpu": "4"}}}) == {"cpu": 4000}
 
 
+INFEASIBLE = [{"type": "PodResizePending", "reason": "Infeasible"}]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "held", "expected"),
+    [
+        pytest.param([], {"cpu": "2"}, {"cpu": 4000, "memory": 1024}, id="new amounts count until then"),
+        pytest.param(INFEASIBLE, {"cpu": "2"}, {"cpu": 2000}, id="an amount that the pod did not have"),
+        pytest.param(INFEASIBLE, {"cpu": "2", "memory": "512"}, {"cpu": 2000, "memory": 512}, id="both held"),
+        pytest.param(INFEASIBLE, {}, {}, id="nothing held"),
+        pytest.param(INFEASIBLE, None, {"cpu": 4000, "memory": 1024}, id="kubelet reports nothing"),
+    ],
+)
+def test_of_a_resize_of_the_whole_pod_that_no_node_can_do_only_what_is_held_counts(
+    conditions: list[Any], held: dict[str, str] | None, expected: dict[str, int]
+):
+    """As in component-helpers/resource/helpers.go, ``PodRequests`` and ``determineEffectiveRequests``."""
+    own = {"requests": {"cpu": "4", "memory": "1Ki"}}
+    spec = {"containers": [{"resources": {"requests": {"memory": "256"}}}], "resources": own}
+    status = {"conditions": conditions, **({} if held is None else {"resources": {"requests": held}})}
+    assert compute_requests(spec, status) == expected
+
+
 def test_what_is_no_quantity_is_left_out():
     resources = {"requests": {"cpu": "many", "memory": None, "example.com/card": [1], "nvidia.com/gpu": 2}}
     assert compute_requests({"containers": [{"resources": resources}, "no container", None]}) == {"nvidia.com/gpu": 2}
