@@ -4,7 +4,8 @@ Malformed parts of the JSON are left out and raise no exception, so another user
 
 A pod that does not exist yet is completed as the API server would: host network ports (pkg/apis/core/v1/defaults.go),
 tolerations of not-ready and unreachable nodes (admission plugin DefaultTolerationSeconds), and ``matchLabelKeys``
-merged into selectors.
+merged into selectors. Its RuntimeClass may add a node selector, tolerations and overhead: the pod then tolerates every
+taint, and where it would run remains undecided.
 
 To save memory, equal values share one object, such as the labels of thousands of replicas, so callers must not modify
 results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
@@ -96,6 +97,8 @@ _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # address of a host port without one; no
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of extended resources that request a device of a DRA device class."""
 _DEFAULT_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_ANY_TAINT = Toleration(operator="Exists")
+"""Toleration of a pod to which a RuntimeClass may add tolerations (plugin/pkg/admission/runtimeclass/admission.go)."""
 _EXCLUSIVE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 """Kinds of volumes that only one pod may use at a time (kube-scheduler's plugin VolumeRestrictions)."""
 _UNREADABLE_RULE = gettext_lazy("a rule about other pods that cannot be read")
@@ -114,6 +117,8 @@ def decode_constraints(
     """
     affinity = as_dict(spec.get("affinity"))
     undecided = list(dict.fromkeys(_find_unsupported(spec, requests)))
+    if not created:
+        undecided += _find_unadmitted(spec)
     try:
         near = decode_pod_terms(affinity.get("podAffinity"), namespace=namespace, labels=labels, created=created)
         apart = decode_pod_terms(affinity.get("podAntiAffinity"), namespace=namespace, labels=labels, created=created)
@@ -137,7 +142,6 @@ def decode_constraints(
         is_gated=bool(as_dicts(spec.get("schedulingGates"))),
         unread_claims=tuple(_decode_claims(spec)),
         undecided=tuple(undecided),
-        has_runtime_class=bool(as_text(spec.get("runtimeClassName"))),
     )
     return NO_CONSTRAINTS if constraints == NO_CONSTRAINTS else constraints
 
@@ -184,6 +188,8 @@ def _decode_tolerations(spec: Mapping[str, object], *, created: bool) -> Iterabl
         for each in as_dicts(spec.get("tolerations"))
     ]
     yield from tolerations
+    if not created and _read_runtime_class(spec):
+        yield _ANY_TAINT
     for taint in () if created else _DEFAULT_TOLERATED_TAINTS:
         if not any(each.key in ("", taint) and each.effect in ("", "NoExecute") for each in tolerations):
             yield Toleration(key=taint, operator="Exists", effect="NoExecute")
@@ -229,6 +235,18 @@ def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> It
             yield gettext_lazy("a disk that only one pod may use at a time")
     if _needs_declared_features(spec):
         yield gettext_lazy("something that not every node can do")
+
+
+def _find_unadmitted(spec: Mapping[str, object]) -> Iterable[str]:
+    """Yield, in words for users, what the API server adds to a pod or refuses when it is created."""
+    if _read_runtime_class(spec):
+        yield gettext_lazy("what the cluster adds for its runtime class")
+    if any(each.get("operator") in ("Gt", "Lt") for each in as_dicts(spec.get("tolerations"))):
+        yield gettext_lazy("a toleration that compares numbers")
+
+
+def _read_runtime_class(spec: Mapping[str, object]) -> str:
+    return as_text(spec.get("runtimeClassName"))
 
 
 def _needs_declared_features(spec: Mapping[str, object]) -> bool:

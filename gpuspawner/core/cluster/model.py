@@ -76,8 +76,8 @@ class Toleration:
     """A toleration (core/v1).
 
     :param key: taint key; empty with ``Exists`` tolerates every taint.
-    :param operator: ``Equal`` or ``Exists``; any other tolerates nothing.
-    :param value: taint value for ``Equal``.
+    :param operator: ``Equal``, ``Exists``, ``Gt`` or ``Lt``; any other tolerates nothing.
+    :param value: taint value for ``Equal``; for ``Gt`` and ``Lt`` the number with which the taint's is compared.
     :param effect: taint effect; empty for all effects.
     """
 
@@ -118,7 +118,6 @@ class PodConstraints:
     :param unread_claims: names of PersistentVolumeClaims whose volumes are not read yet. Reading a claim adds its
         volume's ``volume_terms``, or an entry in ``undecided`` if the claim has no volume.
     :param undecided: constraints that gpuspawner does not check, in words for users.
-    :param has_runtime_class: the pod names a RuntimeClass, which may add tolerations when the pod is created.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -132,7 +131,6 @@ class PodConstraints:
     is_gated: bool = False
     unread_claims: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
-    has_runtime_class: bool = False
 
     @property
     def node_affinity_key(self) -> tuple[int, int]:

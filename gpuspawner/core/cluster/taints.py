@@ -1,16 +1,21 @@
 """Match tolerations against taints and cordons, as kube-scheduler's plugins TaintToleration and NodeUnschedulable do.
 
-A toleration with the operator ``Lt`` or ``Gt`` tolerates nothing: KEP-5471 (feature gate
-TaintTolerationComparisonOperators) is alpha and off in Kubernetes 1.36.
+A toleration with the operator ``Lt`` or ``Gt`` compares numbers (KEP-5471, feature gate
+TaintTolerationComparisonOperators, alpha in Kubernetes 1.36). While the gate is off, the API server refuses such a pod
+(pkg/apis/core/validation/validation.go), so a pod that exists shows that the gate is on.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuspawner.core.cluster.model import Node, Taint, Toleration
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+_DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+"""The numbers that Kubernetes compares: decimal integers in canonical form (apimachinery, ``IsDecimalInteger``)."""
+_INT64 = range(-(2**63), 2**63)
 _CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """A pod that tolerates this taint may run on a cordoned node (node_unschedulable.go)."""
 
@@ -44,8 +49,20 @@ def _tolerates_taint(toleration: Toleration, taint: Taint) -> bool:
             return True
         case "" | "Equal":
             return toleration.value == taint.value
+        case "Gt" | "Lt":
+            own, bound = _parse_decimal(taint.value), _parse_decimal(toleration.value)
+            if own is None or bound is None:
+                return False
+            return own > bound if toleration.operator == "Gt" else own < bound
         case _:
             return False
+
+
+def _parse_decimal(text: str) -> int | None:
+    if not _DECIMAL.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
 
 
 _TRANSIENT_PREFIXES = (

@@ -125,7 +125,6 @@ _UNCONFIRMED = gettext_lazy("what is known of the cluster is not up to date")
 _GATED = gettext_lazy("another system decides when it may start")
 _NEW_NODES_TAKEN = gettext_lazy("all nodes that may be added are spoken for")
 _UNSEEN_DEVICES = gettext_lazy("devices that cannot be seen right now")
-_RUNTIME_CLASS = gettext_lazy("what the cluster adds for its runtime class")
 _NEW_NODE = gettext_lazy("a new node")
 _FULL = gettext_lazy("no more nodes may be added right now")
 _TAKEN = gettext_lazy("all nodes that would do are taken")
@@ -275,10 +274,6 @@ class _PodCase:
     def explain_doubt(self, inventory: Inventory) -> str:
         if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
             return _UNSEEN_DEVICES
-        # The pod may tolerate reserved nodes: the API server adds a RuntimeClass's tolerations, which the hub cannot
-        # read, when the pod is created (https://kubernetes.io/docs/concepts/containers/runtime-class/).
-        if self._reserved and self._pod.constraints.has_runtime_class:
-            return _RUNTIME_CLASS
         return _NEW_NODE if self._may_scale_up() else ""
 
     def _may_scale_up(self) -> bool:

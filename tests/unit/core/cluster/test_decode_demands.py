@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,9 +128,26 @@ def test_gates_and_claims_are_read():
     assert found == PodConstraints(is_gated=True, unread_claims=("home",))
 
 
-def test_a_runtime_class_is_noted():
-    assert of(runtimeClassName="nvidia") == PodConstraints(has_runtime_class=True)
-    assert of(runtimeClassName=3) is NO_CONSTRAINTS
+def test_what_a_runtime_class_will_add_to_a_manifest_is_undecided_and_any_taint_may_be_tolerated():
+    found = of(created=False, runtimeClassName="nvidia")
+    assert found == replace(
+        of(created=False, tolerations=[{"operator": "Exists"}]),
+        undecided=("what the cluster adds for its runtime class",),
+        tolerations=(Toleration(operator="Exists"), *of(created=False).tolerations),
+    )
+    assert of(created=False, runtimeClassName=3) == of(created=False)
+
+
+def test_a_pod_that_exists_has_what_its_runtime_class_adds():
+    assert of(runtimeClassName="nvidia") is NO_CONSTRAINTS
+
+
+@pytest.mark.parametrize("operator", ["Lt", "Gt"])
+def test_only_the_api_server_knows_whether_tolerations_may_compare_numbers(operator: str):
+    """It refuses a pod with such a toleration while the feature gate is off (validateTolerations)."""
+    spec = {"tolerations": [{"key": "nodes/failures", "operator": operator, "value": "3"}]}
+    assert of(created=False, **spec).undecided == ("a toleration that compares numbers",)
+    assert of(created=True, **spec).undecided == ()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.model import GPUType, ScaleUp
+from gpuspawner.core.cluster.decode import decode_pod
 from gpuspawner.core.cluster.model import (
     Node,
     NodeSelectorTerm,
@@ -124,13 +125,40 @@ def test_what_is_old_is_not_relied_on(age_s: float | None, gpus: int):
     assert (found.outcome, found.age_s) == (Outcome.UNKNOWN, age_s)
 
 
-@pytest.mark.parametrize("gpus", [4, 0])
-@pytest.mark.parametrize(("has_class", "outcome"), [(False, Outcome.NEVER), (True, Outcome.UNKNOWN)])
-def test_what_a_runtime_class_tolerates_nobody_reads(has_class: bool, outcome: Outcome, gpus: int):
-    reserved = node(gpus=gpus, taints=(Taint(key="team", effect="NoSchedule"),))
-    constraints = replace(ON_T4, has_runtime_class=has_class)
-    assert judged(pod(constraints=constraints), reserved).outcome is outcome
-    assert judged(pod(gpus=5, constraints=constraints), node()).outcome is Outcome.NEVER
+RESERVED = (Taint(key="team", effect="NoSchedule"),)
+
+
+def draft(gpus: int = 1, **spec: Any) -> Pod:
+    """Return a pod as the hub sends it."""
+    resources = {"limits": {GPU: str(gpus)}} if gpus else {"requests": {"cpu": "1"}}
+    containers = {"containers": [{"name": "notebook", "resources": resources}]}
+    found = decode_pod({"metadata": {"name": "mine", "namespace": "s"}, "spec": {**containers, **spec}})
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "expected"),
+    [
+        pytest.param(draft(), node(taints=RESERVED), Outcome.NEVER, id="no class, reserved node"),
+        pytest.param(draft(runtimeClassName="n"), node(taints=RESERVED), Outcome.UNKNOWN, id="reserved node"),
+        pytest.param(draft(runtimeClassName="n"), node(unschedulable=True), Outcome.UNKNOWN, id="cordoned node"),
+        pytest.param(draft(runtimeClassName="n"), node(gpus=0, taints=RESERVED), Outcome.UNKNOWN, id="silent plugin"),
+        pytest.param(draft(runtimeClassName="n"), node(), Outcome.UNKNOWN, id="node selector or overhead may follow"),
+        pytest.param(draft(5, runtimeClassName="n"), node(taints=RESERVED), Outcome.NEVER, id="no node is so large"),
+        pytest.param(
+            draft(runtimeClassName="n", nodeSelector={"a": "b"}), node(), Outcome.NEVER, id="no node is selected"
+        ),
+    ],
+)
+@pytest.mark.parametrize("gpu", [T4, None], ids=["GPU type", "no GPU type"])
+def test_what_a_runtime_class_adds_is_in_doubt(wanted: Pod, there: Node, gpu: GPUType | None, expected: Outcome):
+    assert predict_verdict(wanted, inventory(there), gpu=gpu).outcome is expected
+
+
+def test_a_server_that_fits_no_node_for_now_waits_whatever_its_runtime_class_adds():
+    found = judged(draft(runtimeClassName="n"), node(), pods=FULL)
+    assert (found.outcome, found.reason) == (Outcome.WAITS, "All 4 are in use.")
 
 
 def test_what_is_not_decided_is_unknown_and_never_now():
