@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.cluster.dra_model import MAX_CLAIM_DEVICES
 from gpuspawner.core.cluster.model import Node, PodConstraints, Toleration
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity, may_match_node_affinity
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeGrouping, NodeTable
@@ -98,6 +99,12 @@ def group_nodes_by_type(
 def count_units(node: Node, resource: str) -> int:
     """Return how many units of a resource a node has, healthy or not."""
     return max(node.capacity.get(resource, 0), node.allocatable.get(resource, 0))
+
+
+def count_units_for_pod(node: Node, resource: str) -> int:
+    """Return how many units of a resource one pod could get on an empty node."""
+    number = node.allocatable.get(resource, 0)
+    return min(number, MAX_CLAIM_DEVICES) if resource in node.published_by_dra else number
 
 
 def may_have_units(node: Node, resource: str) -> bool:

@@ -278,11 +278,10 @@ def decode_node(raw: object) -> Node:
     )
 
 
-def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
+def decode_pod(raw: object) -> Pod | None:
     """Return a v1 Pod as a :class:`.Pod`, or None if the pod has finished and holds no resources.
 
     :param raw: v1 Pod as JSON, or the manifest of a pod that does not exist yet; malformed parts are left out.
-    :param include_claimed: True keeps requests that a ResourceClaim satisfies, for callers that do not count claims.
     """
     metadata, spec, status = _split_object(raw)
     if as_text(status.get("phase")) in _FINISHED:
@@ -290,8 +289,7 @@ def decode_pod(raw: object, *, include_claimed: bool = False) -> Pod | None:
     namespace = intern(as_text(metadata.get("namespace")))
     labels = intern_labels(as_text_map(metadata.get("labels")))
     node = intern(as_text(spec.get("nodeName"))) or None
-    bound_status = status if node else {}
-    requests = _drop_claimed(compute_requests(spec, bound_status), {} if include_claimed else bound_status)
+    requests = compute_requests(spec, status if node else {})
     created = bool(as_text(metadata.get("uid")))
     return Pod(
         name=as_text(metadata.get("name")),
@@ -381,17 +379,6 @@ def _drop_device_classes(requests: dict[str, int]) -> Mapping[str, int]:
     if any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
         requests = {name: number for name, number in requests.items() if not name.startswith(_DEVICE_CLASS_PREFIX)}
     return intern_amounts(requests)
-
-
-def _drop_claimed(requests: dict[str, int], status: Mapping[str, object]) -> dict[str, int]:
-    """Return requests without the extended resources that a ResourceClaim holds for the pod.
-
-    kube-scheduler writes these resources to the pod's status before it binds the pod
-    (plugins/dynamicresources/extendeddynamicresources.go).
-    """
-    for each in as_dicts(as_dict(status.get("extendedResourceClaimStatus")).get("requestMappings")):
-        requests.pop(as_text(each.get("resourceName")), None)
-    return requests
 
 
 def decode_resources(raw: object) -> dict[str, int]:

@@ -186,6 +186,9 @@ class EquippedNode(NamedTuple):
     claimed: Mapping[str, int]
 
 
+MAX_CLAIM_DEVICES = 32
+"""Largest number of devices of one ResourceClaim (api/resource/v1/types.go, ``AllocationResultsMaxSize``)."""
+
 _NO_DEVICES = NodeDevices()
 _NO_AMOUNTS: Mapping[str, int] = {}
 
@@ -219,6 +222,19 @@ def equip_node(
         ),
         {name: node_devices.claimed[name] for name in counted if node_devices.claimed.get(name)},
     )
+
+
+def fits_claim(node: Node, requests: Iterable[tuple[str, int]]) -> bool:
+    """Return whether one ResourceClaim can hold all devices that a pod would get from DRA drivers on a node.
+
+    kube-scheduler makes one claim for all extended resources of a pod (plugins/dynamicresources,
+    ``preFilterExtendedResources``).
+
+    :param node: a node whose amounts include its DRA devices.
+    :param requests: pairs of an extended or other resource and the requested amount.
+    """
+    names = node.published_by_dra | node.uncounted
+    return not names or sum(number for name, number in requests if name in names) <= MAX_CLAIM_DEVICES
 
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})

@@ -36,7 +36,7 @@ class _RequestedReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGrouping:
-    """A rule for which nodes are equivalent: those with equal taints, uncounted resources, cordon and these properties.
+    """A rule for which nodes are equivalent: those with equal taints, cordon, DRA devices and these properties.
 
     :param values: labels whose values must be equal.
     :param presence: labels that all equivalent nodes have or all lack.
@@ -54,6 +54,7 @@ class NodeGrouping:
             node.unschedulable,
             node.taints,
             node.uncounted,
+            node.published_by_dra,
             *map(labels.get, self.values),
             *(label in labels for label in self.presence),
             node.name if self.by_name else None,

@@ -103,7 +103,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
         if name not in requests and (name not in total or name.startswith(_HUGE_PAGES)):
             requests[name] = millis
     held = statuses.get_pod_amounts(requests)
-    for name, millis in requests.items():
+    for name in requests:
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
             # An infeasible resize may add a resource that the pod does not hold: kube-scheduler counts 0 of it.
             total[name] = held.get(name, 0)

@@ -131,13 +131,14 @@ class Occupancy:
         self.volumes = _NO_VOLUMES
         self._claim_index = ClaimIndex()
         self._held: dict[str, Mapping[str, int]] = {}
-        """Node name → resource → devices that ResourceClaims hold, and volumes; ``_requested`` includes them."""
+        """Node name → resource → devices that ResourceClaims hold, and volumes."""
         self._pods: dict[str, dict[str, Pod]] = {}
         self._levels: dict[int, dict[str, list[Pod]]] = {}
         """Priority → node name → bound pods."""
         self._pending: dict[tuple[str, str], Pod] = {}
         self._nominated: dict[tuple[str, str], Pod] = {}
         self._requested: dict[str, dict[str, int]] = {}
+        """Node name → resource → amount that the pods on the node request."""
         self._ports: dict[str, dict[HostPort, int]] = {}
         self._sorted: tuple[Node, ...] | None = None
 
@@ -354,8 +355,9 @@ class Occupancy:
     def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → requested amount on a node, without zeros; ``pods`` is the number of its pods.
 
-        Devices that ResourceClaims hold are included, even if no pod uses them, and so are volumes of CSI drivers that
-        have a limit.
+        Only ResourceClaims hold the devices that DRA drivers publish on a node, whatever its pods request from a device
+        plugin that is gone: kube-scheduler leaves such resources to DRA (plugins/noderesources/fit.go,
+        ``shouldDelegateResourceToDRA``). Volumes of CSI drivers that have a limit are included.
 
         :param node: name of the node, which may be unknown.
         :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption, nor
@@ -363,14 +365,15 @@ class Occupancy:
             preempt there (nodevolumelimits/csi.go, ``Filter``).
         """
         requested = self._requested.get(node, _NO_AMOUNTS)
-        if not (lower := self.list_lower_pods(node, floor)):
-            return requested
-        kept = dict(requested)
-        for pod in lower:
-            _subtract(kept, _ONE_POD)
-            _subtract(kept, pod.requests)
-        _subtract(kept, self._count_freed_volumes(node, lower))
-        return kept
+        held = self._held.get(node, _NO_AMOUNTS)
+        if lower := self.list_lower_pods(node, floor):
+            requested, held = dict(requested), dict(held)
+            for pod in lower:
+                _subtract(requested, _ONE_POD)
+                _subtract(requested, pod.requests)
+            _subtract(held, self._count_freed_volumes(node, lower))
+        requested = self._drop_published(node, requested)
+        return {**requested, **held} if held else requested
 
     def get_free(self, node: str) -> Mapping[str, int]:
         """Return resource → free amount on a node, at least 0; empty if the node is unknown.
@@ -422,14 +425,16 @@ class Occupancy:
             return
         if held:
             self._held[node] = held
-        requested = self._requested.setdefault(node, {})
-        _subtract(requested, before)
-        _add(requested, held)
-        if not requested:
-            del self._requested[node]
         # Count again even if the amounts are equal: of these volumes a preemption may free others than before.
         self.table.recount(node, before.keys() | held.keys())
         self.generation += held != before
+
+    def _drop_published(self, node: str, requests: Mapping[str, int]) -> Mapping[str, int]:
+        """Return requests without those resources that DRA drivers publish on a node."""
+        known = self.table.get(node)
+        if known is None or known.published_by_dra.isdisjoint(requests):
+            return requests
+        return {name: number for name, number in requests.items() if name not in known.published_by_dra}
 
     def _mark_nodes_changed(self) -> None:
         self._sorted = None
@@ -437,12 +442,19 @@ class Occupancy:
         self.generation += 1
 
     def _get_requested_amount(self, node: str, resource: str, *, floor: int | None) -> int:
+        held = self._held.get(node, _NO_AMOUNTS).get(resource, 0)
         lower = self.list_lower_pods(node, floor)
         if resource.startswith(VOLUMES_PREFIX):
-            freed = self._count_freed_volumes(node, lower).get(resource, 0)
-        else:
-            freed = len(lower) if resource == PODS else sum(pod.requests.get(resource, 0) for pod in lower)
-        return self.get_requested(node).get(resource, 0) - freed
+            return held - self._count_freed_volumes(node, lower).get(resource, 0)
+        known = self.table.get(node)
+        if known is not None and resource in known.published_by_dra:
+            return held
+        freed = len(lower) if resource == PODS else sum(pod.requests.get(resource, 0) for pod in lower)
+        return self._requested.get(node, _NO_AMOUNTS).get(resource, 0) - freed
+
+    def _reserve(self, node: str, pod: Pod, *, sign: int = 1) -> None:
+        for amounts in (_ONE_POD, self._drop_published(node, pod.requests)):
+            self.table.reserve(node, amounts, sign=sign, priority=pod.priority)
 
     def _add_pod(self, pod: Pod) -> None:
         if pod.node is None:
@@ -454,8 +466,7 @@ class Occupancy:
         _add(requested, _ONE_POD)
         _add(requested, pod.requests)
         self._levels.setdefault(pod.priority, {}).setdefault(pod.node, []).append(pod)
-        self.table.reserve(pod.node, _ONE_POD, priority=pod.priority)
-        self.table.reserve(pod.node, pod.requests, priority=pod.priority)
+        self._reserve(pod.node, pod)
         self.anti_affinity_index.add(pod)
         self._change_claims(pod, 1)
         for port in pod.constraints.host_ports:
@@ -482,8 +493,7 @@ class Occupancy:
             del level[pod.node]
         if not level:
             del self._levels[pod.priority]
-        self.table.reserve(pod.node, _ONE_POD, sign=-1, priority=pod.priority)
-        self.table.reserve(pod.node, pod.requests, sign=-1, priority=pod.priority)
+        self._reserve(pod.node, pod, sign=-1)
         self.anti_affinity_index.remove(pod)
         self._change_claims(pod, -1)
         for port in pod.constraints.host_ports:

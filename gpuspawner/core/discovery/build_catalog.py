@@ -28,7 +28,7 @@ from gpuspawner.core.catalog.model import (
     Preset,
     UnitKind,
 )
-from gpuspawner.core.catalog.nodes_by_type import has_silent_plugin, may_have_units
+from gpuspawner.core.catalog.nodes_by_type import count_units_for_pod, has_silent_plugin, may_have_units
 from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS, deduplicate_platforms, read_platform
 from gpuspawner.core.cluster.model import Node
@@ -82,7 +82,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
             match |= apart or {}
     if match == found.match and len(left) == len(own):
         return found
-    most = 1 if found.unit is UnitKind.SHARED else max(1, *(node.allocatable.get(found.resource, 0) for node in left))
+    most = 1 if found.unit is UnitKind.SHARED else max(1, *(count_units_for_pod(node, found.resource) for node in left))
     return replace(found, match=match, max_count=most)
 
 
@@ -271,7 +271,7 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
     added = gpu.scale_up.gpus_per_node if gpu.scale_up is not None else 0
     own = (node for node in nodes if gpu.matches_labels(node.labels))
     return max(
-        added, *(_read_labeled_count(node, gpu.resource) or node.allocatable.get(gpu.resource, 0) for node in own), 1
+        added, *(_read_labeled_count(node, gpu.resource) or count_units_for_pod(node, gpu.resource) for node in own), 1
     )
 
 

@@ -20,7 +20,7 @@ from gpuspawner.core.catalog.node_labels import (
     read_node_gpu,
     slugify,
 )
-from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
+from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_pod, may_have_units
 from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.units.formatting import format_vendor
@@ -101,7 +101,7 @@ def _build_gpu_type(offer: NodeGPU, node: Node) -> GPUType:
         vendor=offer.vendor,
         unit=_find_unit(offer),
         match=offer.match,
-        max_count=1 if offer.shared else max(1, node.allocatable.get(offer.resource, 0)),
+        max_count=1 if offer.shared else max(1, count_units_for_pod(node, offer.resource)),
         memory_bytes=offer.memory_bytes,
         description=_describe_sharing(offer.replicas) if offer.replicas > 1 else "",
         note=_SIMULATED_NOTE if node.labels.get(SIMULATED_LABEL) == "true" else "",

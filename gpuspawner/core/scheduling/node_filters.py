@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gpuspawner.core.cluster.dra_model import fits_claim
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity
 from gpuspawner.core.cluster.node_table import NodeGrouping
@@ -89,7 +90,12 @@ class NodeFilters:
             keys = dict.fromkeys(taint.key for taint in taints)
             obstacles = tuple(Obstacle(reason=Reason.TAINT, detail=key) for key in keys)
             self._taint_obstacles[id(node.taints)] = obstacles
-        return (*_check_state(self._pod, node), *obstacles, *_check_labels(self._pod, node))
+        return (
+            *_check_state(self._pod, node),
+            *obstacles,
+            *_check_labels(self._pod, node),
+            *_check_claim(self._pod, node),
+        )
 
 
 def build_node_grouping(pod: Pod) -> NodeGrouping:
@@ -126,6 +132,11 @@ def _check_labels(pod: Pod, node: Node) -> Iterator[Obstacle]:
     for term in constraints.affinity:
         if term.topology_key not in node.labels:
             yield Obstacle(reason=Reason.POD_AFFINITY, detail=term.topology_key)
+
+
+def _check_claim(pod: Pod, node: Node) -> Iterator[Obstacle]:
+    if not fits_claim(node, pod.requests.items()):
+        yield from map(make_shortage, sorted((node.published_by_dra | node.uncounted) & pod.requests.keys()))
 
 
 def _list_topology_keys(pod: Pod) -> set[str]:

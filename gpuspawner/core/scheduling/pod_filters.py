@@ -60,15 +60,20 @@ class NominatedPods:
         return self._pods.get(node, ())
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return the requested amounts on a node, including those of nominated pods."""
-        requested = self._occupancy.get_requested(node, self._floor)
+        """Return the requested amounts on a node, including those of nominated pods.
+
+        kube-scheduler keeps no devices of DRA drivers for nominated pods: its plugin DynamicResources has no
+        ``PreFilterExtensions``.
+        """
+        requested, known = self._occupancy.get_requested(node, self._floor), self._occupancy.get_node(node)
         if node not in self._pods:
             return requested
         total = Counter(requested)
         for nominated in self._pods[node]:
             total.update({**nominated.requests, PODS: 1})
         total.update(self._occupancy.count_more_volumes(node, self._pods[node], floor=self._floor))
-        return total
+        published = () if known is None else known.published_by_dra
+        return {**total, **{name: requested.get(name, 0) for name in published}}
 
     def list_host_ports(self, node: str) -> Iterable[HostPort]:
         """Return the host ports in use on a node, including those of nominated pods."""

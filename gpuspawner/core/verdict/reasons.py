@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from gpuspawner.core.autoscaling.node_pools import find_largest_size
 from gpuspawner.core.catalog.model import GPUType
-from gpuspawner.core.catalog.nodes_by_type import count_units, has_silent_plugin
+from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_pod, has_silent_plugin
+from gpuspawner.core.cluster.dra_model import MAX_CLAIM_DEVICES, fits_claim
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Toleration
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity
 from gpuspawner.core.cluster.selectors import matches_any_term
@@ -71,7 +72,7 @@ def explain_never(
         if not chosen:
             return _explain_not_selected(gpu, [group[0] for group in ours], constraints=constraints)
         return gettext("{no_node} can reach the server's storage", no_node=_format_no_node(gpu))
-    has = [_find_capacity(node) for group in reached for node in group] + [
+    has = [_find_pod_capacity(node) for group in reached for node in group] + [
         _estimate_new_node(scalable_pool, pod) for scalable_pool in may_grow
     ]
     return _explain_too_little(pod, has, gpu=gpu, left=False)
@@ -261,6 +262,8 @@ def _format_free_nodes(gpu: GPUType | None, pod: Pod) -> str:
 
 
 def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collection[str] | None) -> bool:
+    if not fits_claim(node, needs):
+        return False
     allocatable, capacity = node.allocatable, node.capacity
     for name, number in needs:
         if name in node.uncounted or (
@@ -322,6 +325,12 @@ def _find_capacity(node: Node) -> ResourceAmounts:
     if not node.uncounted:
         return node.allocatable
     return {**node.allocatable, **dict.fromkeys(node.uncounted, _UNLIMITED)}
+
+
+def _find_pod_capacity(node: Node) -> ResourceAmounts:
+    """Return resource → the most that one pod could have on an empty node."""
+    published = {name: count_units_for_pod(node, name) for name in node.published_by_dra}
+    return {**node.allocatable, **published, **dict.fromkeys(node.uncounted, MAX_CLAIM_DEVICES)}
 
 
 def _estimate_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> dict[str, int]:

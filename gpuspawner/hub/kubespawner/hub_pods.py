@@ -95,11 +95,7 @@ def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Po
     if reflector is None or not has_read_pods(spawner):
         return None
     # Decode only pods with these resources: most have no GPU, and decoding takes much longer than the search.
-    found = (
-        decode.decode_pod(raw, include_claimed=True)
-        for raw in tuple(reflector.pods.values())
-        if _has_resources(raw, resources)
-    )
+    found = (decode.decode_pod(raw) for raw in tuple(reflector.pods.values()) if _has_resources(raw, resources))
     return tuple(pod for pod in found if pod is not None)
 
 

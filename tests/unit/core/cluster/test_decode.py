@@ -233,25 +233,8 @@ def with_devices(*resources: object, node: str | None = "a") -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        (with_devices("nvidia.com/gpu"), {"cpu": 1000, "example.com/nic": 1}),
-        (with_devices("nvidia.com/gpu", "nvidia.com/gpu", "example.com/nic"), {"cpu": 1000}),
-        (with_devices(), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
-        (with_devices(["nvidia.com/gpu"], None), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
-        # It may get others yet, on another node.
-        (with_devices("nvidia.com/gpu", node=None), {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}),
-    ],
-)
-def test_devices_that_a_claim_holds_are_not_counted_twice(raw: dict[str, Any], expected: dict[str, int]):
-    pod = decode.decode_pod(raw)
-    assert pod is not None
-    assert pod.requests == expected
-
-
-def test_what_a_claim_holds_can_be_left_in():
-    found = decode.decode_pod(with_devices("nvidia.com/gpu"), include_claimed=True)
+def test_a_pod_requests_its_devices_also_when_a_claim_holds_them():
+    found = decode.decode_pod(with_devices("nvidia.com/gpu"))
     assert found is not None
     assert found.requests == {"cpu": 1000, "nvidia.com/gpu": 2, "example.com/nic": 1}
 

@@ -227,6 +227,44 @@ def test_devices_are_there_and_taken_beside_what_pods_request():
     )
 
 
+EIGHT = NodeDevices(capacity={"gpu": 8}, allocatable={"gpu": 8}, claimed={"gpu": 1})
+"""Eight devices of a DRA driver, one of which a claim holds."""
+
+
+def test_where_a_driver_offers_devices_only_claims_hold_them():
+    """kube-scheduler leaves such a resource to DRA, whatever pods request (fit.go, ``shouldDelegateResourceToDRA``)."""
+    of_the_plugin = pod("p", "a", gpu=4, cpu=1)  # the device plugin is gone, and the pod still runs
+    occupancy = Occupancy.build([node("a", cpu=9, gpu=0)], [of_the_plugin])
+    columns = occupancy.table.get_free_column("gpu")
+    occupancy.put_devices(ClusterDevices(nodes={"a": EIGHT}))
+    assert (occupancy.get_requested("a"), list(columns)) == ({"pods": 1, "cpu": 1, "gpu": 1}, [7])
+    occupancy.put_pod(pod("q", "a", gpu=2))
+    occupancy.remove_pod("n", "p")
+    assert (occupancy.get_requested("a"), occupancy.get_free("a"), list(columns)) == (
+        {"pods": 1, "gpu": 1},
+        {"cpu": 9, "gpu": 7},
+        [7],
+    )
+
+
+def test_a_preemption_frees_no_devices_of_a_driver():
+    occupancy = Occupancy.build([node("a", cpu=9, gpu=0)], [replace(pod("p", "a", gpu=2, cpu=4), priority=-10)])
+    columns = [occupancy.table.get_free_column(name, 0) for name in ("cpu", "gpu")]
+    occupancy.put_devices(ClusterDevices(nodes={"a": EIGHT}))
+    assert (occupancy.get_requested("a", 0), columns) == ({"gpu": 1}, [[9], [7]])
+    occupancy.put_pod(replace(pod("q", "a", gpu=2, cpu=1), priority=0))
+    assert (occupancy.get_requested("a", 0), columns) == ({"pods": 1, "cpu": 1, "gpu": 1}, [[8], [7]])
+
+
+def test_once_a_device_plugin_has_registered_the_pods_of_the_driver_hold_its_devices():
+    """kube-scheduler counts what they request, although a claim holds other devices for them."""
+    occupancy = Occupancy.build([node("a", gpu=0)], [pod("p", "a", gpu=2)])
+    columns = occupancy.table.get_free_column("gpu")
+    occupancy.put_devices(ClusterDevices(nodes={"a": EIGHT}))
+    occupancy.put_node(node("a", gpu=4))
+    assert (occupancy.get_requested("a"), list(columns)) == ({"pods": 1, "gpu": 2}, [2])
+
+
 def test_claims_that_change_are_no_change_of_nodes():
     occupancy = Occupancy.build([node("a")], [])
     one = NodeDevices(capacity={"gpu": 1}, allocatable={"gpu": 1})

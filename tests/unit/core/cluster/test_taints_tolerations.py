@@ -48,9 +48,7 @@ def test_taints_are_tolerated_as_kube_scheduler_decides(taint: Taint, toleration
         pytest.param("a100", "Gt", "1", False, id="a word"),
     ],
 )
-def test_numbers_of_taints_are_compared_as_kubernetes_does(
-    taint: str, operator: str, toleration: str, expected: bool
-):
+def test_numbers_of_taints_are_compared_as_kubernetes_does(taint: str, operator: str, toleration: str, expected: bool):
     """As in core/v1/toleration.go, ``compareNumericValues``: the taint's number stands on the left."""
     tolerated = Toleration(key=GPU, value=toleration, operator=operator)
     assert tolerates_taints(Node(name="a", taints=(replace(PRESENT, value=taint),)), (tolerated,)) is expected

@@ -231,6 +231,14 @@ def largest(**amounts: int) -> Node:
     return replace(node(None), allocatable={"cpu": 1000, "memory": GIB, **amounts})
 
 
+def test_of_the_devices_of_a_driver_a_pod_gets_32_at_most():
+    """ResourceClaims hold no more, and kube-scheduler makes one claim for a pod."""
+    many = replace(node("T4", 48), published_by_dra=frozenset({GPU}))
+    configured = ConfiguredCatalog(gpus={"t4": own("t4")}, uncounted=frozenset({"t4"}))
+    assert made(configured, many).gpus["t4"].max_count == 32
+    assert [gpu.max_count for gpu in made(ConfiguredCatalog(), many).gpus.values()] == [32]
+
+
 @pytest.mark.parametrize(
     ("millis", "expected"), [(499, None), (700, (500, 500)), (1000, (1000, 1000)), (9999, (9500, 2000))]
 )

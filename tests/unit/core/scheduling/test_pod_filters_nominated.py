@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import (
     HostPort,
     LabelSelector,
@@ -17,8 +18,8 @@ from gpuspawner.core.cluster.model import (
 )
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.scheduling.pod_filters import NominatedPods
-from gpuspawner.core.scheduling.results import Reason
-from gpuspawner.core.scheduling.scan import check_node
+from gpuspawner.core.scheduling.results import Obstacle, Reason
+from gpuspawner.core.scheduling.scan import check_node, scan_nodes
 from gpuspawner.core.scheduling.topology_spread import SpreadCheck
 
 NODE = Node(name="a", labels={"zone": "x"}, allocatable={"cpu": 8, "pods": 5})
@@ -113,6 +114,18 @@ def test_what_is_requested_counts_them():
     assert NominatedPods(pod(), occupancy).get_requested("a") == {"cpu": 5, "pods": 2}
     assert NominatedPods(pod(), occupancy).get_requested("b") == {}
     assert NominatedPods(pod(priority=9), occupancy).get_requested("a") == {"cpu": 2, "pods": 1}
+
+
+def test_they_are_promised_no_devices_of_a_driver():
+    """kube-scheduler's plugin DynamicResources does not look at nominated pods (no ``PreFilterExtensions``)."""
+    requests = {"cpu": 3, "gpu": 4}
+    occupancy = Occupancy.build([NODE], [replace(nominated(), requests=requests)])
+    occupancy.put_devices(ClusterDevices(nodes={"a": NodeDevices(capacity={"gpu": 4}, allocatable={"gpu": 4})}))
+    (there,) = occupancy.nodes
+    wanted = [replace(pod(), requests={"gpu": 1}), replace(pod(), requests={"cpu": 6, "gpu": 1})]
+    found = [check_node(each, there, occupancy=occupancy).obstacles for each in wanted]
+    assert found == [(), (Obstacle(reason=Reason.INSUFFICIENT, detail="cpu"),)]
+    assert [scan_nodes(each, occupancy).places for each in wanted] == [4, 0]
 
 
 def test_a_bound_pod_is_nominated_no_longer():

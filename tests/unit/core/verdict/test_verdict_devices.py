@@ -107,3 +107,47 @@ def test_what_stands_for_no_device_is_denied():
 def test_what_kubelet_counts_is_denied_beyond_that(resources: frozenset[str] | None):
     found = judged(pod(gpus=8), node(), dra_resources=resources)
     assert (found.outcome, found.reason) == (Outcome.NEVER, "No node has 8 × T4; the most on one node is 4.")
+
+
+HUGE = 48
+
+
+def of_a_driver(*nodes: Node, **devices: NodeDevices) -> Inventory:
+    """Return a cluster whose nodes have only devices of a DRA driver."""
+    has = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10}
+    occupancy = Occupancy.build([*nodes, *(node(name, allocatable=has, capacity=has) for name in devices)], ())
+    occupancy.put_devices(ClusterDevices(nodes=devices))
+    return Inventory(nodes=occupancy.nodes, occupancy=occupancy, age_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [
+        (32, (Outcome.NOW, "")),
+        (33, (Outcome.NEVER, "No node has 33 × T4; the most on one node is 32.")),
+    ],
+)
+def test_a_pod_gets_32_devices_of_drivers_at_most(gpus: int, expected: tuple[Outcome, str]):
+    """``AllocationResultsMaxSize`` in resource.k8s.io; kube-scheduler makes one claim for the whole pod."""
+    there = of_a_driver(n=NodeDevices(capacity={GPU: HUGE}, allocatable={GPU: HUGE}))
+    found = predict_verdict(pod(gpus=gpus), there, gpu=T4)
+    assert (found.outcome, found.reason) == expected
+
+
+def test_the_limit_is_for_all_resources_of_drivers_together():
+    nic = "example.com/nic"
+    both = {GPU: HUGE, nic: HUGE}
+    there = of_a_driver(n=NodeDevices(capacity=both, allocatable=both))
+    wanted = [replace(pod(), requests={GPU: gpus, nic: 16, "cpu": 33_000}) for gpus in (16, 17)]
+    assert [predict_verdict(each, there, gpu=T4).outcome for each in wanted] == [Outcome.NOW, Outcome.NEVER]
+
+
+def test_of_device_plugins_a_pod_gets_more():
+    there = of_a_driver(node("m", HUGE), n=NodeDevices(capacity={"x/y": 1}, allocatable={"x/y": 1}))
+    assert predict_verdict(pod(gpus=40), there, gpu=T4).outcome is Outcome.NOW
+
+
+def test_devices_of_drivers_that_nobody_can_count_have_the_limit_too():
+    there = of_a_driver(n=NodeDevices(uncounted=frozenset({GPU})))
+    wanted = [pod(gpus=gpus) for gpus in (32, 33)]
+    assert [predict_verdict(each, there, gpu=T4).outcome for each in wanted] == [Outcome.UNKNOWN, Outcome.NEVER]
