@@ -13,6 +13,7 @@ from copy import copy
 from typing import Any
 
 from gpuspawner.core.cluster.state import Occupancy
+from gpuspawner.hub.pod.overrides import merge_node_affinity
 from gpuspawner.hub.pod.preview import exclude_gpu_nodes, serialize_for_scheduling
 from gpuspawner.hub.start.state import StartingSpawner
 
@@ -37,22 +38,25 @@ class GPUNodeExclusion:
         avoided = spawner.start_state.avoided
         if not avoided:
             return await create(pod)
-        offer, manifest = await spawner.make_offer(), serialize_for_scheduling(spawner, pod)
+        offer, draft = await spawner.make_offer(), serialize_for_scheduling(spawner, pod)
+        manifest = spawner.start_state.admitted_pod or draft
         located = await offer.add_volume_topology(manifest)
         if located is None:
             return await create(pod)
         # No await from here until the pod is counted: of two concurrent starts, the second must count the first.
-        narrowed = exclude_gpu_nodes(manifest, located, avoided=avoided, inventory=offer.inventory)
+        is_kept = exclude_gpu_nodes(manifest, located, avoided=avoided, inventory=offer.inventory) is manifest
         occupancy = offer.inventory.occupancy or Occupancy()
         if occupancy.get_pod(located.namespace, located.name) is None:
             # Count the pod until the watch reports it. An earlier pod of the same name stays: it still holds resources.
             occupancy.put_pod(located)
         is_created = False
         try:
-            if narrowed is manifest:
+            if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                is_created = await self._create_excluded(_replace_affinity(pod, narrowed), create)
+                # Send only the draft's own rules: the API server adds its rules to the pod once more.
+                affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
+                is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created
         finally:
             if not is_created and occupancy.get_pod(located.namespace, located.name) is located:
@@ -75,8 +79,8 @@ class GPUNodeExclusion:
         return await create(pod)
 
 
-def _replace_affinity(pod: Any, manifest: Mapping[str, Any]) -> Any:
-    changed, spec, affinity = copy(pod), copy(pod.spec), manifest["spec"]["affinity"]
+def _replace_affinity(pod: Any, affinity: Mapping[str, Any]) -> Any:
+    changed, spec = copy(pod), copy(pod.spec)
     if isinstance(spec, dict):  # a hook may have set the spec to a dict
         spec["affinity"] = affinity
     else:

@@ -1,5 +1,8 @@
 """Refuses a start whose pod can never fit a node or is rejected by the API server, before anything is created.
 
+The API server adds to a pod what its RuntimeClass, LimitRanges, PriorityClass and webhooks say, and its answer to a dry
+run is that pod. The preflight therefore judges the answer; without a dry run it judges the draft.
+
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
 mistake in the admin's settings would fail the start half a minute later and leave the claim behind. If there is no dry
 run, or the API server rejects the pod in spite of it, :class:`NewClaims` removes the claim.
@@ -8,6 +11,8 @@ run, or the API server rejects the pod in spite of it, :class:`NewClaims` remove
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -15,9 +20,10 @@ from typing import Any, Protocol
 import aiohttp
 from jupyterhub.utils import exponential_backoff, maybe_future
 from kubernetes_asyncio.client import V1DeleteOptions, V1Preconditions
-from kubernetes_asyncio.client.rest import ApiException
+from kubernetes_asyncio.client.rest import ApiException, RESTResponse
 
 from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
 from gpuspawner.core.verdict.wording import format_verdict
@@ -37,6 +43,9 @@ or waits until the last pod is deleted (409)."""
 
 _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
 """HTTP statuses after which the dry run is repeated: the API server or a webhook is overloaded or restarts."""
+
+_UNUSED_FIELDS = frozenset({"env", "envFrom", "volumeMounts", "args", "command"})
+"""Fields of a container that do not matter for scheduling."""
 
 _CLAIM_GONE_S = 10.0
 _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
@@ -77,7 +86,7 @@ def drop_draft(spawner: StartingSpawner) -> None:
 
 
 async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
-    """Check the pod that is about to be created against the nodes and, by a dry run, with the API server.
+    """Send the pod that is about to be created as a dry run, and check the pod of the answer against the nodes.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client, after all hooks.
@@ -88,8 +97,10 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
     :raises TimeoutError: the API server does not answer.
     :raises ClientError: the API server cannot be reached.
     """
+    admitted = await _create_dry(spawner, pod) if spawner.dry_run else None
+    spawner.start_state.admitted_pod = admitted
     located = await offer.add_volume_topology(
-        serialize_for_scheduling(spawner, pod), new_claims=list_new_claims(spawner)
+        admitted or serialize_for_scheduling(spawner, pod), new_claims=list_new_claims(spawner)
     )
     if located is not None:
         # Most pods can start now, and checking that is cheaper than a full verdict.
@@ -100,21 +111,20 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
         if found.outcome is Outcome.NEVER:
             refused = RefusedStart(format_verdict(found), reason="never_fits", status_code=HTTPStatus.CONFLICT)
             raise await add_alternatives(refused, spawner)
-    if spawner.dry_run:
-        await _create_dry(spawner, pod)
 
 
-async def _create_dry(spawner: StartingSpawner, pod: Any) -> None:
-    """Send the pod as a dry run, and repeat failed requests as long as KubeSpawner repeats requests that time out.
+async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] | None:
+    """Send the pod as a dry run, and return the pod of the answer, or None if KubeSpawner is to settle the matter.
 
-    KubeSpawner does not repeat requests that fail otherwise, and creates the volume claim before it sends the pod.
+    Repeat failed requests as long as KubeSpawner repeats requests that time out: KubeSpawner does not repeat requests
+    that fail otherwise, and creates the volume claim before it sends the pod.
     """
-    create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
     state = spawner.start_state
+    answers: list[bytes] = []
 
     async def is_accepted() -> bool:
         try:
-            await create(_request_timeout=spawner.k8s_api_request_timeout)
+            answers.append(await _send_dry(spawner, pod))
         except ApiException as error:
             if error.status not in _LEFT_TO_KUBESPAWNER | _REPEATED:
                 raise
@@ -131,6 +141,34 @@ async def _create_dry(spawner: StartingSpawner, pod: Any) -> None:
         if state.unaccepted is None or isinstance(state.unaccepted, TimeoutError):
             raise
         raise state.unaccepted from error
+    return _read_pod(answers[-1], namespace=spawner.namespace) if answers else None
+
+
+async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
+    """Return the JSON of the answer; the client's models lack fields of newer versions of Kubernetes."""
+    create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
+    response = await create(_preload_content=False, _request_timeout=spawner.k8s_api_request_timeout)
+    body: bytes = await response.read()
+    if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+        raise ApiException(http_resp=RESTResponse(response, body))
+    return body
+
+
+def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
+    """Return the pod of an answer without environments and mounts, which may contain secrets; None if there is none."""
+    try:
+        answer = as_dict(json.loads(body))
+    except (ValueError, RecursionError):
+        return None
+    spec = dict(as_dict(answer.get("spec")))
+    if not spec:
+        return None
+    for kind in ("containers", "initContainers"):
+        spec[kind] = [
+            {name: value for name, value in each.items() if name not in _UNUSED_FIELDS}
+            for each in as_dicts(spec.get(kind))
+        ]
+    return {"metadata": {**as_dict(answer.get("metadata")), "namespace": namespace}, "spec": spec}
 
 
 class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):

@@ -26,6 +26,7 @@ class StartState:
     :param avoided: expressions that no GPU node fulfills, for a server without a GPU.
     :param pending_preflight: function that checks the pod before anything is created; None once it was called.
     :param unaccepted: the error of the last dry run, while the hub repeats it; else None.
+    :param admitted_pod: the pod as the API server would create it, without environments; None if there was no answer.
     :param is_refused: whether the start was refused before anything was created.
     :param is_admitted: whether admission has admitted the choice.
     :param is_pod_unseen: whether the pod was sent, and the hub has neither seen it nor read that it was refused.
@@ -45,6 +46,7 @@ class StartState:
     avoided: tuple[MatchExpression, ...] = ()
     pending_preflight: Callable[[Any], Awaitable[None]] | None = None
     unaccepted: Exception | None = None
+    admitted_pod: Mapping[str, Any] | None = None
     is_refused: bool = False
     is_admitted: bool = False
     is_pod_unseen: bool = False

@@ -109,7 +109,10 @@ class WatchServer:
         if request.path == REVIEWS:
             return await self._review(request)
         if request.method == "POST" and request.path not in self.status:
-            return web.json_response(await request.json(), status=201)
+            made = await request.json()
+            if "metadata" in made:
+                made["metadata"] = {"uid": f"uid-{len(self.requests)}", **made["metadata"]}
+            return web.json_response(made, status=201)
         is_watch = "watch" in request.query
         denied = ("watch" if is_watch else "list", request.path.rpartition("/")[2]) in self.denied
         status = 403 if denied else self.status.get(request.path) or (is_watch and self.watch_status.get(request.path))

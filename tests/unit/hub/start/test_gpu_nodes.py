@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.request.selection import validate
@@ -101,6 +102,32 @@ async def test_the_admins_required_affinity_holds_as_well(make_spawner: MakeSpaw
         ]
     assert term["matchExpressions"][0] in sent["matchExpressions"]
     assert is_kept_off(manifest)
+
+
+async def test_a_server_whose_runtime_class_selects_gpu_nodes_is_not_kept_off_them(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    async def admit(request: web.Request) -> web.Response:
+        pod = await request.json()
+        spec = {**pod["spec"], "nodeSelector": {ZONE: "a"}}
+        return web.json_response({**pod, "metadata": {"uid": "u", **pod["metadata"]}, "spec": spec}, status=201)
+
+    server.answers["POST", "/api/v1/namespaces/default/pods"] = admit
+    async with started(server, [make_spawner()]) as (manifest,):
+        assert not is_kept_off(manifest)
+
+
+async def test_the_affinity_that_admission_adds_is_not_sent(make_spawner: MakeSpawner, server: WatchServer):
+    async def admit(request: web.Request) -> web.Response:
+        pod = await request.json()
+        term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        spec = {**pod["spec"], "affinity": {"nodeAffinity": required}}
+        return web.json_response({**pod, "metadata": {"uid": "u", **pod["metadata"]}, "spec": spec}, status=201)
+
+    server.answers["POST", "/api/v1/namespaces/default/pods"] = admit
+    async with started(server, [make_spawner()]) as (manifest,):
+        assert (is_kept_off(manifest), ZONE in str(manifest["spec"]["affinity"])) == (True, False)
 
 
 def use_zone_of_gpu_node(_: Any, pod: Any) -> Any:

@@ -12,7 +12,7 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
-from tests.unit.hub.conftest import SETTINGS, MakeSpawner, node
+from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import HANG, NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool, refusal
 
 BARE = node("cpu-1")
@@ -109,7 +109,70 @@ async def test_a_server_that_no_node_would_ever_take_is_refused_in_words(
     with pytest.raises(RefusedStart, match="Can't start") as refused:
         await rehearsed(spawner)
     assert (refused.value.status_code, refused.value.reason) == (409, "never_fits")
-    assert not [each for each in server.requests if each.path == pods_path(spawner)]
+    assert created(spawner, server) == ["pods?"]
+
+
+RESERVED = {**BARE, "spec": {"taints": [{"key": "team", "effect": "NoSchedule"}]}}
+
+
+def admit(server: WatchServer, spawner: Any, **spec: Any) -> None:
+    """Have the API server add this to the spec of each pod, as its admission plugins do."""
+
+    async def answer(request: web.Request) -> web.Response:
+        pod = await request.json()
+        metadata = {"uid": "u", "namespace": spawner.namespace, **pod["metadata"]}
+        return web.json_response({**pod, "metadata": metadata, "spec": {**pod["spec"], **spec}}, status=201)
+
+    server.answers["POST", pods_path(spawner)] = answer
+
+
+@pytest.mark.parametrize(
+    ("there", "added", "expected"),
+    [
+        pytest.param(BARE, {}, "", id="nothing"),
+        pytest.param(BARE, {"nodeSelector": {"pool": "nowhere"}}, "no node is one that servers may use", id="selector"),
+        pytest.param(BARE, {"overhead": {"cpu": "99"}}, "no node has 99", id="overhead"),
+        pytest.param(RESERVED, {}, "every node is reserved for others", id="no toleration"),
+        pytest.param(RESERVED, {"tolerations": [{"operator": "Exists"}]}, "", id="toleration"),
+    ],
+)
+async def test_the_pod_that_is_judged_is_the_one_that_admission_makes(
+    make_spawner: MakeSpawner, server: WatchServer, there: dict[str, Any], added: dict[str, Any], expected: str
+):
+    server.put(NODES, there, {**GPU_NODE, "spec": there.get("spec", {})})
+    spawner = make_spawner(kubespawner={"extra_pod_config": {"runtimeClassName": "kata"}})
+    admit(server, spawner, **added)
+    if not expected:
+        await rehearsed(spawner)
+        return
+    with pytest.raises(RefusedStart, match=expected):
+        await rehearsed(spawner)
+
+
+async def test_a_container_gets_the_requests_of_a_limit_range(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, BARE)
+    spawner = make_spawner()
+    admit(server, spawner, initContainers=[{"name": "init", "resources": {"requests": {"memory": "99Gi"}}}])
+    with pytest.raises(RefusedStart, match="no node has 99"):
+        await rehearsed(spawner)
+
+
+async def test_without_an_answer_the_draft_is_judged(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(NODES, BARE)
+    spawner = make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}})
+    server.status[pods_path(spawner)] = 404
+    with pytest.raises(RefusedStart, match="Can't start"):
+        await rehearsed(spawner)
+
+
+async def test_no_secret_of_the_pod_is_kept_for_the_start(make_spawner: MakeSpawner, server: WatchServer):
+    spawner = make_spawner(kubespawner={"init_containers": [SIDECAR]})
+    admit(server, spawner)
+    await rehearsed(spawner)
+    kept = spawner.start_state.admitted_pod
+    assert kept is not None
+    containers = [*kept["spec"]["containers"], *kept["spec"]["initContainers"]]
+    assert [sorted({"env", "envFrom"} & each.keys()) for each in containers] == [[], []]
 
 
 SIDECAR = {"name": "s", "image": "s", "env": [{"name": "A", "value": "1"}], "resources": {"requests": {"cpu": "1"}}}
@@ -279,7 +342,7 @@ async def test_a_start_that_could_never_run_makes_nothing(
     spawner = make_spawner(kubespawner={**volume, "node_selector": {"pool": "nowhere"}})
     with pytest.raises(RefusedStart, match="Can't start"):
         await spawner.start()
-    assert (created(spawner, server), await spawner.poll()) == ([], 0)
+    assert (created(spawner, server), await spawner.poll()) == (["pods?"], 0)
 
 
 async def test_a_start_that_could_never_run_makes_nothing_in_the_persons_namespace(
@@ -291,7 +354,7 @@ async def test_a_start_that_could_never_run_makes_nothing_in_the_persons_namespa
     with pytest.raises(RefusedStart, match="Can't start"):
         await spawner.start()
     posts = [each.path for each in server.requests if each.method == "POST" and each.path != REVIEWS]
-    assert posts == ["/api/v1/namespaces"]
+    assert posts == ["/api/v1/namespaces", pods_path(spawner)]
 
 
 async def test_a_hook_may_use_the_persons_namespace(make_spawner: MakeSpawner, server: WatchServer):
@@ -322,7 +385,7 @@ async def test_a_claim_that_a_subclass_asks_for_late_is_not_made_for_a_start_tha
     spawner.__class__ = Sites
     with pytest.raises(RefusedStart, match="Can't start"):
         await spawner.start()
-    assert created(spawner, server) == []
+    assert created(spawner, server) == ["pods?"]
 
 
 async def test_a_pod_that_is_sent_twice_is_looked_at_once(make_spawner: MakeSpawner, server: WatchServer):
