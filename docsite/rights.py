@@ -16,7 +16,7 @@ What [rbac.yaml](../../helm-values/rbac.yaml) grants the hub, part by part: each
 but the first can be left out. A Role is for the servers' namespace, a ClusterRole for all of the cluster.
 
 Beside these the hub uses what every account has: it asks what it may do (SelfSubjectAccessReview), and whether the
-cluster serves `karpenter.sh/v1`, `resource.k8s.io/v1`, `scheduling.k8s.io/v1` and
+cluster serves `karpenter.sh/v1`, `node.k8s.io/v1`, `resource.k8s.io/v1`, `scheduling.k8s.io/v1` and
 `storage.k8s.io/v1`.
 """
 _TABLE = """\

@@ -1,8 +1,8 @@
-"""Keeps the cluster's nodes and pods in memory for this process, with NodePools, DRA's devices and PriorityClasses.
+"""Keeps nodes and pods in memory for this process, with NodePools, devices, volumes and classes of pods.
 
 The form must neither fail nor wait because of the API server. After a failed request the store therefore returns an
 inventory that says what is unknown and why, or how old the data is. Nodes and pods stay known if only NodePools,
-devices or PriorityClasses cannot be read.
+devices, volumes or classes cannot be read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kubernetes_asyncio.client import CustomObjectsApi
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.model import Node, PriorityClass
+from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.kube.client.api_requests import APIMethod, find_missing_verb
@@ -35,15 +35,18 @@ NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
 """Pods on a page of a list; 500 pods have about as many bytes as 100 nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
-"""ResourceSlices, ResourceClaims or DeviceClasses on a page of a list; one ResourceSlice may hold 128 devices."""
+"""ResourceSlices, ResourceClaims or classes on a page of a list; one ResourceSlice may hold 128 devices."""
 VOLUMES_PER_PAGE = 500
 """PersistentVolumes, VolumeAttachments, CSINodes or StorageClasses on a page of a list."""
 
 PRIORITY_GROUP, PRIORITY_CLASSES = "scheduling.k8s.io", "priorityclasses"
+RUNTIME_GROUP, RUNTIME_CLASSES = "node.k8s.io", "runtimeclasses"
 
 RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """Selects pods that hold or wait for resources. A pod that finishes is no longer selected, so a watch
 reports it as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
+
+_T = TypeVar("_T")
 
 STALE_AFTER_S = 45.0
 """Age in seconds above which nodes and pods count as stale; they reach this age only after failed requests."""
@@ -113,11 +116,14 @@ class ClusterStore:
         self._nodes = self._make_watch_loop(gettext_lazy("the cluster's nodes"), "nodes")
         self._pods = self._make_watch_loop(gettext_lazy("the pods of all namespaces"), "pods")
         self._node_pools = KarpenterNodePools(api.api_client, clock=self._clock, answer_s=self._pace.timing.answer_s)
-        self._devices = dra_devices.DRADevices(self._follow_devices, occupancy=self._occupancy)
+        self._devices = dra_devices.DRADevices(
+            partial(self._follow, group=dra_devices.DRA_GROUP), occupancy=self._occupancy
+        )
         self._volume_limits = volume_topology.VolumeLimits(self._follow_volumes, occupancy=self._occupancy)
-        self._classes = VersionedCache(decode.decode_priority_class)
-        self._class_watch: WatchLoop | None = None
-        self._known_classes: tuple[PriorityClass, ...] | None = None
+        self._priority_classes = VersionedCache(decode.decode_priority_class)
+        self._runtime_classes = VersionedCache(decode.decode_runtime_class)
+        self._class_watches: dict[str, WatchLoop] = {}
+        self._known_classes: tuple[tuple[object, ...] | None, ...] = (None, None)
         self._class_changes = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._watches: list[Watch] = []
@@ -143,8 +149,8 @@ class ClusterStore:
                     await self._node_pools.first_attempt.wait()
                     await self._devices.wait_for_first_attempt()
                     await self._volume_limits.wait_for_first_attempt()
-                    if self._class_watch is not None:
-                        await self._class_watch.first_attempt.wait()
+                    for class_watch in self._class_watches.values():
+                        await class_watch.first_attempt.wait()
         for watch in tuple(self._watches):
             await watch.catch_up()
         self._devices.update(since=(self._nodes.confirmed_at or 0.0) - STALE_AFTER_S)
@@ -198,18 +204,18 @@ class ClusterStore:
         ]
         self._devices.start()
         self._volume_limits.start()
-        self._class_watch = self._follow(
-            PRIORITY_CLASSES, self._classes, group=PRIORITY_GROUP, page_size=DEVICES_PER_PAGE
-        )
-
-    def _follow_devices(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
-        return self._follow(plural, cache, group=dra_devices.DRA_GROUP, page_size=DEVICES_PER_PAGE)
+        self._class_watches = {
+            PRIORITY_CLASSES: self._follow(PRIORITY_CLASSES, self._priority_classes, group=PRIORITY_GROUP),
+            RUNTIME_CLASSES: self._follow(RUNTIME_CLASSES, self._runtime_classes, group=RUNTIME_GROUP),
+        }
 
     def _follow_volumes(self, plural: str, cache: ObjectCache[Any]) -> WatchLoop:
         group = "" if plural == volume_topology.PERSISTENT_VOLUMES else volume_topology.STORAGE_GROUP
         return self._follow(plural, cache, group=group, page_size=VOLUMES_PER_PAGE)
 
-    def _follow(self, plural: str, cache: ObjectCache[Any], *, group: str, page_size: int) -> WatchLoop:
+    def _follow(
+        self, plural: str, cache: ObjectCache[Any], *, group: str, page_size: int = DEVICES_PER_PAGE
+    ) -> WatchLoop:
         method = self._api.list_persistent_volume
         if group:
             # CustomObjectsApi lists any resource: older versions of kubernetes_asyncio have no class for DRA.
@@ -234,10 +240,10 @@ class ClusterStore:
 
     def _build_inventory(self) -> Inventory:
         nodes, pods = self._nodes, self._pods
-        is_known = self._class_watch is not None and self._class_watch.is_known
-        classes = tuple(self._classes.list_values()) if is_known else None
-        self._class_changes += classes != self._known_classes
-        self._known_classes = classes
+        priority_classes = self._list_classes(PRIORITY_CLASSES, self._priority_classes)
+        runtime_classes = self._list_classes(RUNTIME_CLASSES, self._runtime_classes)
+        self._class_changes += (priority_classes, runtime_classes) != self._known_classes
+        self._known_classes = (priority_classes, runtime_classes)
         generation = (
             self._occupancy.generation
             + self._known_changes
@@ -254,10 +260,15 @@ class ClusterStore:
             reason=self._find_reason(),
             scalable_pools=self._node_pools.scalable_node_pools,
             dra_resources=self._devices.resources,
-            priority_classes=classes,
+            priority_classes=priority_classes,
+            runtime_classes=runtime_classes,
             age_s=self.age_s,
             generation=generation,
         )
+
+    def _list_classes(self, plural: str, cache: ObjectCache[_T]) -> tuple[_T, ...] | None:
+        watch_loop = self._class_watches.get(plural)
+        return tuple(cache.list_values()) if watch_loop is not None and watch_loop.is_known else None
 
     def _get_empty_occupancy(self) -> Occupancy:
         """Return an :class:`Occupancy` with the nodes and no pods; it is the same object until a node changes."""

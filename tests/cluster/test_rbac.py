@@ -23,6 +23,7 @@ from tests.cluster.support.endowed import (
     QUEUE,
     QUEUED,
     QUOTA,
+    SANDBOXED,
     SCALED,
     Site,
     endowed,
@@ -41,6 +42,7 @@ TOO_MANY = {"gpu": LARGE, "gpu_count": QUOTA + 1}
 EVERYBODYS = {
     (Use("create", "authorization.k8s.io", "selfsubjectaccessreviews", False), ""),
     (None, "/apis/karpenter.sh/v1"),
+    (None, "/apis/node.k8s.io/v1"),
     (None, "/apis/resource.k8s.io/v1"),
     (None, "/apis/scheduling.k8s.io/v1"),
     (None, "/apis/storage.k8s.io/v1"),
@@ -113,6 +115,10 @@ def of_new_nodes(site: Site, user: str) -> Any:
     return tuple(site.verdict(user, gpu=gpu)[0] for gpu in (SCALED, PROMISED, IMPOSSIBLE))
 
 
+def of_a_runtime_class(site: Site, user: str) -> Any:
+    return site.verdict(user, gpu=SANDBOXED)
+
+
 def of_devices(site: Site, user: str) -> Any:
     return ONLY_DRA in site.form(user).offered(), site.verdict(user, gpu=IMPOSSIBLE)[0]
 
@@ -138,6 +144,11 @@ LOSSES = {
         whole=((4, 4, ""), "now", ""),
         without=((4, None, "none in use by servers of this hub"), "unknown", NO_PODS),
         running=beside_pods_that_are_unknown,
+    ),
+    "runtime-classes": Loss(
+        look=of_a_runtime_class,
+        whole=("now", "Starts now: 4 places left."),
+        without=("unknown", "Unknown: it depends on what the cluster adds for its runtime class."),
     ),
     "devices": Loss(look=of_devices, whole=(True, "never"), without=(False, "unknown")),
     "nodepools": Loss(

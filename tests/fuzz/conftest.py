@@ -15,7 +15,7 @@ from tests.fuzz.support.stand import Stand
 from tests.fuzz.support.tally import table
 from tests.unit.conftest import no_certificate_authorities
 from tests.unit.hub.conftest import spawners, use_api
-from tests.unit.kube.watch_server import NODES, serve_watches
+from tests.unit.kube.watch_server import NODES, NVIDIA_CLASS, RUNTIME_CLASSES, serve_watches
 
 __all__ = ["no_certificate_authorities", "use_api"]
 
@@ -34,6 +34,7 @@ def stand(site: Site, use_api: Callable[[str], None], monkeypatch: pytest.Monkey
         async def begin() -> Stand:
             server = await stack.enter_async_context(serve_watches())
             server.put(NODES, *site.nodes)
+            server.put(RUNTIME_CLASSES, NVIDIA_CLASS)
             use_api(server.url)
             make = await stack.enter_async_context(spawners(monkeypatch))
             spawner = make(settings=site.settings, kubespawner=site.kubespawner)

@@ -54,7 +54,7 @@ class RoleGrant:
 
 _ROLE_PREFIX = "gpuspawner-"
 _NAMESPACED_RESOURCES = frozenset(
-    {"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas"}
+    {"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas", "limitranges"}
 )
 _CREATE_NAMESPACES_RULE: Mapping[str, object] = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
 """Rule for ``enable_user_namespaces``, with which KubeSpawner creates the user's namespace at each start."""

@@ -132,6 +132,7 @@ LOSSES = {
     "nodepools": "What Karpenter may add is not known: the form says waits, or unknown, instead of after a new node.",
     "devices": "GPUs of DRA drivers are not seen, and no start is refused for want of a GPU.",
     "priorities": "For servers with a PriorityClass, the room of placeholders does not count as free.",
+    "runtime-classes": "For servers with a RuntimeClass, the form says unknown.",
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
     "queues": "Progress does not say at which place of its queue a server waits, or why, and hopeless servers wait.",
 }
@@ -244,6 +245,9 @@ def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeveri
             has_class = facts.requirements is not None and facts.requirements.priority_class
             has_own = PRIORITY.name in facts.configured.choices
             return DiagnosisSeverity.WARNING if has_class or has_own else DiagnosisSeverity.NOTE
+        case "runtime-classes":
+            is_named = any(gpu.runtime_class for gpu in facts.configured.gpus.values())
+            return DiagnosisSeverity.WARNING if is_named else DiagnosisSeverity.NOTE
         case "quotas":
             return DiagnosisSeverity.WARNING if facts.list_objects(ObjectKind.QUOTAS) else DiagnosisSeverity.NOTE
         case "volume-limits":

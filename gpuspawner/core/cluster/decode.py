@@ -35,6 +35,7 @@ from gpuspawner.core.cluster.model import (
     PodAffinityTerm,
     PodConstraints,
     PriorityClass,
+    RuntimeClass,
     Taint,
     Toleration,
 )
@@ -97,6 +98,7 @@ _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # address of a host port without one; no
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of extended resources that request a device of a DRA device class."""
 _DEFAULT_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_RUNTIME_CLASS = "runtimeClassName"
 _ANY_TAINT = Toleration(operator="Exists")
 """Toleration of a pod to which a RuntimeClass may add tolerations (plugin/pkg/admission/runtimeclass/admission.go)."""
 _EXCLUSIVE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
@@ -246,7 +248,7 @@ def _find_unadmitted(spec: Mapping[str, object]) -> Iterable[str]:
 
 
 def _read_runtime_class(spec: Mapping[str, object]) -> str:
-    return as_text(spec.get("runtimeClassName"))
+    return as_text(spec.get(_RUNTIME_CLASS))
 
 
 def _needs_declared_features(spec: Mapping[str, object]) -> bool:
@@ -256,6 +258,72 @@ def _needs_declared_features(spec: Mapping[str, object]) -> bool:
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     rules = (rule for container in containers for rule in as_dicts(container.get("restartPolicyRules")))
     return any(rule.get("action") == "RestartAllContainers" for rule in rules)
+
+
+def decode_runtime_class(raw: object) -> RuntimeClass:
+    """Return a RuntimeClass (node.k8s.io/v1) as a :class:`.RuntimeClass`."""
+    whole = as_dict(raw)
+    scheduling, overhead = as_dict(whole.get("scheduling")), as_dict(whole.get("overhead"))
+    return RuntimeClass(
+        name=as_text(_split_object(whole)[0].get("name")),
+        node_selector=as_dict(scheduling.get("nodeSelector")),
+        tolerations=tuple(as_dicts(scheduling.get("tolerations"))),
+        overhead=as_dict(overhead["podFixed"]) if "podFixed" in overhead else None,
+    )
+
+
+def add_runtime_class(spec: Mapping[str, object], classes: Iterable[RuntimeClass]) -> Mapping[str, object]:
+    """Return a new pod's spec with what the admission plugin RuntimeClass adds, and without the class's name.
+
+    The spec of a pod without a RuntimeClass, or with an unknown one, is returned unchanged.
+
+    :param spec: ``spec`` of a v1 Pod that does not exist yet.
+    :param classes: the known RuntimeClasses.
+    """
+    name = _read_runtime_class(spec)
+    found = next((each for each in classes if name and each.name == name), None)
+    if found is None:
+        return spec
+    return {
+        **{name: value for name, value in spec.items() if name != _RUNTIME_CLASS},
+        "nodeSelector": {**as_dict(spec.get("nodeSelector")), **found.node_selector},
+        "tolerations": [*as_dicts(spec.get("tolerations")), *found.tolerations],
+        **({} if found.overhead is None else {"overhead": found.overhead}),
+    }
+
+
+def add_limit_ranges(spec: Mapping[str, object], limit_ranges: Iterable[object]) -> Mapping[str, object]:
+    """Return a new pod's spec with the requests and limits that the admission plugin LimitRanger adds to containers.
+
+    :param spec: ``spec`` of a v1 Pod that does not exist yet.
+    :param limit_ranges: the namespace's LimitRanges (v1) as JSON.
+    """
+    limits: list[dict[str, object]] = []
+    for each in limit_ranges:
+        entries = [
+            entry for entry in as_dicts(_split_object(each)[1].get("limits")) if entry.get("type") == "Container"
+        ]
+        own = {name: value for entry in entries for name, value in as_dict(entry.get("default")).items()}
+        requests = {name: value for entry in entries for name, value in as_dict(entry.get("defaultRequest")).items()}
+        limits.append({"limits": own, "requests": requests})
+    if not any(any(each.values()) for each in limits):
+        return spec
+    changed = dict(spec)
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            changed[kind] = [_add_defaults(container, limits) for container in as_dicts(spec[kind])]
+    return changed
+
+
+def _add_defaults(container: Mapping[str, object], limits: Iterable[Mapping[str, object]]) -> Mapping[str, object]:
+    resources = as_dict(container.get("resources"))
+    # A limit of the container becomes its request before LimitRanger looks at it (pkg/apis/core/v1/defaults.go).
+    own = as_dict(resources.get("limits"))
+    requests: Mapping[str, object] = {**own, **as_dict(resources.get("requests"))}
+    for each in limits:
+        own = {**as_dict(each["limits"]), **own}
+        requests = {**as_dict(each["requests"]), **requests}
+    return {**container, "resources": {**resources, "limits": own, "requests": requests}}
 
 
 _FINISHED = frozenset({"Succeeded", "Failed"})

@@ -239,6 +239,19 @@ class PriorityClass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeClass:
+    """What the API server adds to the pods of a RuntimeClass (node.k8s.io/v1), as in the pod's ``spec``.
+
+    :param overhead: resource → quantity; None if the class has none.
+    """
+
+    name: str
+    node_selector: Mapping[str, object] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, object], ...] = ()
+    overhead: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineConstraints:
     """The machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
 

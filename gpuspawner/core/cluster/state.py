@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from gpuspawner.core.cluster.dra_model import ClusterDevices, equip_node
-from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PriorityClass, ScalableNodePool
+from gpuspawner.core.cluster.model import (
+    HostPort,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    PriorityClass,
+    RuntimeClass,
+    ScalableNodePool,
+)
 from gpuspawner.core.cluster.node_table import NodeTable
 from gpuspawner.core.cluster.volumes import UNLIMITED, VOLUMES_PREFIX, ClaimKey, ClusterVolumes
 
@@ -528,6 +536,7 @@ class Inventory:
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
     :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
     :param priority_classes: the cluster's PriorityClasses; None if they could not be read.
+    :param runtime_classes: the cluster's RuntimeClasses; None if they could not be read.
     :param age_s: seconds since the API server last confirmed this data; None if unknown.
     :param generation: grows with each change.
     """
@@ -540,6 +549,7 @@ class Inventory:
     scalable_pools: tuple[ScalableNodePool, ...] | None = ()
     dra_resources: frozenset[str] | None = frozenset()
     priority_classes: tuple[PriorityClass, ...] | None = None
+    runtime_classes: tuple[RuntimeClass, ...] | None = None
     age_s: float | None = None
     generation: int = 0
 

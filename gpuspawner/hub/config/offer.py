@@ -9,7 +9,7 @@ import asyncio
 import marshal
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -21,12 +21,12 @@ from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.form.views import FormCache
-from gpuspawner.core.json_access import as_dict
+from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.kube.resources.queue_places import QueuePlaces
-from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, QuotasAPI, ResourceQuotas
+from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, LimitRanges, QuotasAPI, ResourceQuotas
 from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
 from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
@@ -48,6 +48,7 @@ class Offer:
     :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest node sets their limit.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
+    :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
     :param queues: reads pods' places in Kueue's queues; None without a cluster.
     :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further answers about
         the cluster; None for no limit besides each request's timeout.
@@ -59,6 +60,7 @@ class Offer:
     uncounted: frozenset[str] = frozenset()
     volume_topology: VolumeTopology | None = None
     quotas: ResourceQuotas | None = None
+    limit_ranges: LimitRanges | None = None
     queues: QueuePlaces | None = None
     answer_by: float | None = None
     cache: FormCache | None = None
@@ -68,15 +70,20 @@ class Offer:
     ) -> Pod | None:
         """Decode a manifest and return the pod, constrained to the nodes that can mount and attach its volumes.
 
-        A pod that does not exist yet gets the priority of its PriorityClass.
+        A pod that does not exist yet gets the priority of its PriorityClass, and what its RuntimeClass and the
+        namespace's LimitRanges add.
 
         :param manifest: JSON of the pod, as sent to the API server.
         :param new_claims: claims that the hub will create for the pod → name of the StorageClass, None for the default;
             see :meth:`VolumeTopology.resolve_claims`.
         """
+        spec, metadata = as_dict(manifest.get("spec")), as_dict(manifest.get("metadata"))
+        is_new = not metadata.get("uid")
+        if is_new:
+            limit_ranges = await self.read_limit_ranges(as_text(metadata.get("namespace")))
+            manifest = {**manifest, "spec": self.complete_spec(spec, limit_ranges)}
         pod = decode.decode_pod(manifest)
-        if pod is not None and not as_dict(manifest.get("metadata")).get("uid"):
-            spec = as_dict(manifest.get("spec"))
+        if pod is not None and is_new:
             pod = decode.apply_priority_class(pod, spec, classes=self.inventory.priority_classes)
         if pod is not None and is_gated_on_creation(manifest):
             # Kueue will add a scheduling gate to this pod, and may add node constraints when it removes the gate.
@@ -88,6 +95,25 @@ class Offer:
         )
         located, occupancy = replace(pod, constraints=constraints), self.inventory.occupancy
         return located if occupancy is None else occupancy.volumes.add_needs(located, new_claims=new_claims or {})
+
+    def complete_spec(self, spec: Mapping[str, object], limit_ranges: Iterable[object]) -> Mapping[str, object]:
+        """Return a new pod's spec with what its RuntimeClass and LimitRanges add; an unknown RuntimeClass stays in it.
+
+        :param spec: ``spec`` of a v1 Pod that does not exist yet.
+        :param limit_ranges: the result of :meth:`read_limit_ranges`.
+        """
+        return decode.add_limit_ranges(
+            decode.add_runtime_class(spec, self.inventory.runtime_classes or ()), limit_ranges
+        )
+
+    async def read_limit_ranges(self, namespace: str) -> Sequence[object]:
+        """Return the LimitRanges (v1) of a namespace as JSON; none if the hub cannot read them in time.
+
+        :param namespace: namespace of the pods.
+        """
+        if self.limit_ranges is None:
+            return ()
+        return await self.limit_ranges.read(namespace, wait_s=self.wait_s)
 
     async def find_queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
         """Return a pod's place in its Kueue queue, or None if the pod is not queued.
@@ -144,6 +170,7 @@ class _Cluster:
     store: ClusterStore
     volume_topology: VolumeTopology
     quotas: ResourceQuotas
+    limit_ranges: LimitRanges
     queues: QueuePlaces
     used_at: float
     nodes: tuple[Node, ...] | None = None
@@ -200,6 +227,7 @@ class OfferFactory:
                 store=ClusterStore(api, **options),
                 volume_topology=VolumeTopology(api),
                 quotas=ResourceQuotas(api),
+                limit_ranges=LimitRanges(api),
                 queues=QueuePlaces(api.api_client),
                 used_at=now,
             )
@@ -255,6 +283,7 @@ class OfferFactory:
             uncounted=settings.configured.uncounted,
             volume_topology=cluster.volume_topology,
             quotas=cluster.quotas,
+            limit_ranges=cluster.limit_ranges,
             queues=cluster.queues,
             answer_by=answer_by,
             cache=self._cache,

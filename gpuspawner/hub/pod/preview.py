@@ -8,7 +8,7 @@ into a copy of that manifest, as it does into ``extra_pod_config``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ from gpuspawner.hub.trait_overrides import copy_nested
 
 SpawnerT = TypeVar("SpawnerT", bound=PodBuildingSpawner)
 
-_PLACING = ("nodeSelector", "affinity", "tolerations")
+_PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
 """Fields of the pod's spec that affect scheduling and that a choice may change."""
 
 
@@ -169,7 +169,7 @@ class PodPreviews:
     offer: Offer
     _manifest: dict[str, Any] | None = None
     """The pod's manifest before any choice is merged into it."""
-    _pods: dict[_PreviewKey, tuple[dict[str, Any], Pod]] = field(default_factory=dict)
+    _pods: dict[_PreviewKey, tuple[dict[str, Any], Sequence[object], Pod]] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
         """Build the pods of a selection and of its variants with other GPU types, for :meth:`find_pod`.
@@ -191,9 +191,10 @@ class PodPreviews:
         key = self._make_key(selection)
         if key not in self._pods:
             return None
-        spec, pod = self._pods[key]
+        spec, limit_ranges, pod = self._pods[key]
         chosen = calculate_resources(selection, self.offer.catalog)
-        return replace(pod, requests=decode.decode_requests({**spec, "containers": self._containers(spec, chosen)}))
+        changed = self.offer.complete_spec({**spec, "containers": self._containers(spec, chosen)}, limit_ranges)
+        return replace(pod, requests=decode.decode_requests(changed))
 
     async def find_priority(self, selection: Selection | None) -> int | None:
         """Return the priority with which a server preempts other pods, or None if it is unknown or preempts none.
@@ -210,12 +211,13 @@ class PodPreviews:
             self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
         return self._manifest
 
-    async def _make(self, selection: Selection) -> tuple[dict[str, Any], Pod] | None:
+    async def _make(self, selection: Selection) -> tuple[dict[str, Any], Sequence[object], Pod] | None:
         manifest = await self._build_manifest()
         spec: dict[str, Any] = manifest["spec"]
         placement = place(selection, self.offer.catalog)
-        # Merge only fields that affect scheduling: leave out /dev/shm and the admin's runtime class.
-        placing = build_pod_config({name: spec.get(name) for name in _PLACING}, placement, volumes=[])
+        # Merge only fields that affect scheduling: leave out /dev/shm. An admin's runtime class stays, as at a start.
+        own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
+        placing = build_pod_config(own, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
         if spec.get("initContainers"):
             spec["initContainers"] = overrides.isolate_containers(spec["initContainers"], self._gpu_resources)
@@ -228,7 +230,8 @@ class PodPreviews:
             {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec},
             new_claims=list_new_claims(self.spawner),
         )
-        return None if pod is None else (spec, pod)
+        limit_ranges = await self.offer.read_limit_ranges(self.spawner.namespace)
+        return None if pod is None else (spec, limit_ranges, pod)
 
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
         notebook, *others = spec["containers"]

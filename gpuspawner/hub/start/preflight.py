@@ -150,7 +150,8 @@ async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
     response = await create(_preload_content=False, _request_timeout=spawner.k8s_api_request_timeout)
     body: bytes = await response.read()
     if response.status >= HTTPStatus.MULTIPLE_CHOICES:
-        raise ApiException(http_resp=RESTResponse(response, body))
+        answer: Any = RESTResponse(response, body)
+        raise ApiException(http_resp=answer)
     return body
 
 

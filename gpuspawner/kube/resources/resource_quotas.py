@@ -1,49 +1,106 @@
-"""Reads how much a namespace's ResourceQuotas leave for new pods.
+"""Reads how much a namespace's ResourceQuotas leave for new pods, and the LimitRanges of a namespace.
 
-The hub reads quotas only for a form or a start and does not watch them, because their status changes with every pod.
-Simultaneous callers for the same namespace share one request.
+The hub reads both only for a form or a start and does not watch them: the status of a quota changes with every pod, and
+the right to read them is for one namespace. Simultaneous callers for the same namespace share one request.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from gpuspawner.core.json_access import as_dict
+from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.usage import RemainingQuota, read_remaining_quota
 from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
 from gpuspawner.kube.client.pacing import SharedTasks
 
 QUOTA_CACHE_S = 3.0
+LIMIT_RANGE_CACHE_S = 60.0
 QUOTA_RETRY_S = 10.0
-"""Seconds until the next request for a namespace's quotas after a failed one."""
+"""Seconds until the next request for a namespace's objects after a failed one."""
 QUOTA_DENIED_S = 60.0
 """Seconds until the next request after the API server refused one; each refusal appears in the audit log."""
+_TIMEOUT_S = 3.0
 _MAX_CACHED = 4096
+
+_T = TypeVar("_T")
 
 
 class QuotasAPI(Protocol):
     """The part of ``kubernetes_asyncio.client.CoreV1Api`` that this module uses."""
 
     @property
+    def list_namespaced_limit_range(self) -> APIMethod:
+        """List the LimitRanges of a namespace."""
+
+    @property
     def list_namespaced_resource_quota(self) -> APIMethod:
         """List the ResourceQuotas of a namespace."""
 
 
-class _CachedQuota(NamedTuple):
-    """The cached result of one request for a namespace's quotas.
+class _CachedAnswer(NamedTuple, Generic[_T]):
+    """The cached result of one request for a namespace's objects.
 
+    :param value: None if the request failed.
     :param at: seconds of the clock at which the hub sent the request, or at which it failed.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 
-    quota: RemainingQuota | None
+    value: _T | None
     at: float
     holds_s: float | None = None
+
+
+class _NamespaceReader(Generic[_T]):
+    """Lists the objects of one kind in a namespace, and caches the result.
+
+    :param read: returns the result from ``items`` of the list.
+    """
+
+    def __init__(
+        self,
+        method: APIMethod,
+        read: Callable[[object], _T],
+        *,
+        timeout_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._method = method
+        self._read = read
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._known: dict[str, _CachedAnswer[_T]] = {}
+        self._requests: SharedTasks[str, _CachedAnswer[_T]] = SharedTasks()
+
+    async def get(self, namespace: str, *, max_age_s: float, wait_s: float | None) -> _T | None:
+        known = self._known.get(namespace)
+        if known is not None and self._clock() - known.at < (max_age_s if known.holds_s is None else known.holds_s):
+            return known.value
+        found = await self._requests.wait_for(namespace, partial(self._ask, namespace), wait_s=wait_s)
+        return None if found is None else found.value
+
+    async def _ask(self, namespace: str) -> _CachedAnswer[_T]:
+        asked_at = self._clock()
+        try:
+            found = _CachedAnswer[_T](await self._list(namespace), asked_at)
+        except APIUnavailableError as error:
+            holds_s = QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
+            found = _CachedAnswer[_T](None, self._clock(), holds_s)
+        if len(self._known) >= _MAX_CACHED:
+            self._known.clear()
+        self._known[namespace] = found
+        return found
+
+    async def _list(self, namespace: str) -> _T:
+        response = await send_request(self._method, namespace=namespace, _request_timeout=self._timeout_s)
+        try:
+            return self._read(as_dict(json.loads(await read_body(response))).get("items"))
+        except (ValueError, RecursionError) as error:
+            raise APIUnavailableError("the answer is no JSON") from error
 
 
 class ResourceQuotas:
@@ -54,12 +111,12 @@ class ResourceQuotas:
     :param clock: monotonic seconds.
     """
 
-    def __init__(self, api: QuotasAPI, *, timeout_s: float = 3.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._api = api
-        self._timeout_s = timeout_s
-        self._clock = clock
-        self._read: dict[str, _CachedQuota] = {}
-        self._requests: SharedTasks[str, _CachedQuota] = SharedTasks()
+    def __init__(
+        self, api: QuotasAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reader = _NamespaceReader(
+            api.list_namespaced_resource_quota, read_remaining_quota, timeout_s=timeout_s, clock=clock
+        )
 
     async def read_remaining(
         self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S, wait_s: float | None = None
@@ -70,28 +127,26 @@ class ResourceQuotas:
         :param max_age_s: greatest age in seconds of a cached result.
         :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.
         """
-        known = self._read.get(namespace)
-        if known is not None and self._clock() - known.at < (max_age_s if known.holds_s is None else known.holds_s):
-            return known.quota
-        found = await self._requests.wait_for(namespace, partial(self._ask, namespace), wait_s=wait_s)
-        return None if found is None else found.quota
+        return await self._reader.get(namespace, max_age_s=max_age_s, wait_s=wait_s)
 
-    async def _ask(self, namespace: str) -> _CachedQuota:
-        asked_at = self._clock()
-        try:
-            found = _CachedQuota(await self._list(namespace), asked_at)
-        except APIUnavailableError as error:
-            holds_s = QUOTA_DENIED_S if error.status == HTTPStatus.FORBIDDEN else QUOTA_RETRY_S
-            found = _CachedQuota(None, self._clock(), holds_s)
-        if len(self._read) >= _MAX_CACHED:
-            self._read.clear()
-        self._read[namespace] = found
-        return found
 
-    async def _list(self, namespace: str) -> RemainingQuota | None:
-        method = self._api.list_namespaced_resource_quota
-        response = await send_request(method, namespace=namespace, _request_timeout=self._timeout_s)
-        try:
-            return read_remaining_quota(as_dict(json.loads(await read_body(response))).get("items"))
-        except (ValueError, RecursionError) as error:
-            raise APIUnavailableError("the answer is no JSON") from error
+class LimitRanges:
+    """Reads the LimitRanges of each namespace, at most every :data:`LIMIT_RANGE_CACHE_S` seconds.
+
+    :param api: the hub's ``CoreV1Api``.
+    :param timeout_s: timeout of a request in seconds.
+    :param clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, api: QuotasAPI, *, timeout_s: float = _TIMEOUT_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reader = _NamespaceReader(api.list_namespaced_limit_range, as_dicts, timeout_s=timeout_s, clock=clock)
+
+    async def read(self, namespace: str, *, wait_s: float | None = None) -> Sequence[object]:
+        """Return the LimitRanges (v1) of a namespace as JSON; none if the hub cannot read them in time.
+
+        :param namespace: namespace of the pods.
+        :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.
+        """
+        return await self._reader.get(namespace, max_age_s=LIMIT_RANGE_CACHE_S, wait_s=wait_s) or ()

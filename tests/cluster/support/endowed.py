@@ -23,10 +23,11 @@ from devcluster.hub_rbac import SERVICE_ACCOUNT, apply, ensure_namespace, manife
 from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
 from tests.cluster.support.dra import node_with_devices
 from tests.cluster.support.fixtures import AS_ROOT, offer
-from tests.cluster.support.fleet import KINDS, WHOLE_CARD
+from tests.cluster.support.fleet import KINDS, WHOLE_CARD, Kind
 from tests.cluster.support.karpenter import NODE_POOLS, kinds_served
 from tests.cluster.support.nodes import labelled
 from tests.cluster.support.pages import Page, Visitor
+from tests.cluster.support.planting import planted
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -41,6 +42,8 @@ ONLY_DRA = "l40s"
 """One that only a DRA driver offers."""
 PROMISED = "promised"
 """One that the settings say may be added."""
+SANDBOXED = KINDS["T4"].slug
+"""One whose servers have a RuntimeClass."""
 QUEUE = "gpu-queue"
 QUOTA = 4
 """GPUs that the namespace's quota has."""
@@ -154,6 +157,8 @@ def endowed(cluster: Cluster, api: ApiClient, namespace: str, **how: Any) -> Ite
         stack.enter_context(node_with_devices(api, "dra", labels=labels, devices=4))
         stack.enter_context(_volumes(cluster, api, namespace))
         stack.enter_context(_limited(api))
+        runtime_class = {"metadata": {"name": namespace}, "handler": "sandbox"}
+        stack.enter_context(planted(api, ("/apis/node.k8s.io/v1/runtimeclasses", runtime_class)))
         hub = stack.enter_context(Hub(cluster, _settings(cluster, namespace), **how))
         hard = {f"requests.{GPU}": str(QUOTA)}
         core, quota = CoreV1Api(api), {"metadata": {"name": "gpus"}, "spec": {"hard": hard}}
@@ -184,7 +189,8 @@ def _settings(cluster: Cluster, namespace: str) -> HubSettings:
                 **_gpu_type("Promised", **{GPU_NAME: "gb200"}),
                 "scale_up": {"max_nodes": 1, "gpus_per_node": 2, "minutes": 5},
             },
-            WHOLE_CARD.slug: _gpu_type("A100", **{label: value for label, (value,) in WHOLE_CARD.match.items()}),
+            WHOLE_CARD.slug: _gpu_type("A100", **_labels_of(WHOLE_CARD)),
+            SANDBOXED: {**_gpu_type("T4", **_labels_of(KINDS["T4"])), "runtime_class": namespace},
         },
         run_time={"min": "10m", "max": "8h", "step": "10m", "default": "1h"},
         policy={"default": {"max_gpus": 8, "max_runtime": "4h"}},
@@ -193,6 +199,10 @@ def _settings(cluster: Cluster, namespace: str) -> HubSettings:
     # Its bounds are those of the nodes.
     del gpuspawner["memory"]
     return HubSettings(namespace=namespace, gpuspawner=gpuspawner, extra={"KubeSpawner": kubespawner})
+
+
+def _labels_of(kind: Kind) -> Mapping[str, str]:
+    return {label: value for label, (value,) in kind.match.items()}
 
 
 def _gpu_type(name: str, **labels: str) -> Mapping[str, Any]:

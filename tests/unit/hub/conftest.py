@@ -25,7 +25,7 @@ from gpuspawner.hub.kubespawner.reflectors import EventsAccess
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims
-from tests.unit.kube.watch_server import NODES, WatchServer, serve_watches
+from tests.unit.kube.watch_server import NODES, NVIDIA_CLASS, RUNTIME_CLASSES, WatchServer, serve_watches
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 
@@ -78,6 +78,7 @@ MakeSpawner = Callable[..., GPUSpawner]
 async def server() -> AsyncIterator[WatchServer]:
     async with serve_watches() as answering:
         answering.put(NODES, GPU_NODE, CPU_NODE)
+        answering.put(RUNTIME_CLASSES, NVIDIA_CLASS)
         yield answering
 
 

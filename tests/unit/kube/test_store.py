@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from kubernetes_asyncio.client import CoreV1Api
 
-from gpuspawner.core.cluster.model import PriorityClass
+from gpuspawner.core.cluster.model import PriorityClass, RuntimeClass
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.kube.store import STALE_AFTER_S, ClusterStore, StoreTiming
 from gpuspawner.kube.watch.watch import WatchTiming
@@ -20,9 +20,11 @@ from tests.unit.kube.watch_server import (
     HANG,
     NODE_POOLS,
     NODES,
+    NVIDIA_CLASS,
     PODS,
     PRIORITY_CLASSES,
     REVIEWS,
+    RUNTIME_CLASSES,
     WatchServer,
     eventually,
     node,
@@ -403,3 +405,26 @@ async def test_priority_classes_may_be_unknown_and_nothing_else_suffers(cluster:
     cluster.denied.clear()
     granted = await until(store, lambda inventory: inventory.priority_classes is not None)
     assert granted.priority_classes == (PriorityClass(name="low", value=-10),)
+
+
+async def test_runtime_classes_are_known_with_the_first_answer_and_followed(cluster: WatchServer, store: ClusterStore):
+    cluster.put(RUNTIME_CLASSES, NVIDIA_CLASS)
+    first = await store.read_inventory()
+    assert first.runtime_classes == (RuntimeClass(name="nvidia"),)
+    overhead = {"podFixed": {"cpu": "250m"}}
+    cluster.put(RUNTIME_CLASSES, {**NVIDIA_CLASS, "overhead": overhead})
+    changed = (RuntimeClass(name="nvidia", overhead={"cpu": "250m"}),)
+    later = await until(store, lambda inventory: inventory.runtime_classes == changed)
+    assert later.generation > first.generation
+
+
+async def test_runtime_classes_may_be_unknown_and_nothing_else_suffers(cluster: WatchServer, store: ClusterStore):
+    cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "low"}, "value": -10})
+    cluster.put(RUNTIME_CLASSES, NVIDIA_CLASS)
+    cluster.denied |= {("list", "runtimeclasses"), ("watch", "runtimeclasses")}
+    inventory = await store.read_inventory()
+    found = (inventory.runtime_classes, len(inventory.priority_classes or ()), inventory.reason)
+    assert found == (None, 1, "")
+    cluster.denied.clear()
+    granted = await until(store, lambda inventory: inventory.runtime_classes is not None)
+    assert granted.runtime_classes == (RuntimeClass(name="nvidia"),)

@@ -20,6 +20,7 @@ NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 VERSION_DEPTH = 3
 """Slashes in the path of an API version, ``/apis/karpenter.sh/v1``, which tells what the API server serves."""
@@ -206,6 +207,10 @@ def event(kind: str, raw: object) -> bytes:
 
 def bookmark(version: int) -> bytes:
     return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+NVIDIA_CLASS: dict[str, Any] = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
+"""A RuntimeClass that adds nothing to pods."""
 
 
 def node(name: str, *, gpus: int = 4, **metadata: Any) -> dict[str, Any]:

@@ -47,6 +47,8 @@ def test_nothing_is_missing_of_a_hub_with_all_of_it():
         ("devices", {"read": {ObjectKind.DEVICE_CLASSES: [named("gpu.nvidia.com")]}}, "warning"),
         ("priorities", {}, "note"),
         ("priorities", {"settings": {"priorities": {"low": {"class": "low", "value": -5}}}}, "warning"),
+        ("runtime-classes", {}, "note"),
+        ("runtime-classes", {"settings": {"gpus": {"t4": gpu_type(runtime_class="nvidia")}}}, "warning"),
         ("quotas", {}, "note"),
         ("quotas", {"read": {ObjectKind.QUOTAS: [named("q")]}}, "warning"),
         ("queues", {}, None),

@@ -13,12 +13,14 @@ from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.hub.form.live import build_live, find_startable_alternatives
 from gpuspawner.hub.pod.preview import PodPreviews
-from tests.unit.hub.conftest import A100, GPU_NODE, SETTINGS, MakeSpawner, node
+from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import (
     NODE_POOLS,
     NODES,
+    NVIDIA_CLASS,
     PODS,
     PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
     WatchServer,
     eventually,
     node_pool,
@@ -255,3 +257,44 @@ async def test_what_placeholders_hold_is_free(
     assert found.verdict is not None
     assert found.availabilities is not None
     assert (found.verdict.outcome, found.availabilities[0].free) == expected
+
+
+TAINTED = {**GPU_NODE, "spec": {"taints": [{"key": "team", "effect": "NoSchedule"}]}}
+TOLERANT = {"scheduling": {"tolerations": [{"key": "team", "operator": "Exists"}]}}
+
+
+@pytest.mark.parametrize(
+    ("there", "added", "expected"),
+    [
+        pytest.param(GPU_NODE, {}, Outcome.NOW, id="nothing"),
+        pytest.param(TAINTED, {}, Outcome.NEVER, id="a-taint"),
+        pytest.param(TAINTED, TOLERANT, Outcome.NOW, id="a-taint-and-its-toleration"),
+        pytest.param(TAINTED, None, Outcome.UNKNOWN, id="a-taint-and-a-class-that-cannot-be-read"),
+        pytest.param(GPU_NODE, {"scheduling": {"nodeSelector": {"pool": "nowhere"}}}, Outcome.NEVER, id="a-selector"),
+        pytest.param(GPU_NODE, {"overhead": {"podFixed": {"cpu": "15500m"}}}, Outcome.NEVER, id="overhead"),
+        pytest.param(GPU_NODE, None, Outcome.UNKNOWN, id="a-class-that-cannot-be-read"),
+    ],
+)
+async def test_a_server_has_what_its_runtime_class_adds(
+    make_spawner: MakeSpawner, server: WatchServer, there: Any, added: dict[str, Any] | None, expected: Outcome
+):
+    server.delete(NODES, CPU_NODE)
+    server.put(NODES, there)
+    if added is None:
+        server.status[RUNTIME_CLASSES] = 403
+    else:
+        server.put(RUNTIME_CLASSES, {**NVIDIA_CLASS, **added})
+    found = await live(make_spawner(), {"gpu": "a100", "gpu_count": 2, "cpu": 2, "memory": "1G"})
+    assert found.verdict is not None
+    assert found.verdict.outcome is expected
+
+
+async def test_a_sidecar_has_the_requests_of_a_limit_range(make_spawner: MakeSpawner, server: WatchServer):
+    limits = [{"type": "Container", "defaultRequest": {"memory": "99Gi"}}]
+    server.delete(NODES, CPU_NODE)
+    spawner = make_spawner(kubespawner={"extra_containers": [{"name": "sidecar", "image": "sidecar"}]})
+    ranges = f"/api/v1/namespaces/{spawner.namespace}/limitranges"
+    server.put(ranges, {"metadata": {"name": "defaults"}, "spec": {"limits": limits}})
+    found = await live(spawner, {"gpu": "a100", "gpu_count": 2, "cpu": 2, "memory": "1G"})
+    assert found.verdict is not None
+    assert found.verdict.outcome is Outcome.NEVER

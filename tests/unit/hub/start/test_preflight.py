@@ -434,5 +434,7 @@ async def test_a_server_that_a_new_node_may_take_is_not_refused(make_spawner: Ma
 async def test_a_server_that_kueue_queues_is_never_called_impossible(make_spawner: MakeSpawner, server: WatchServer):
     server.put(NODES, BARE)
     queued = {"extra_labels": {"kueue.x-k8s.io/queue-name": "gpu-queue"}, "node_selector": {"pool": "nowhere"}}
-    await rehearsed(make_spawner(kubespawner=queued))
+    spawner = make_spawner(kubespawner=queued)
+    admit(server, spawner, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+    await rehearsed(spawner)
     assert [each for each in server.requests if each.method == "POST" and each.query.get("dryRun")]
