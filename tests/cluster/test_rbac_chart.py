@@ -115,9 +115,9 @@ def test_servers_start_with_the_charts_rights_alone(cluster: Cluster, api: ApiCl
 
     requests = requests_of(cluster, NAMESPACE)
 
-    # All others are asked for with a review first. A refusal of this one holds for a minute.
+    # All others are asked for with a review first. A refusal of these two holds for a minute.
     refused = {each.use for each in requests if not each.is_allowed}
-    assert refused == {Use("list", "", "resourcequotas", True)}
+    assert refused == {Use("list", "", name, True) for name in ("resourcequotas", "limitranges")}
     asked = {each.use for each in requests if each.is_allowed and each.use and each.use.is_namespaced}
     # For secrets KubeSpawner has the same three calls, but internal_ssl takes a hub and a proxy with certificates.
     of_chart = uses_of(each for each in read_shipped_rights() if each.part == "hub" and each.resource != "secrets")
