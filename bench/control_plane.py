@@ -25,6 +25,8 @@ from devcluster.processes import poll
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 120
+_FEATURE_GATES = "TaintTolerationComparisonOperators=true"
+"""Alpha in Kubernetes 1.36: tolerations with Gt and Lt."""
 SCHEDULER_USER = "system:kube-scheduler"
 # Those write on their own what a scene should not hold: a taint on every new node that no kubelet vouches for,
 # finalizers that only the controller manager takes away, ServiceAccounts that only it makes.
@@ -130,6 +132,7 @@ def _api_server(folder: Path, etcd_port: int, port: int) -> tuple[str, ...]:
         tls_private_key_file=folder / "apiserver.key",
         client_ca_file=folder / "ca.crt",
         authorization_mode="AlwaysAllow",
+        feature_gates=_FEATURE_GATES,
         disable_admission_plugins=SWITCHED_OFF,
         service_account_issuer="https://kubernetes.default.svc",
         service_account_key_file=folder / "apiserver.key",
@@ -146,6 +149,7 @@ def _scheduler(folder: Path, port: int) -> tuple[str, ...]:
     return flags(
         kubeconfig=_kubeconfig(folder, port, user="scheduler"),
         leader_elect="false",
+        feature_gates=_FEATURE_GATES,
         secure_port=0,
         kube_api_qps=5000,
         kube_api_burst=10_000,

@@ -74,9 +74,9 @@ def occupancy(nodes: Sequence[Manifest], pods: Sequence[Manifest], *, scene: Sce
     return found
 
 
-def ask_ourselves(case: Case, known: Occupancy) -> Opinion:
-    """Return what we say about a pod that is not created yet, read from the very manifest that will be sent."""
-    pod = decode_pod(case.pod)
+def ask_ourselves(case: Case, known: Occupancy, *, admitted: Manifest) -> Opinion:
+    """Return what we say about a pod that is not created yet, as a start does: from the answer to a dry run."""
+    pod = decode_pod(admitted)
     if pod is None:
         raise ValueError(f"case {case.seed} is no pod that may start")
     pod = known.volumes.add_needs(_with_volumes(pod, case.scene), new_claims={})

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.fit.peers import REQUIRED
 from bench.fit.scene import Case, Manifest
+from bench.fit.vocabulary import LIMIT_RANGE
 
 Spec = dict[str, Any]
 
@@ -152,6 +153,11 @@ FEATURES: Mapping[str, Callable[[Case], bool]] = {
     "toleration Equal": _some_toleration(lambda each: each.get("operator") == "Equal"),
     "toleration without operator": _some_toleration(lambda each: "operator" not in each),
     "toleration of all effects": _some_toleration(lambda each: "effect" not in each),
+    "toleration Gt": _some_toleration(lambda each: each.get("operator") == "Gt"),
+    "toleration Lt": _some_toleration(lambda each: each.get("operator") == "Lt"),
+    "RuntimeClass with node selector": _pod(lambda spec: spec.get("runtimeClassName") == "rack"),
+    "RuntimeClass with tolerations": _pod(lambda spec: spec.get("runtimeClassName") == "tolerant"),
+    "LimitRange": lambda case: case.pod["metadata"]["namespace"] == LIMIT_RANGE["namespace"],
     "affinity": _pod(lambda spec: "podAffinity" in spec.get("affinity", {})),
     "anti-affinity": _pod(lambda spec: "podAntiAffinity" in spec.get("affinity", {})),
     "term with expressions": _some_term(lambda term: _selector_keys(term.get("labelSelector"))),

@@ -16,7 +16,7 @@ from bench.api import Api
 from bench.control_plane import ControlPlane
 from bench.fit.pods import witness
 from bench.fit.scene import Manifest, Scene
-from bench.fit.vocabulary import DELAYED, DEVICE, NAMESPACES, RUNTIME_CLASSES
+from bench.fit.vocabulary import DELAYED, DEVICE, LIMIT_RANGE, NAMESPACES, PLACED_CLASSES, RUNTIME_CLASSES
 from devcluster.errors import DevclusterError
 
 NODES = "/api/v1/nodes"
@@ -84,6 +84,10 @@ class Oracle:
         for volume in scene.volumes:
             self._api.delete(f"{VOLUMES}/{volume['metadata']['name']}")
 
+    def admit(self, pod: Manifest) -> Manifest:
+        """Return the pod that the API server makes of a manifest, without creating it."""
+        return self._api.create(f"{_collection('pods', pod)}?dryRun=All", pod)
+
     def decide(self, pod: Manifest) -> Decision:
         """Return what the scheduler does with a pod, which is gone afterwards.
 
@@ -102,6 +106,15 @@ class Oracle:
         for name, overhead in RUNTIME_CLASSES.items():
             body = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": dict(overhead)}}
             self._api.create("/apis/node.k8s.io/v1/runtimeclasses", body)
+        for name, scheduling in PLACED_CLASSES.items():
+            body = {"metadata": {"name": name}, "handler": name, "scheduling": dict(scheduling)}
+            self._api.create("/apis/node.k8s.io/v1/runtimeclasses", body)
+        limits = [{"type": "Container", "defaultRequest": LIMIT_RANGE["defaultRequest"]}]
+        limit_range = {
+            "metadata": {"name": "defaults", "namespace": LIMIT_RANGE["namespace"]},
+            "spec": {"limits": limits},
+        }
+        self._api.create(_collection("limitranges", limit_range), limit_range)
         # Nobody makes volumes of this class: what the scheduler looks for are ready ones, which there never are.
         self._api.create(
             "/apis/storage.k8s.io/v1/storageclasses",

@@ -100,7 +100,7 @@ def tolerations(draw: Draw, nodes: Sequence[Manifest]) -> list[Rule]:
 def _toleration(draw: Draw, taint: Mapping[str, str]) -> Rule:
     """Return a toleration of a taint, or one that just misses it.
 
-    The operators Gt and Lt are behind a feature gate that is off by default (TaintTolerationComparisonOperators).
+    The control plane has the feature gate TaintTolerationComparisonOperators, which is off by default.
     """
     if draw.chance(8):
         everything: Rule = {"operator": "Exists"}
@@ -108,6 +108,8 @@ def _toleration(draw: Draw, taint: Mapping[str, str]) -> Rule:
             everything["effect"] = taint["effect"]
         return everything
     toleration: Rule = {"key": taint["key"]}
+    if taint["key"] == "example.com/failures" and draw.chance(70):
+        return {**toleration, "operator": draw.one(("Gt", "Lt")), "value": draw.one(("-1", "3", "5", "7", "9"))}
     if draw.chance(45):
         toleration["operator"] = "Exists"
     else:

@@ -12,7 +12,7 @@ from bench.fit.labels import pod_labels
 from bench.fit.peers import affinity, spread, take_host_ports
 from bench.fit.places import node_affinity, node_selector, tolerations
 from bench.fit.scene import Company, Manifest, Scene
-from bench.fit.vocabulary import DELAYED, DEVICE, NAMESPACES
+from bench.fit.vocabulary import DELAYED, DEVICE, NAMESPACES, PLACED_CLASSES
 
 _FOCUS = {"none": 10, "spread": 4, "affinity": 1, "anti-affinity": 2, "ports": 2, "places": 1, "volumes": 1}
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
@@ -105,6 +105,8 @@ def draw_pod(draw: Draw, name: str, *, scene: Scene) -> Manifest:
         spec["volumes"] = volumes
     if draw.chance(60 if any("taints" in node["spec"] for node in scene.nodes) else 10):
         spec["tolerations"] = tolerations(draw, scene.nodes)
+    if "runtimeClassName" not in spec and "example.com/rack" not in spec.get("nodeSelector", {}) and draw.chance(8):
+        spec["runtimeClassName"] = draw.one(list(PLACED_CLASSES))
     if draw.chance(1):
         spec["schedulingGates"] = [{"name": "example.com/quota"}]
     _add_what_is_not_decided(draw, spec)

@@ -158,7 +158,7 @@ def _decide(seeds: Sequence[int], oracle: Oracle, *, tally: Tally) -> None:
     known = occupancy(*oracle.put_up(where), scene=where)
     for seed in seeds:
         one = case(seed)
-        opinion = ask_ourselves(one, known)
+        opinion = ask_ourselves(one, known, admitted=oracle.admit(one.pod))
         decision = oracle.decide(one.pod)
         outcome = compare(opinion, decision)
         again = 0

@@ -69,6 +69,9 @@ TAINTS = (
     {"key": "dedicated", "value": "other", "effect": "NoSchedule"},
     {"key": "spot", "value": "true", "effect": "PreferNoSchedule"},
     {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"},
+    {"key": "example.com/failures", "value": "3", "effect": "NoSchedule"},
+    {"key": "example.com/failures", "value": "7", "effect": "NoExecute"},
+    {"key": "example.com/failures", "value": "07", "effect": "NoSchedule"},
 )
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -92,7 +95,15 @@ RUNTIME_CLASSES: Mapping[str, Mapping[str, str]] = {
     "kata": {"cpu": "250m", "memory": "120Mi"},
     "light": {"memory": "64Mi"},
 }
-"""The overhead of each RuntimeClass."""
+"""The overhead of each RuntimeClass that has one."""
+PLACED_CLASSES: Mapping[str, Mapping[str, object]] = {
+    "rack": {"nodeSelector": {"example.com/rack": "r1"}},
+    "tolerant": {"tolerations": [{"operator": "Exists", "effect": "NoSchedule"}]},
+    "plain": {},
+}
+"""The ``scheduling`` of each RuntimeClass without overhead."""
+LIMIT_RANGE = {"namespace": "team-b", "defaultRequest": {"ephemeral-storage": "100Mi"}}
+"""The namespace with a LimitRange, and what containers there request that do not say it themselves."""
 DELAYED = "delayed"
 """The StorageClass of claims that wait for their first pod, and the name of such a claim."""
 CSI_DRIVER = "disk.example.com"
