@@ -273,7 +273,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_fresh(store: ClusterStore,
 
 async def test_stopping_leaves_no_task(store: ClusterStore):
     await store.read_inventory()
-    assert len(followers()) == 5
+    assert len(followers()) == 6
     await store.stop()
     assert followers() == []
     assert await store.read_inventory() == Inventory(reason="The hub is shutting down.")
