@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.volumes import (
@@ -135,6 +136,29 @@ def test_the_order_in_which_the_cluster_is_learned_does_not_matter():
         occupancy.remove_pod("hub", "q")
         found.append((occupancy.get_free("n")[RESOURCE], occupancy.table.list_free(occupancy.nodes, RESOURCE)))
     assert found == [(1, [1])] * 24
+
+
+def test_volumes_and_devices_that_a_node_holds_count_in_any_order():
+    """Of a resource that a DRA driver publishes only claims hold something, whatever its pods request."""
+    gpu, volumes = "nvidia.com/gpu", collect(limits=[limit("n", 3)], disks=ABC, attached=[attachment("c")])
+    held = NodeDevices(capacity={gpu: 4}, allocatable={gpu: 4}, claimed={gpu: 1})
+    found = []
+    for order in permutations(range(4)):
+        occupancy = Occupancy()
+        steps = (
+            lambda known=occupancy: known.put_node(NODE),
+            lambda known=occupancy: known.put_volumes(volumes),
+            lambda known=occupancy: known.put_devices(ClusterDevices(nodes={"n": held})),
+            lambda known=occupancy: known.put_pod(pod("p", "a", node="n", priority=LOW, requests={gpu: 2})),
+        )
+        for number in order:
+            steps[number]()
+            columns = [occupancy.table.get_free_column(name, floor) for name in (gpu, RESOURCE) for floor in (None, 0)]
+        amounts = [
+            {name: occupancy.get_requested("n", floor).get(name) for name in (gpu, RESOURCE)} for floor in (None, 0)
+        ]
+        found.append((columns, amounts))
+    assert found == [([[3], [3], [1], [2]], [{gpu: 1, RESOURCE: 2}, {gpu: 1, RESOURCE: 1}])] * 24
 
 
 def test_limits_and_volumes_that_go_leave_nothing_behind():
