@@ -245,7 +245,8 @@ class Occupancy:
         """
         if not pod.attachments:
             return {}
-        own = {(pod.namespace, name) for name in pod.claims}
+        # Many pods may share a claim without a limit, such as a file share: their nodes need no closer look.
+        own = self.volumes.select_limited((pod.namespace, name) for name in pod.claims)
         nodes = {node for claim in own for node in self._claim_index.list_nodes(claim)}
         counts = (
             (node, self.volumes.count_shared(own.intersection(self._claim_index.list_claims(node, without=lower))))

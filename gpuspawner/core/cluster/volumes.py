@@ -102,6 +102,11 @@ class StorageClass:
     created: str
 
 
+_PHASES_WITHOUT_CLAIM = ("Released", "Failed")
+"""A volume in these phases still names its former claim, and a new claim of that name has another volume
+(https://kubernetes.io/docs/concepts/storage/persistent-volumes/#phase)."""
+
+
 def decode_csi_node(raw: object) -> CSINode:
     """Return a v1 CSINode; malformed parts are left out."""
     drivers = as_dicts(_get_spec(raw).get("drivers"))
@@ -114,6 +119,8 @@ def decode_persistent_volume(raw: object) -> PersistentVolume:
     """Return a v1 PersistentVolume; malformed parts are left out."""
     spec = _get_spec(raw)
     csi, reference = as_dict(spec.get("csi")), as_dict(spec.get("claimRef"))
+    if as_dict(as_dict(raw).get("status")).get("phase") in _PHASES_WITHOUT_CLAIM:
+        reference = {}
     driver, handle = as_text(csi.get("driver")), as_text(csi.get("volumeHandle"))
     migrated = next((kind for kind in _MIGRATED_DISKS if isinstance(spec.get(kind), dict)), "") if not csi else ""
     if migrated:
@@ -220,6 +227,13 @@ class ClusterVolumes:
         """
         return self._count(set(self._find_volumes(claims)))
 
+    def select_limited(self, claims: Iterable[ClaimKey]) -> set[ClaimKey]:
+        """Return the claims whose volume belongs to a driver with a limit on some node.
+
+        :param claims: claims of a pod.
+        """
+        return {claim for claim in claims if any(each.driver in self.drivers for each in self._find_volumes([claim]))}
+
     def _find_volumes(self, claims: Iterable[ClaimKey]) -> Iterable[Volume]:
         return (self.of_claims[claim] for claim in claims if claim in self.of_claims)
 
@@ -258,7 +272,9 @@ def collect_volumes(
     return ClusterVolumes(
         limits=limits,
         drivers=frozenset(driver for own in limits.values() for driver in own),
-        of_claims={each.claim: each.volume for each in (known or {}).values() if each.volume is not None},
+        of_claims={
+            each.claim: each.volume for each in (known or {}).values() if each.volume is not None and all(each.claim)
+        },
         attached={node: frozenset(volumes) for node, volumes in attached.items()},
         classes=tuple(classes),
     )

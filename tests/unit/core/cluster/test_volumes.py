@@ -15,6 +15,7 @@ from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.volumes import (
+    UNLIMITED,
     ClusterVolumes,
     StorageClass,
     Volume,
@@ -252,6 +253,31 @@ def test_a_preemption(volumes: ClusterVolumes, others: list[Pod], own: Pod, expe
     new = volumes.add_needs(own, new_claims={})
     found = check_node(new, occupancy.nodes[0], occupancy=occupancy)
     assert (found.answer, scan_nodes(new, occupancy).answer) == (expected, expected)
+
+
+def test_a_shared_claim_without_a_limit_needs_no_look_at_its_nodes():
+    """Every server of a hub may share one, on thousands of nodes."""
+    share = disk("share", csi={"driver": "nfs.csi.k8s.io", "volumeHandle": "share"})
+    volumes = collect(limits=[limit("n", 2)], disks=[*ABC, share])
+    occupancy = cluster(volumes, pod("p", "a", "share", node="n"))
+
+    found = [
+        occupancy.find_shared_volumes(volumes.add_needs(pod("new", *claims), new_claims={}))
+        for claims in (["b", "share"], ["a", "share"])
+    ]
+
+    assert found == [{}, {"n": {RESOURCE: UNLIMITED}}]
+
+
+@pytest.mark.parametrize("phase", ["Released", "Failed"])
+@pytest.mark.parametrize("order", [1, -1], ids=["former volume first", "former volume last"])
+def test_a_claim_that_was_made_again_has_its_new_volume(phase: str, order: int):
+    """The former volume still names the claim where its reclaim policy keeps it."""
+    former = {**disk("a"), "metadata": {"name": "pv-former"}, "status": {"phase": phase}}
+    former["spec"]["csi"] = {"driver": "other.example.com", "volumeHandle": "former"}
+    volumes = collect(limits=[limit("n", 0)], disks=[former, disk("a")][::order])
+    new = volumes.add_needs(pod("new", "a"), new_claims={})
+    assert scan_nodes(new, cluster(volumes)).answer is Answer.NO
 
 
 CLAIMS = st.lists(st.sampled_from("abc"), max_size=2, unique=True).map(tuple)
