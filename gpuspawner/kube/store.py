@@ -216,11 +216,12 @@ class ClusterStore:
     def _follow(
         self, plural: str, cache: ObjectCache[Any], *, group: str, page_size: int = DEVICES_PER_PAGE
     ) -> WatchLoop:
-        method = self._api.list_persistent_volume
         if group:
             # CustomObjectsApi lists any resource: older versions of kubernetes_asyncio have no class for DRA.
             custom = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
-            method = partial(custom, group, "v1", plural)
+            method: APIMethod = partial(custom, group, "v1", plural)
+        else:
+            method = self._api.list_persistent_volume
         resource = WatchedResource(method=method, page_size=page_size)
         watch_loop = self._make_watch_loop(f"the cluster's {plural}", plural, group=group)
         self._tasks.append(self._run(watch_loop, resource, cache=cache))

@@ -75,7 +75,7 @@ class Offer:
 
         :param manifest: JSON of the pod, as sent to the API server.
         :param new_claims: claims that the hub will create for the pod → name of the StorageClass, None for the default;
-            see :meth:`VolumeTopology.resolve_claims`.
+            None if the hub has created them; see :meth:`VolumeTopology.resolve_claims`.
         """
         spec, metadata = as_dict(manifest.get("spec")), as_dict(manifest.get("metadata"))
         is_new = not metadata.get("uid")
@@ -91,7 +91,7 @@ class Offer:
         if pod is None or self.volume_topology is None:
             return pod
         constraints = await self.volume_topology.resolve_claims(
-            pod.constraints, namespace=pod.namespace, new_claims=new_claims or (), wait_s=self.wait_s
+            pod.constraints, namespace=pod.namespace, new_claims=new_claims, wait_s=self.wait_s
         )
         located, occupancy = replace(pod, constraints=constraints), self.inventory.occupancy
         return located if occupancy is None else occupancy.volumes.add_needs(located, new_claims=new_claims or {})

@@ -115,7 +115,7 @@ class VolumeTopology:
         constraints: PodConstraints,
         *,
         namespace: str,
-        new_claims: Collection[str] = (),
+        new_claims: Collection[str] | None = None,
         wait_s: float | None = None,
     ) -> PodConstraints:
         """Return a pod's scheduling constraints with the node selector terms of the volumes of its claims added.
@@ -126,15 +126,15 @@ class VolumeTopology:
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
         :param namespace: namespace of the pod.
-        :param new_claims: names of the claims that the hub will create if they do not exist. Without any, a claim that
-            was absent before is read again.
+        :param new_claims: names of the claims that the hub will create if they do not exist; None if it has created
+            them, so that a claim that was absent before is read again.
         :param wait_s: seconds to wait at most; None for no limit besides the requests' timeout.
         """
         if not constraints.unread_claims:
             return constraints
         claims = constraints.unread_claims
         found = await asyncio.gather(
-            *(self._get_placement((namespace, claim), is_new=claim in new_claims, wait_s=wait_s) for claim in claims)
+            *(self._get_placement((namespace, claim), new_claims=new_claims, wait_s=wait_s) for claim in claims)
         )
         return replace(
             constraints,
@@ -143,14 +143,17 @@ class VolumeTopology:
             undecided=(*constraints.undecided, *filter(None, (placement.undecided for placement in found))),
         )
 
-    async def _get_placement(self, key: tuple[str, str], *, is_new: bool, wait_s: float | None) -> _VolumePlacement:
-        found = await self._get_known(key, is_new=is_new, wait_s=wait_s)
+    async def _get_placement(
+        self, key: tuple[str, str], *, new_claims: Collection[str] | None, wait_s: float | None
+    ) -> _VolumePlacement:
+        found = await self._get_known(key, is_created=new_claims is None, wait_s=wait_s)
+        is_new = key[1] in (new_claims or ())
         return _VolumePlacement(undecided=_MISSING) if found is _ABSENT and not is_new else found
 
-    async def _get_known(self, key: tuple[str, str], *, is_new: bool, wait_s: float | None) -> _VolumePlacement:
+    async def _get_known(self, key: tuple[str, str], *, is_created: bool, wait_s: float | None) -> _VolumePlacement:
         now = self._clock()
         until, known = self._cache.get(key, (now, _ABSENT))
-        if now < until and (is_new or known is not _ABSENT):
+        if now < until and not (is_created and known is _ABSENT):
             return known
         found = await self._requests.wait_for(key, partial(self._ask, *key), wait_s=wait_s)
         return _VolumePlacement(undecided=_UNREADABLE) if found is None else found

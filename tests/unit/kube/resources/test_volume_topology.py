@@ -184,5 +184,5 @@ async def test_a_claim_that_the_hub_has_created_is_read_again(server: ListServer
     absent = await homes.resolve_claims(ASKS, namespace="hub", new_claims=new)
     server.status.clear()
     bound(server)
-    found = [await homes.resolve_claims(ASKS, namespace="hub", new_claims=each) for each in (new, [])]
+    found = [await homes.resolve_claims(ASKS, namespace="hub", new_claims=each) for each in (new, None)]
     assert [len(each.volume_terms) for each in (absent, *found)] == [0, 0, 1]
