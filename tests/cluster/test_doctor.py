@@ -106,6 +106,8 @@ def well(cluster: Cluster, **more: Any) -> dict[str, Any]:
     return {
         "singleuser": {"storage": {"type": "none"}},
         "hub": {"db": {"type": "sqlite-memory"}, "config": {"GPUSpawner": settings}},
+        # The cluster has no scheduler but its own.
+        "scheduling": {"userScheduler": {"enabled": False}},
     }
 
 
