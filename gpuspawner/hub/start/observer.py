@@ -97,6 +97,8 @@ class StartObserver:
         self._looked_at = float("-inf")
         self._verdict: Verdict | None = None
         self._judged_at = float("-inf")
+        self._offer: Offer | None = None
+        self._offered_at = float("-inf")
         self._node = ""
         """Name of the last node to which the pod was bound."""
         self._bound_at = 0.0
@@ -122,7 +124,7 @@ class StartObserver:
         if node and node != self._node:
             self._node, self._bound_at, self._was_ready = node, now, False
         # A pod may be deleted together with its node, so check the node even if the pod is gone.
-        offer = None if pod is None and not self._node else await self._spawner.make_offer()
+        offer = None if pod is None and not self._node else await self._get_offer(is_bound=pod is None or bool(node))
         verdict = None if pod is None or offer is None or node else await self._predict_verdict(pod, offer)
         return Facts(
             pod=pod,
@@ -136,6 +138,13 @@ class StartObserver:
             lacks_events=self._feed.lacks_events,
             is_node_ready=None if offer is None or (pod is not None and not node) else self._is_ready(offer.inventory),
         )
+
+    async def _get_offer(self, *, is_bound: bool) -> Offer:
+        # Of a bound pod only the readiness of its node is asked, so its offer may be as old as unchanged facts.
+        now = self._feed.elapsed_s
+        if not is_bound or self._offer is None or now - self._offered_at >= RECHECK_S:
+            self._offer, self._offered_at = await self._spawner.make_offer(), now
+        return self._offer
 
     def _pod(self) -> Mapping[str, object] | None:
         if not self._feed.is_sent:

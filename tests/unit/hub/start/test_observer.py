@@ -171,6 +171,26 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     assert (facts.pod, facts.is_node_ready) == (None, False)
 
 
+async def test_the_offer_for_a_pod_on_a_node_is_made_once_in_three_seconds(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+    pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
+    pod["spec"]["nodeName"] = "gpu-1"
+    seen.put(pod)
+    make_offer, made = seen.spawner.make_offer, []
+
+    async def count() -> Any:
+        made.append(seen.clock.now)
+        return await make_offer()
+
+    monkeypatch.setattr(seen.spawner, "make_offer", count)
+    began = seen.clock.now
+    for second in range(7):
+        seen.clock.now = began + second
+        facts = await seen.lookout.observe(even_if_unchanged=True)
+        assert facts is not None
+        assert facts.is_node_ready is True
+    assert made == [began, began + 3, began + 6]
+
+
 async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "new"
