@@ -78,6 +78,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     referenced_objects.check_runtime_classes,
     referenced_objects.check_priority_classes,
     referenced_objects.check_queues,
+    referenced_objects.check_queue_capacity,
     referenced_objects.check_storage,
     gpu_sharing.check_gpu_leaks,
     gpu_sharing.check_unprobed_nodes,

@@ -31,6 +31,7 @@ from gpuspawner.cli.doctor.api import (
 )
 from gpuspawner.cli.doctor.device_plugins import is_device_plugin
 from gpuspawner.cli.doctor.facts import (
+    KUEUE_KINDS,
     SERVICE_NAME_LABEL,
     WEBHOOK_KINDS,
     ClusterFacts,
@@ -64,9 +65,10 @@ _CLUSTER_PATHS = {
     ObjectKind.DEVICE_CLASSES: ("/apis/resource.k8s.io/v1/deviceclasses",),
     ObjectKind.NODE_POOLS: ("/apis/karpenter.sh/v1/nodepools",),
     **{kind: (f"/apis/admissionregistration.k8s.io/v1/{kind}",) for kind in WEBHOOK_KINDS},
-    ObjectKind.QUEUE_PRIORITIES: tuple(
-        f"/apis/kueue.x-k8s.io/{version}/workloadpriorityclasses" for version in ("v1beta2", "v1beta1")
-    ),
+    **{
+        kind: tuple(f"/apis/kueue.x-k8s.io/{version}/{kind}" for version in ("v1beta2", "v1beta1"))
+        for kind in KUEUE_KINDS
+    },
 }
 """Kind of object → API paths; the reader uses the first path that the API server serves."""
 

@@ -47,6 +47,9 @@ class ObjectKind(StrEnum):
     SECRETS = "secrets"
     NODE_POOLS = "nodepools"
     LOCAL_QUEUES = "localqueues"
+    CLUSTER_QUEUES = "clusterqueues"
+    QUEUE_FLAVORS = "resourceflavors"
+    COHORTS = "cohorts"
     QUEUE_PRIORITIES = "workloadpriorityclasses"
     MUTATING_WEBHOOKS = "mutatingwebhookconfigurations"
     VALIDATING_WEBHOOKS = "validatingwebhookconfigurations"
@@ -55,6 +58,13 @@ class ObjectKind(StrEnum):
     RIGHTS = "rights of the hub"
 
 
+KUEUE_KINDS = (
+    ObjectKind.CLUSTER_QUEUES,
+    ObjectKind.QUEUE_FLAVORS,
+    ObjectKind.COHORTS,
+    ObjectKind.QUEUE_PRIORITIES,
+)
+"""Kinds of Kueue's objects that belong to no namespace."""
 WEBHOOK_KINDS = (ObjectKind.MUTATING_WEBHOOKS, ObjectKind.VALIDATING_WEBHOOKS)
 
 

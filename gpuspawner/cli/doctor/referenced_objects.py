@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity
+from gpuspawner.cli.doctor.choices import can_scale_up
+from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.values.chart_config import ChartRequirements
-from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
+from gpuspawner.core.catalog.kueue import FlavorCapacity, QueueCapacity, QuotaAnswer, QuotaJudgment, read_queue_capacity
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.cluster.decode_selectors import InvalidSelectorError, decode_selector
+from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement
+from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, IN, selects_labels
+from gpuspawner.core.form.fields import try_validate
+from gpuspawner.core.json_access import as_dict, as_int, as_text, as_text_map, find_condition
 from gpuspawner.core.request.field_definitions import PRIORITY, Priority
+from gpuspawner.core.request.pod_requirements import calculate_resources
 
 _DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 _ZONE = "topology.kubernetes.io/zone"
@@ -127,6 +136,219 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
         )
 
 
+def _find_object(facts: ClusterFacts, kind: ObjectKind, *, name: str) -> KubernetesObject:
+    return next((each for each in facts.list_objects(kind) if get_object_name(each) == name), {})
+
+
+def _find_cluster_queue(facts: ClusterFacts, local_queue: str) -> str:
+    found = _find_object(facts, ObjectKind.LOCAL_QUEUES, name=local_queue)
+    return as_text(as_dict(found.get("spec")).get("clusterQueue"))
+
+
+def _explain_inactive(queue: KubernetesObject) -> str:
+    active, policy = find_condition(queue, "Active"), as_dict(queue.get("spec")).get("stopPolicy")
+    if active.get("status") == "False":
+        return as_text(active.get("message")) or as_text(active.get("reason"))
+    return f"its stopPolicy is {policy}" if policy not in (None, "None") else ""
+
+
+def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
+    above = _find_cluster_queue(facts, name)
+    # The message of the ClusterQueue names the cause; that of its LocalQueues says only that it is not active.
+    for kind, key, called, where in (
+        (ObjectKind.CLUSTER_QUEUES, above, f"ClusterQueue {above} of LocalQueue {name}", ""),
+        (ObjectKind.LOCAL_QUEUES, name, f"LocalQueue {name}", f" -n {facts.namespace}"),
+    ):
+        if reason := _explain_inactive(_find_object(facts, kind, name=key)):
+            yield Diagnosis(
+                severity=DiagnosisSeverity.FAULT,
+                code="queue-inactive",
+                what=f"{called} of the namespace {facts.namespace} is not active: {reason.rstrip('.')}.",
+                why="Servers with GPUs wait in it until it is.",
+                fix=f"kubectl describe {kind.value.removesuffix('s')} {key}{where}",
+                objects=(key,),
+            )
+            return
+
+
+def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
+    """Yield a finding for each GPU type whose servers the ClusterQueue could never admit, or not with all GPUs."""
+    queue = facts.configured.queue
+    name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
+    if queue is None or not name or ObjectKind.CLUSTER_QUEUES not in facts.read:
+        return
+    if facts.lacks(ObjectKind.CLUSTER_QUEUES, name):
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
+            code="queue-missing",
+            what=f"There is no ClusterQueue {name}, to which LocalQueue {queue.local_queue} of the namespace "
+            f"{facts.namespace} belongs.",
+            why="Kueue admits no server with a GPU.",
+            fix="kubectl get clusterqueues\n# an example: helm-values/kueue.yaml",
+            objects=(name,),
+        )
+        return
+    yield from _check_selected_namespace(facts, name)
+    capacity = read_queue_capacity(
+        name,
+        facts.list_objects(ObjectKind.CLUSTER_QUEUES),
+        cohorts=facts.read.get(ObjectKind.COHORTS),
+        flavors=facts.read.get(ObjectKind.QUEUE_FLAVORS),
+    )
+    if capacity is None:
+        return
+    types = [gpu for gpu in facts.catalog.gpus.values() if queue.accepts(gpu.slug)]
+    for gpu in types:
+        yield from _QueuedType(facts, name, capacity, gpu).find_obstacles()
+    yield from _check_empty_flavors(facts, name, capacity=capacity, types=types)
+
+
+def _check_selected_namespace(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
+    found = _find_object(facts, ObjectKind.NAMESPACES, name=facts.namespace)
+    selector = as_dict(_find_object(facts, ObjectKind.CLUSTER_QUEUES, name=name).get("spec")).get("namespaceSelector")
+    try:
+        is_selected = selects_labels(
+            decode_selector(selector), as_text_map(as_dict(found.get("metadata")).get("labels"))
+        )
+    except InvalidSelectorError:
+        return
+    if found and not is_selected:
+        yield Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
+            code="queue-excludes-namespace",
+            what=f"The namespaceSelector of ClusterQueue {name} does not select the namespace {facts.namespace}.",
+            why="Kueue admits no server with a GPU.",
+            fix=f'kubectl patch clusterqueue {name} --type=merge -p \'{{"spec": {{"namespaceSelector": '
+            f'{{"matchLabels": {{"kubernetes.io/metadata.name": "{facts.namespace}"}}}}}}}}\'',
+            objects=(name,),
+        )
+
+
+def _make_constraints(facts: ClusterFacts, gpu: GPUType) -> PodConstraints:
+    terms = tuple(
+        NodeSelectorTerm(
+            expressions=tuple(
+                SelectorRequirement(key=key, operator=IN if values else DOES_NOT_EXIST, values=tuple(values))
+                for key, values in match.items()
+            )
+        )
+        for match in gpu.label_matches
+    )
+    return PodConstraints(
+        node_selector=dict(facts.catalog.own.node_selector),
+        node_terms=terms if all(gpu.label_matches) else None,
+        tolerations=(*facts.tolerations, *gpu.tolerations),
+    )
+
+
+def _check_empty_flavors(
+    facts: ClusterFacts, name: str, *, capacity: QueueCapacity, types: list[GPUType]
+) -> Iterator[Diagnosis]:
+    let_in: dict[str, list[GPUType]] = {}
+    flavors: dict[str, FlavorCapacity] = {}
+    for gpu in types:
+        for flavor in capacity.list_flavors(gpu.resource, _make_constraints(facts, gpu)):
+            flavors[flavor.name] = flavor
+            let_in.setdefault(flavor.name, []).append(gpu)
+    for flavor in flavors.values():
+        labels = flavor.node.labels if flavor.node is not None else {}
+        nodes = [node for node in facts.nodes if labels.items() <= node.labels.items()]
+        own = let_in[flavor.name]
+        if not labels or any(gpu.matches_labels(node.labels) for gpu in own for node in nodes):
+            continue
+        slugs = shorten_list([gpu.slug for gpu in own])
+        listed = ", ".join(f"{key}={value}" for key, value in labels.items())
+        yield Diagnosis(
+            severity=DiagnosisSeverity.NOTE if can_scale_up(facts) else DiagnosisSeverity.WARNING,
+            code="queue-flavor-empty",
+            what=f"No node with GPU type {slugs} has the nodeLabels of ResourceFlavor {flavor.name} in ClusterQueue "
+            f"{name}: {listed}.",
+            why="Kueue adds these labels to the node selector of a server that it admits with this flavor: the server "
+            "then waits for a node, or for an autoscaler that adds one.",
+            fix=f"kubectl get nodes -l {','.join(f'{key}={value}' for key, value in labels.items())}\n"
+            f"kubectl edit resourceflavor {flavor.name}",
+            objects=(flavor.name, *(gpu.slug for gpu in own)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedType:
+    facts: ClusterFacts
+    queue: str
+    capacity: QueueCapacity
+    gpu: GPUType
+
+    def find_obstacles(self) -> Iterator[Diagnosis]:
+        one, slug = self._judge(1), self.gpu.slug
+        match one.answer:
+            case QuotaAnswer.UNCOVERED:
+                yield self._make_fault(
+                    code="queue-uncovered",
+                    what=f"ClusterQueue {self.queue} has no quota for {one.resource}, which servers with GPU type "
+                    f"{slug} request.",
+                    advice=f"# add {one.resource} to coveredResources and to each flavor,\n# unless Kueue's own "
+                    "configuration takes it out of requests\n# (resources.excludeResourcePrefixes, .transformations)",
+                )
+            case QuotaAnswer.NO_FLAVOR:
+                yield self._make_fault(
+                    code="queue-flavor-mismatch",
+                    what=f"No ResourceFlavor of ClusterQueue {self.queue} lets servers with GPU type {slug} in: "
+                    f"the nodeLabels or nodeTaints of {shorten_list(one.flavors) or 'its flavors'} contradict them.",
+                    advice=f"kubectl get resourceflavors {' '.join(one.flavors)} -o yaml\n"
+                    f"# nodeLabels need the labels of gpus.{slug}.match, or none of the flavors has these labels;\n"
+                    f"# nodeTaints need tolerations, in the flavor or in gpus.{slug}.tolerations",
+                )
+            case QuotaAnswer.EXCEEDED:
+                yield self._make_fault(
+                    code="queue-quota-small",
+                    what=f"The whole quota of ClusterQueue {self.queue} for {one.resource}, with all that it may "
+                    f"borrow, is less than a server with one GPU of type {slug} requests by default.",
+                    advice=f"# more nominalQuota for {one.resource} in one of: {', '.join(one.flavors)}",
+                )
+            case _:
+                yield from self._find_excess()
+
+    def _find_excess(self) -> Iterator[Diagnosis]:
+        gpu = self.gpu
+        judged = {count: self._judge(count) for count in range(2, gpu.max_count + 1)}
+        too_many = next((count for count, each in judged.items() if each.answer is QuotaAnswer.EXCEEDED), None)
+        if too_many is not None:
+            resource = judged[too_many].resource
+            yield Diagnosis(
+                severity=DiagnosisSeverity.WARNING,
+                code="queue-quota-small",
+                what=f"The form offers up to {gpu.max_count} GPUs of type {gpu.slug}, and the whole quota of "
+                f"ClusterQueue {self.queue} for {resource} is enough for {too_many - 1}.",
+                why="Kueue never admits a server with more; the hub refuses it.",
+                fix=f"kubectl edit clusterqueue {self.queue}\n# or Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
+                f"      gpus:\n        {gpu.slug}:\n          max_count: {too_many - 1}",
+                objects=(self.queue, gpu.slug),
+            )
+
+    def _judge(self, count: int) -> QuotaJudgment:
+        gpu, catalog = self.gpu, self.facts.catalog
+        requests = {gpu.resource: count}
+        selection = try_validate({"gpu": gpu.slug, "gpu_count": count}, catalog)
+        if selection is not None:
+            chosen = calculate_resources(selection, catalog)
+            amounts = {
+                "cpu": chosen.cpu_request_millis or chosen.cpu_limit_millis,
+                "memory": chosen.memory_request_bytes or chosen.memory_limit_bytes,
+            }
+            requests |= {name: number for name, number in amounts.items() if number is not None}
+        return self.capacity.judge(requests, _make_constraints(self.facts, gpu))
+
+    def _make_fault(self, *, code: str, what: str, advice: str) -> Diagnosis:
+        return Diagnosis(
+            severity=DiagnosisSeverity.FAULT,
+            code=code,
+            what=what,
+            why="Kueue never admits such a server.",
+            fix=f"kubectl edit clusterqueue {self.queue}\n{advice}",
+            objects=(self.queue, self.gpu.slug),
+        )
+
+
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield findings about StorageClasses that are missing or that create home volumes before a server is scheduled."""
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
@@ -179,21 +401,6 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
 def _find_storage_classes(facts: ClusterFacts, name: str) -> list[KubernetesObject]:
     known = facts.list_objects(ObjectKind.STORAGE_CLASSES)
     return [each for each in known if (get_object_name(each) == name if name else _is_default(each))]
-
-
-def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
-    queue = next((each for each in facts.list_objects(ObjectKind.LOCAL_QUEUES) if get_object_name(each) == name), {})
-    for each in as_dicts(as_dict(queue.get("status")).get("conditions")):
-        if each.get("type") == "Active" and each.get("status") == "False":
-            reason = as_text(each.get("message")) or as_text(each.get("reason"))
-            yield Diagnosis(
-                severity=DiagnosisSeverity.FAULT,
-                code="queue-inactive",
-                what=f"LocalQueue {name} of the namespace {facts.namespace} is not active: {reason}.",
-                why="Servers with GPUs wait in it until it is.",
-                fix=f"kubectl describe localqueue {name} -n {facts.namespace}",
-                objects=(name,),
-            )
 
 
 def _is_default(storage_class: KubernetesObject) -> bool:

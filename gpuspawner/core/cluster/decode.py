@@ -180,15 +180,7 @@ def _intern_bound_constraints(
 
 
 def _decode_tolerations(spec: Mapping[str, object], *, created: bool) -> Iterable[Toleration]:
-    tolerations = [
-        Toleration(
-            key=as_text(each.get("key")),
-            operator=as_text(each.get("operator")) or "Equal",
-            value=as_text(each.get("value")),
-            effect=as_text(each.get("effect")),
-        )
-        for each in as_dicts(spec.get("tolerations"))
-    ]
+    tolerations = decode_tolerations(spec.get("tolerations"))
     yield from tolerations
     if not created and _read_runtime_class(spec):
         yield _ANY_TAINT
@@ -459,6 +451,19 @@ def decode_resources(raw: object) -> dict[str, int]:
         if number is not None and isinstance(name, str):
             amounts[name] = number
     return amounts
+
+
+def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
+    """Return v1 Tolerations as they are, without those that the API server adds to pods."""
+    return tuple(
+        Toleration(
+            key=as_text(each.get("key")),
+            operator=as_text(each.get("operator")) or "Equal",
+            value=as_text(each.get("value")),
+            effect=as_text(each.get("effect")),
+        )
+        for each in as_dicts(raw)
+    )
 
 
 def decode_taints(raw: object) -> tuple[Taint, ...]:

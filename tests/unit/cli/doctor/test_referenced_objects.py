@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.facts import ClusterFacts, ObjectKind
 from gpuspawner.cli.doctor.referenced_objects import (
     check_priority_classes,
+    check_queue_capacity,
     check_queues,
     check_runtime_classes,
     check_storage,
 )
 from gpuspawner.cli.values.chart_config import ChartRequirements
-from tests.unit.cli.doctor.cases import T4, codes, facts, gpu_type, named, node
+from tests.unit.cli.doctor.cases import GPU, PRODUCT, T4, codes, facts, gpu_type, named, node
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,150 @@ def test_so_has_its_priority_class():
     read = {ObjectKind.LOCAL_QUEUES: [named("q")], ObjectKind.QUEUE_PRIORITIES: []}
     assert codes(check_queues, facts(settings=settings, read=read)) == [("fault", "queue-priority-missing", ("p",))]
     assert codes(check_queues, facts(read=read)) == []
+
+
+def cluster_queue(
+    *flavors: str, gpus: int = 4, resources: tuple[str, ...] = ("cpu", "memory", GPU), **spec: Any
+) -> Any:
+    """Return a ClusterQueue with a quota of each resource in each flavor."""
+    amounts = {"cpu": "64", "memory": "256Gi", GPU: gpus}
+    quotas = [{"name": name, "nominalQuota": amounts[name]} for name in resources]
+    group = {"coveredResources": list(resources), "flavors": [{"name": name, "resources": quotas} for name in flavors]}
+    return named("cq", spec={"namespaceSelector": {}, "resourceGroups": [group], **spec})
+
+
+def flavor(name: str, labels: dict[str, str] | None = None, **spec: Any) -> Any:
+    return named(name, spec={"nodeLabels": labels or {}, **spec})
+
+
+T4_FLAVOR = flavor("t4", {PRODUCT: "Tesla-T4"})
+A10_FLAVOR = flavor("a10", {PRODUCT: "A10"})
+SPOT = {"key": "spot", "value": "true", "effect": "NoSchedule"}
+
+
+def kueue(*cluster_queues: Any, flavors: tuple[Any, ...] = (T4_FLAVOR,), **more: Any) -> dict[ObjectKind, Any]:
+    return {
+        ObjectKind.LOCAL_QUEUES: [named("q", spec={"clusterQueue": "cq"}, status=ACTIVE)],
+        ObjectKind.CLUSTER_QUEUES: cluster_queues,
+        ObjectKind.QUEUE_FLAVORS: flavors,
+        ObjectKind.COHORTS: (),
+        ObjectKind.NAMESPACES: [{"metadata": {"name": "jhub", "labels": {"kubernetes.io/metadata.name": "jhub"}}}],
+        **{ObjectKind[kind]: found for kind, found in more.items()},
+    }
+
+
+def queued(read: dict[ObjectKind, Any], **gpu: Any) -> ClusterFacts:
+    """Return a cluster whose only GPU type is queued, with up to 4 GPUs for a server."""
+    settings = {
+        "queue": {"local_queue": "q"},
+        "gpus": {"t4": gpu_type(max_count=4, **gpu)},
+        "cpu": {"max": 8},
+        "memory": {"max": "8G"},
+    }
+    return facts(settings=settings, read={kind: found for kind, found in read.items() if found is not None})
+
+
+COHORT = {"cohortName": "all"}
+LENDER = {**cluster_queue("t4", gpus=8, **COHORT), "metadata": {"name": "lender"}}
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        pytest.param(kueue(cluster_queue("t4")), [], id="as it should be"),
+        pytest.param(kueue(), [("fault", "queue-missing", ("cq",))], id="no ClusterQueue"),
+        pytest.param(
+            kueue(cluster_queue("t4", namespaceSelector={"matchLabels": {"team": "a"}})),
+            [("fault", "queue-excludes-namespace", ("cq",))],
+            id="another namespace",
+        ),
+        pytest.param(
+            kueue(cluster_queue("t4", namespaceSelector=None)),
+            [("fault", "queue-excludes-namespace", ("cq",))],
+            id="no namespace",
+        ),
+        pytest.param(
+            kueue(cluster_queue("t4", resources=("cpu", GPU))),
+            [("fault", "queue-uncovered", ("cq", "t4"))],
+            id="no quota for memory",
+        ),
+        pytest.param(
+            kueue(cluster_queue("a10"), flavors=(A10_FLAVOR,)),
+            [("fault", "queue-flavor-mismatch", ("cq", "t4"))],
+            id="labels of another type",
+        ),
+        pytest.param(
+            kueue(cluster_queue("any", "a10"), flavors=(flavor("any"), A10_FLAVOR)),
+            [("fault", "queue-flavor-mismatch", ("cq", "t4"))],
+            id="labels that only another flavor has",
+        ),
+        pytest.param(kueue(cluster_queue("any"), flavors=(flavor("any"),)), [], id="no labels"),
+        pytest.param(
+            kueue(cluster_queue("t4"), flavors=(flavor("t4", nodeTaints=[SPOT]),)),
+            [("fault", "queue-flavor-mismatch", ("cq", "t4"))],
+            id="a taint",
+        ),
+        pytest.param(
+            kueue(cluster_queue("t4"), flavors=(flavor("t4", nodeTaints=[SPOT], tolerations=[SPOT]),)),
+            [],
+            id="a taint that the flavor tolerates",
+        ),
+        pytest.param(
+            kueue(cluster_queue("t4", gpus=0)), [("fault", "queue-quota-small", ("cq", "t4"))], id="no GPU in the quota"
+        ),
+        pytest.param(
+            kueue(cluster_queue("t4", gpus=2)),
+            [("warning", "queue-quota-small", ("cq", "t4"))],
+            id="few GPUs",
+        ),
+        pytest.param(kueue(cluster_queue("t4", gpus=2, **COHORT), LENDER), [], id="the rest is borrowed"),
+        pytest.param(
+            kueue(cluster_queue("t4", gpus=2, **COHORT), COHORTS=None), [], id="what may be borrowed is unknown"
+        ),
+        pytest.param(
+            kueue(cluster_queue("pool"), flavors=(flavor("pool", {"pool": "batch"}),), DEPLOYMENTS=()),
+            [("warning", "queue-flavor-empty", ("pool", "t4"))],
+            id="a flavor without a node",
+        ),
+        pytest.param(
+            kueue(cluster_queue("pool"), flavors=(flavor("pool", {"pool": "batch"}),)),
+            [("note", "queue-flavor-empty", ("pool", "t4"))],
+            id="a flavor whose node may be added",
+        ),
+        pytest.param(
+            kueue(cluster_queue("t4", gpus=2), QUEUE_FLAVORS=None),
+            [("warning", "queue-quota-small", ("cq", "t4"))],
+            id="flavors are unknown",
+        ),
+        pytest.param(kueue(CLUSTER_QUEUES=None), [], id="ClusterQueues are unknown"),
+    ],
+)
+def test_the_queue_has_to_take_what_the_form_offers(read: dict[ObjectKind, Any], expected: list[Any]):
+    assert codes(check_queue_capacity, queued(read)) == expected
+
+
+def test_a_type_that_is_not_queued_needs_no_quota():
+    types = {"t4": gpu_type(), "a10": gpu_type(match={PRODUCT: "A10"})}
+    settings = {"queue": {"local_queue": "q", "gpus": ["a10"]}, "gpus": types}
+    found = facts(settings=settings, read=kueue(cluster_queue("a10"), flavors=(A10_FLAVOR,)))
+    assert {each.objects for each in check_queue_capacity(found)} == {("a10", "a10")}
+
+
+@pytest.mark.parametrize(
+    ("local", "above", "expected"),
+    [
+        pytest.param({"status": INACTIVE}, {"status": INACTIVE}, [("cq",)], id="the ClusterQueue says why"),
+        pytest.param({}, {"spec": {"stopPolicy": "HoldAndDrain"}}, [("cq",)], id="the ClusterQueue is stopped"),
+        pytest.param({"spec": {"stopPolicy": "Hold"}}, {}, [("q",)], id="the LocalQueue is stopped"),
+        pytest.param({}, {"spec": {"stopPolicy": "None"}}, [], id="both are active"),
+    ],
+)
+def test_a_queue_that_is_stopped_is_named_with_its_reason(local: Any, above: Any, expected: list[Any]):
+    local = {"spec": {"clusterQueue": "cq"}, **local}
+    local["spec"] = {"clusterQueue": "cq", **local["spec"]}
+    read = {ObjectKind.LOCAL_QUEUES: [named("q", **local)], ObjectKind.CLUSTER_QUEUES: [named("cq", **above)]}
+    found = list(check_queues(facts(settings={"queue": {"local_queue": "q"}}, read=read)))
+    assert [(each.code, each.objects) for each in found] == [("queue-inactive", objects) for objects in expected]
 
 
 def storage_class(name: str, *, is_default: bool = True, mode: str = "Immediate") -> dict[str, Any]:

@@ -10,14 +10,19 @@ from gpuspawner.core.catalog.kueue import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
     KueueQueue,
+    QueueCapacity,
     QueueReason,
+    QuotaAnswer,
+    QuotaJudgment,
     WorkloadState,
     is_gated,
     is_gated_on_creation,
+    read_queue_capacity,
     read_queue_name,
     read_queue_problem,
     read_workload_state,
 )
+from gpuspawner.core.cluster.model import PodConstraints
 from tests.unit.core import kueue_workloads as records
 from tests.unit.core.kueue_workloads import condition, local_queue, pending, workload
 
@@ -172,3 +177,135 @@ def test_a_workload_that_was_sent_back_tells_until_when():
 )
 def test_a_queue_tells_whether_it_admits_anything(queue: dict[str, Any], problem: QueueReason | None):
     assert read_queue_problem(queue) is problem
+
+
+# -- what a ClusterQueue can admit -------------------------------------------------------------------------------------
+
+GPU = "nvidia.com/gpu"
+
+
+def quota(nominal: object, borrowing: int | None = None, lending: int | None = None) -> dict[str, Any]:
+    limits = {"borrowingLimit": borrowing, "lendingLimit": lending}
+    return {"name": GPU, "nominalQuota": nominal, **{key: limit for key, limit in limits.items() if limit is not None}}
+
+
+def quota_node(name: str, gpus: dict[str, Any] | None = None, *, used: int = 0, **spec: Any) -> dict[str, Any]:
+    """Return a ClusterQueue or a Cohort with a quota of GPUs in the flavor ``t4``."""
+    groups = [{"coveredResources": [GPU], "flavors": [{"name": "t4", "resources": [gpus]}]}] if gpus else []
+    status = {"flavorsReservation": [{"name": "t4", "resources": [{"name": GPU, "total": str(used)}]}]}
+    return {"metadata": {"name": name}, "spec": {"resourceGroups": groups, **spec}, "status": status}
+
+
+TEAM = {"cohortName": "team"}
+
+
+@pytest.mark.parametrize(
+    ("queues", "cohorts", "expected"),
+    [
+        pytest.param([quota_node("cq", quota(4), used=1)], [], (4, 3), id="alone"),
+        pytest.param([quota_node("cq", quota(4), used=5)], [], (4, -1), id="more admitted than the quota"),
+        pytest.param([quota_node("cq", quota(4), used=1)], None, (4, 3), id="alone, Cohorts unknown"),
+        pytest.param([quota_node("cq", quota(4), used=1, **TEAM)], None, (None, None), id="Cohorts unknown"),
+        pytest.param([quota_node("cq", quota(4, 2), **TEAM)], None, (6, None), id="a borrowing limit, Cohorts unknown"),
+        pytest.param(
+            [quota_node("cq", quota(4), used=1, **TEAM), quota_node("b", quota(3), used=1, **TEAM)],
+            [],
+            (7, 5),
+            id="a Cohort without an object",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4), used=6, cohort="team"), quota_node("b", quota(3), cohort="team")],
+            [],
+            (7, 1),
+            id="v1beta1",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4, 1), used=1, **TEAM), quota_node("b", quota(3), **TEAM)],
+            [],
+            (5, 4),
+            id="a borrowing limit",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4), **TEAM), quota_node("b", quota(3, lending=1), used=3, **TEAM)],
+            [],
+            (5, 4),
+            id="a lending limit",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4, lending=1), used=2, **TEAM), quota_node("b", quota(3), used=4, **TEAM)],
+            [],
+            (7, 1),
+            id="what it does not lend stays",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(0), **TEAM)],
+            [quota_node("team", quota(2), parentName="all"), quota_node("all", quota(5))],
+            (7, 7),
+            id="Cohorts with quotas",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(0), **TEAM), quota_node("b", quota(9), used=2, cohortName="all")],
+            [quota_node("team", quota(2, 3), parentName="all"), quota_node("all")],
+            (5, 5),
+            id="a Cohort's borrowing limit",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4), **TEAM)],
+            [quota_node("team", parentName="all"), quota_node("all", parentName="team")],
+            (None, None),
+            id="a cycle",
+        ),
+        pytest.param([quota_node("cq", quota("nonsense"))], [], (None, None), id="a strange quantity"),
+    ],
+)
+def test_quota_is_counted_with_all_that_may_be_borrowed(queues: list[Any], cohorts: Any, expected: Any):
+    capacity = read_queue_capacity("cq", queues, cohorts=cohorts, flavors=None)
+    assert capacity is not None
+    ((_, (flavor,)),) = capacity.groups
+    assert (flavor.most.get(GPU), flavor.free.get(GPU)) == expected
+
+
+def judged(capacity: QueueCapacity | None, gpus: int, **selector: str) -> QuotaJudgment:
+    assert capacity is not None
+    return capacity.judge({GPU: gpus}, PodConstraints(node_selector=selector))
+
+
+def resource_flavor(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"nodeLabels": labels}}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "answer"),
+    [
+        pytest.param(1, QuotaAnswer.ROOM, id="room"),
+        pytest.param(3, QuotaAnswer.IN_USE, id="in use"),
+        pytest.param(5, QuotaAnswer.EXCEEDED, id="more than the quota"),
+    ],
+)
+def test_a_request_is_compared_with_the_quota(gpus: int, answer: QuotaAnswer):
+    queues = [quota_node("cq", quota(4), used=2)]
+    known = read_queue_capacity("cq", queues, cohorts=[], flavors=[resource_flavor("t4", gpu="t4")])
+    unknown = read_queue_capacity("cq", queues, cohorts=[], flavors=None)
+    assert judged(known, gpus, gpu="t4", zone="a").answer is answer
+    assert judged(known, gpus, gpu="a100").answer is QuotaAnswer.NO_FLAVOR
+    assert judged(unknown, gpus).answer is (answer if answer is QuotaAnswer.EXCEEDED else QuotaAnswer.UNKNOWN)
+
+
+def test_a_label_that_only_some_flavors_have_counts_for_all():
+    flavors = [{"name": name, "resources": [quota(4)]} for name in ("t4", "any")]
+    groups = [{"coveredResources": [GPU], "flavors": flavors}]
+    queue = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": groups}}
+    described = [resource_flavor("t4", gpu="t4"), resource_flavor("any")]
+    capacity = read_queue_capacity("cq", [queue], cohorts=[], flavors=described)
+    assert judged(capacity, 1, gpu="a100") == QuotaJudgment(QuotaAnswer.NO_FLAVOR, "", ("t4", "any"))
+    assert judged(capacity, 1, zone="a").answer is QuotaAnswer.ROOM
+
+
+def test_a_cluster_queue_that_does_not_exist_has_no_capacity():
+    assert read_queue_capacity("cq", [quota_node("b", quota(4))], cohorts=[], flavors=[]) is None
+
+
+def test_a_resource_without_a_quota_is_named():
+    capacity = read_queue_capacity("cq", [quota_node("cq", quota(4))], cohorts=[], flavors=None)
+    assert capacity is not None
+    assert capacity.judge({"memory": 1, GPU: 1}, PodConstraints()) == QuotaJudgment(QuotaAnswer.UNCOVERED, "memory")
