@@ -540,8 +540,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form instead of a ``profile_list`` or the site's own form."""
-        # JupyterHub and KubeSpawner ask many times a start: parse only settings without the keys that nearly all have.
-        if self.settings_files or self.images or self.gpus or not self._parse_settings().is_empty:
+        if self.settings_files or not self._parse_settings().is_empty:
             return True
         configured = self._find_my_config(self.config)
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
