@@ -319,7 +319,7 @@ class _QueuedType:
                 code="queue-quota-small",
                 what=f"The form offers up to {gpu.max_count} GPUs of type {gpu.slug}, and the whole quota of "
                 f"ClusterQueue {self.queue} for {resource} is enough for {too_many - 1}.",
-                why="Kueue never admits a server with more; the hub refuses it.",
+                why="Kueue never admits a server with more.",
                 fix=f"kubectl edit clusterqueue {self.queue}\n# or Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
                 f"      gpus:\n        {gpu.slug}:\n          max_count: {too_many - 1}",
                 objects=(self.queue, gpu.slug),
