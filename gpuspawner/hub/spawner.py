@@ -92,6 +92,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     settings_files_cache = SettingsFilesCache()
     failure_count = FailureCount()
     new_claims = NewClaims()
+    _state_writer = resumption.StateWriter()
     failed_starts: ClassVar[dict[tuple[str, str], asyncio.Future[Any]]] = {}
     user_options: Any
     _start_future: asyncio.Future[Any] | None = None
@@ -423,7 +424,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if is_made:
             starts.note_pod(self, {})
             if self._is_ours():
-                resumption.store_state(self)
+                self._state_writer.schedule(self)
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:

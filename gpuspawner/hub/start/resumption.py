@@ -12,7 +12,7 @@ user's language.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from inspect import signature
@@ -59,6 +59,7 @@ from gpuspawner.hub.start.supervisor import format_wait
 _START_KEY = "start"
 _LANGUAGE_KEY = "language"
 _PAUSE_S = 1.0
+_WRITE_DELAY_S = 0.25
 _EVENTS_S = 10.0
 """Seconds to wait for the first list of events; after that, the start continues without events."""
 _SERVER_ACTION = "https://schema.jupyter.org/jupyterhub/events/server-action"
@@ -124,30 +125,62 @@ def build_record(spawner: ResumableSpawner) -> dict[str, object]:
 
     :param spawner: the spawner of the server.
     """
-    start, state = private_api.get_start_future(spawner), spawner.start_state
+    state = spawner.start_state
     record = write_end(state.end)
     if state.feed.language is not ENGLISH:
         record[_LANGUAGE_KEY] = state.feed.language.tag
-    if state.feed.is_sent and start is not None and not start.done():
+    if state.feed.is_sent and _is_in_progress(spawner):
         record[_START_KEY] = {"timeout_s": float(spawner.start_timeout)}
     return {RECORD_KEY: record} if record else {}
 
 
-def store_state(spawner: ResumableSpawner) -> None:
-    """Write the spawner's state to the hub's database, so that a start outlasts the hub's process.
+class StateWriter:
+    """Writes the states of starts to the hub's database, so that the starts outlast the hub's process.
 
-    :param spawner: the spawner of the server, which has sent its pod.
+    A commit blocks the hub's event loop, and the users of a course start their servers together. Starts that send their
+    pods within a quarter of a second therefore share one commit.
     """
-    row = spawner.orm_spawner
-    session = None if row is None else object_session(row)
-    if row is None or session is None:
+
+    def __init__(self) -> None:
+        self._waiting: list[ResumableSpawner] = []
+
+    def schedule(self, spawner: ResumableSpawner) -> None:
+        """Write the state of a start soon.
+
+        :param spawner: the spawner of the server, which has sent its pod.
+        """
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._write)
+        self._waiting.append(spawner)
+
+    def _write(self) -> None:
+        spawners, self._waiting = self._waiting, []
+        # JupyterHub itself writes the state of a start that has ended.
+        store_states([each for each in spawners if _is_in_progress(each)])
+
+
+def _is_in_progress(spawner: ResumableSpawner) -> bool:
+    start = private_api.get_start_future(spawner)
+    return start is not None and not start.done()
+
+
+def store_states(spawners: Sequence[ResumableSpawner]) -> None:
+    """Write the states of spawners to the hub's database in one commit; log a failure.
+
+    :param spawners: spawners of servers.
+    """
+    rows = [(each, row) for each in spawners if (row := each.orm_spawner) is not None]
+    session = next((found for _, row in rows if (found := object_session(row)) is not None), None)
+    if session is None:
         return
     try:
-        row.state = spawner.get_state()
+        for spawner, row in rows:
+            row.state = spawner.get_state()
         session.commit()
     except SQLAlchemyError:
         session.rollback()
-        spawner.log.exception("The start of %s would not outlast the hub", private_api.get_log_name(spawner))
+        for spawner, _ in rows:
+            spawner.log.exception("The start of %s would not outlast the hub", private_api.get_log_name(spawner))
 
 
 def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
@@ -188,7 +221,7 @@ async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) 
         try:
             _set_address(spawner, await _start(spawner, saved))
             spawner.start_polling()
-            store_state(spawner)
+            store_states([spawner])
             await _wait_until_answering(spawner)
             await _open(spawner)
         except Exception as error:
@@ -210,7 +243,7 @@ async def _end(spawner: ResumableSpawner, error: Exception) -> None:
     if spawner.server is not None:
         await _stop(spawner)
     else:
-        store_state(spawner)
+        store_states([spawner])
 
 
 async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:

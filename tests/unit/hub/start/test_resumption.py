@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from jupyterhub import orm
+from sqlalchemy import event
+from sqlalchemy.orm import Session
 
 from gpuspawner.hub.errors import ClusterFailure
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.endings import read_pods
+from gpuspawner.hub.start.resumption import StateWriter
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import UNSCHEDULABLE, pod_that_waits
 from tests.unit.hub.real_hub import RealHub, notebook, real_hub, unused_port
@@ -30,6 +34,8 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 SERVICES = "/api/v1/namespaces/default/services"
 IMPATIENT = {"k8s_api_request_timeout": 1, "k8s_api_request_retry_timeout": 1}
 EVENTS = "/api/v1/namespaces/default/events"
+KEPT = ["dns_name", "gpuspawner", "kubespawner_version", "namespace", "pod_name"]
+"""Keys of the state of a server without a volume claim."""
 GATED = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
 START = "2026-11-22T10:00:00Z"
 
@@ -381,6 +387,42 @@ async def test_the_database_keeps_the_limit_of_a_start_and_the_language_of_its_u
     assert following.start_state.feed.language.tag == "de"
     spawner._start_future.set_result("http://x")
     assert spawner.get_state()["gpuspawner"] == {"language": "de"}
+
+
+def add_row(spawner: GPUSpawner, session: Session) -> orm.Spawner:
+    """Give a spawner whose start has sent its pod a row in a database."""
+    row = orm.Spawner(name="", user=orm.User(name=f"user-{id(spawner)}"), state={})
+    session.add(row)
+    session.commit()
+    spawner.orm_spawner = row
+    spawner.start_state.feed.note_pod_sent(None)
+    spawner._start_future = asyncio.get_running_loop().create_future()
+    return row
+
+
+async def test_starts_that_send_their_pods_together_share_one_commit(make_spawner: MakeSpawner):
+    session, writer, commits = orm.new_session_factory("sqlite://")(), StateWriter(), []
+    spawners = [make_spawner() for _ in range(3)]
+    rows = [add_row(each, session) for each in spawners]
+    event.listen(session, "after_commit", commits.append)
+    for each in spawners:
+        writer.schedule(each)
+    spawners[2]._start_future.set_result("http://x")
+    await eventually(lambda: commits)
+    session.expire_all()
+    assert ([sorted(each.state) for each in rows], len(commits)) == ([KEPT, KEPT, []], 1)
+
+
+async def test_a_later_start_is_stored_in_a_later_commit(make_spawner: MakeSpawner):
+    session, writer, commits = orm.new_session_factory("sqlite://")(), StateWriter(), []
+    spawners = [make_spawner() for _ in range(2)]
+    rows = [add_row(each, session) for each in spawners]
+    event.listen(session, "after_commit", commits.append)
+    for number, each in enumerate(spawners, 1):
+        writer.schedule(each)
+        await eventually(lambda expected=number: len(commits) == expected)
+    session.expire_all()
+    assert [sorted(each.state) for each in rows] == [KEPT, KEPT]
 
 
 async def test_with_a_profile_list_alone_the_database_keeps_what_kubespawner_keeps(make_spawner: MakeSpawner):
