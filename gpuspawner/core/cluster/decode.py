@@ -36,10 +36,12 @@ from gpuspawner.core.cluster.model import (
     PodConstraints,
     PriorityClass,
     RuntimeClass,
+    SelectorRequirement,
     Taint,
     Toleration,
 )
 from gpuspawner.core.cluster.pod_requests import compute_requests
+from gpuspawner.core.cluster.selectors import is_valid_requirement
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_whole_units
@@ -229,6 +231,16 @@ def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> It
             yield gettext_lazy("a disk that only one pod may use at a time")
     if _needs_declared_features(spec):
         yield gettext_lazy("something that not every node can do")
+    if not all(map(is_valid_requirement, _list_preferred_expressions(spec))):
+        # kube-scheduler then fails whenever it has to choose between nodes (nodeaffinity.NewPreferredSchedulingTerms).
+        yield gettext_lazy("a preference for nodes that cannot be read")
+
+
+def _list_preferred_expressions(spec: Mapping[str, object]) -> Iterable[SelectorRequirement]:
+    affinity = as_dict(as_dict(spec.get("affinity")).get("nodeAffinity"))
+    preferred = as_dicts(affinity.get("preferredDuringSchedulingIgnoredDuringExecution"))
+    terms = decode_node_terms({"nodeSelectorTerms": [each.get("preference") for each in preferred]})
+    return [requirement for term in terms or () for requirement in term.expressions]
 
 
 def _find_unadmitted(spec: Mapping[str, object]) -> Iterable[str]:

@@ -91,6 +91,22 @@ def test_a_rule_about_other_pods_that_cannot_be_read_is_undecided():
     assert found.undecided == ("a rule about other pods that cannot be read",)
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("40960", (), id="integer"),
+        pytest.param("9223372036854775808", ("a preference for nodes that cannot be read",), id="above int64"),
+        pytest.param("40Gi", ("a preference for nodes that cannot be read",), id="no integer"),
+    ],
+)
+def test_a_preference_for_nodes_that_cannot_be_read_is_undecided(value: str, expected: tuple[str, ...]):
+    """kube-scheduler fails when it scores nodes by it, so the pod is bound only where one node is left."""
+    expression = {"key": "nvidia.com/gpu.memory", "operator": "Gt", "values": [value]}
+    preferred = [{"weight": 5, "preference": {"matchExpressions": [expression]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    assert of(affinity=affinity).undecided == expected
+
+
 def test_ports_of_the_host_are_those_of_containers_that_run_on():
     ports = [{"hostPort": 80}, {"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}, {"containerPort": 8080}]
     init = [{"ports": [{"hostPort": 1}]}, {"ports": [{"hostPort": 2}], "restartPolicy": "Always"}]
