@@ -15,6 +15,7 @@ from bench.fit.draw import Draw
 from bench.fit.nodes import draw_node
 from bench.fit.places import zone_terms
 from bench.fit.pods import draw_pod
+from bench.fit.priorities import rank_pod, rank_pods
 from bench.fit.scene import Case, Manifest, Scene
 from bench.fit.vocabulary import BETA_ZONE, NAMESPACES, REGION, ZONE, ZONES
 
@@ -26,7 +27,9 @@ _NODES = {1: 3, 2: 4, 3: 5, 4: 4, 5: 3, 7: 1}
 def case(seed: int) -> Case:
     """Return the case of this number."""
     where = scene(seed // PODS_PER_SCENE)
-    return Case(seed=seed, scene=where, pod=draw_pod(Draw(f"pod {seed}"), f"case-{seed}", scene=where))
+    pod = draw_pod(Draw(f"pod {seed}"), f"case-{seed}", scene=where)
+    rank_pod(Draw(f"priority {seed}"), pod)
+    return Case(seed=seed, scene=where, pod=pod)
 
 
 @functools.lru_cache(maxsize=16)
@@ -43,6 +46,7 @@ def scene(seed: int) -> Scene:
     volumes = [_volume(draw, f"v{number}-{seed}", nodes) for number in range(draw.weighted({0: 3, 1: 1, 3: 2}))]
     disks = Disks(Draw(f"disks {seed}"), seed=seed, nodes=list(room), namespace=crowd.company.namespace)
     disks.mount(crowd.pods)
+    rank_pods(Draw(f"priorities {seed}"), crowd.pods)
     volumes += disks.volumes
     return Scene(
         seed=seed,

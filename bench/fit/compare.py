@@ -32,6 +32,7 @@ class Outcome(StrEnum):
     AGREED = "agreed"
     DISAGREED = "disagreed"
     UNKNOWN = "unknown"
+    NOT_RETRIED = "not retried"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +109,19 @@ def compare(opinion: Opinion, decision: Decision) -> Outcome:
     """Return how our opinion stands beside the scheduler's decision.
 
     Where it bound the pod, some node has to be a yes and the one it chose must not be a no. Where not, none may be one.
+    With a preemption the node where it ended others is the one it chose: without them the pod may fit on more nodes.
+
+    kube-scheduler does not try a pod again when a victim with several anti-affinity terms is gone unless all of the
+    terms match the pod. The pod then waits until the scheduler tries all pods again, within 5 min.
     """
-    chosen = opinion.nodes[decision.node].answer if decision.node else None
+    node = decision.preempting or decision.node
+    chosen = opinion.nodes[node].answer if node else None
     if opinion.contradicts_itself or chosen is Answer.NO:
         return Outcome.DISAGREED
     if opinion.answer is Answer.UNKNOWN or chosen is Answer.UNKNOWN:
         return Outcome.UNKNOWN
+    if chosen is Answer.YES and not decision.node:
+        return Outcome.NOT_RETRIED
     return Outcome.AGREED if bool(decision.node) == (opinion.answer is Answer.YES) else Outcome.DISAGREED
 
 

@@ -8,15 +8,24 @@ to the node that was made last, shows that it has seen the whole scene.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.api import Api
 from bench.control_plane import ControlPlane
 from bench.fit.pods import witness
 from bench.fit.scene import Manifest, Scene
-from bench.fit.vocabulary import DELAYED, DEVICE, LIMIT_RANGE, NAMESPACES, PLACED_CLASSES, RUNTIME_CLASSES
+from bench.fit.vocabulary import (
+    DELAYED,
+    DEVICE,
+    LIMIT_RANGE,
+    NAMESPACES,
+    PLACED_CLASSES,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+)
 from devcluster.errors import DevclusterError
 
 NODES = "/api/v1/nodes"
@@ -24,6 +33,9 @@ VOLUMES = "/api/v1/persistentvolumes"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments"
 PODS = "/api/v1/pods"
+PREEMPTION_S = 10.0
+"""How long after its creation a pod is bound at the latest if the scheduler preempts others for it."""
+POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +45,13 @@ class Decision:
     :param node: where it was bound, empty where nowhere.
     :param reason: of the condition PodScheduled, where it was not bound.
     :param message: the scheduler's words about it.
+    :param preempting: the node where the scheduler ends pods of lower priority to make room.
     """
 
     node: str = ""
     reason: str = ""
     message: str = ""
+    preempting: str = ""
 
 
 class Oracle:
@@ -89,18 +103,40 @@ class Oracle:
         return self._api.create(f"{_collection('pods', pod)}?dryRun=All", pod)
 
     def decide(self, pod: Manifest) -> Decision:
-        """Return what the scheduler does with a pod, which is gone afterwards.
+        """Return what the scheduler does with a pod, which is gone afterwards, as are the pods that it preempted.
 
         Raises RefusedError where the API server does not take it, DevclusterError where the scheduler says nothing.
         """
         created = self._api.create(_collection("pods", pod), pod)
         try:
-            return self._decision(created)
+            decision = self._decision(created)
+            return self._complete_preemption(created, decision) if decision.preempting else decision
         finally:
             self._api.delete(f"{_collection('pods', pod)}/{pod['metadata']['name']}")
 
+    def _complete_preemption(self, created: Manifest, decision: Decision) -> Decision:
+        """Remove the pods that the scheduler ends, as kubelet does, and return where the pod is bound within 10 s.
+
+        The scheduler counts on every pod of lower priority that is on its way out already.
+        """
+        priority, deadline = created["spec"]["priority"], time.monotonic() + PREEMPTION_S
+        while not (bound := self._find_node(created)) and time.monotonic() < deadline:
+            for pod in self._api.get(PODS)["items"]:
+                spec, metadata = pod["spec"], pod["metadata"]
+                is_victim = spec.get("nodeName") == decision.preempting and spec["priority"] < priority
+                if is_victim and "deletionTimestamp" in metadata:
+                    self._api.delete(f"{_collection('pods', pod)}/{metadata['name']}")
+            time.sleep(POLL_S)
+        return replace(decision, node=bound)
+
+    def _find_node(self, created: Manifest) -> str:
+        found = self._api.get(f"{_collection('pods', created)}/{created['metadata']['name']}")
+        return str(found["spec"].get("nodeName", ""))
+
     def _prepare(self) -> None:
         """Make what all scenes share."""
+        for name, fields in PRIORITY_CLASSES.items():
+            self._api.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, **fields})
         for name, labels in NAMESPACES.items():
             self._api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels)}})
         for name, overhead in RUNTIME_CLASSES.items():
@@ -193,5 +229,9 @@ def _read(pod: Manifest) -> Decision | None:
     conditions: list[dict[str, Any]] = pod["status"].get("conditions", [])
     for condition in conditions:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return Decision(reason=condition.get("reason", ""), message=condition.get("message", ""))
+            return Decision(
+                reason=condition.get("reason", ""),
+                message=condition.get("message", ""),
+                preempting=pod["status"].get("nominatedNodeName", ""),
+            )
     return None

@@ -18,7 +18,7 @@ from bench.fit.cases import PODS_PER_SCENE, case, scene
 from bench.fit.compare import Opinion, Outcome, ask_ourselves, compare, describe, occupancy
 from bench.fit.features import features
 from bench.fit.oracle import Decision, Oracle
-from bench.fit.scene import Case
+from bench.fit.scene import Case, Manifest
 from bench.result import Result
 from devcluster import build
 
@@ -33,6 +33,7 @@ class Tally:
     """What came of the decisions so far.
 
     :param bound: how many pods the scheduler bound.
+    :param preempted: for how many of them it ended other pods.
     :param asked_again: decisions that were first made before the scheduler had seen all of the scene.
     :param disagreements: descriptions of the cases where the answers differ.
     :param last: what was decided last, and how.
@@ -40,6 +41,7 @@ class Tally:
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     bound: int = 0
+    preempted: int = 0
     asked_again: int = 0
     features: Counter[str] = field(default_factory=Counter)
     disagreements: list[str] = field(default_factory=list)
@@ -72,8 +74,10 @@ def measure(*, decisions: int, seed: int | None = None) -> Result:
             "agreed": outcomes[Outcome.AGREED],
             "disagreed": outcomes[Outcome.DISAGREED],
             "unknown": outcomes[Outcome.UNKNOWN],
+            "not_retried": outcomes[Outcome.NOT_RETRIED],
             "unknown_percent": 100 * outcomes[Outcome.UNKNOWN] / tally.decisions,
             "bound_percent": 100 * tally.bound / tally.decisions,
+            "preempted_percent": 100 * tally.preempted / tally.decisions,
             "asked_again": tally.asked_again,
             "decisions_per_s": tally.decisions / took_s,
             "seed": seed,
@@ -156,19 +160,28 @@ def _decide(seeds: Sequence[int], oracle: Oracle, *, tally: Tally) -> None:
     """Decide cases of one scene."""
     where = scene(seeds[0] // PODS_PER_SCENE)
     known = occupancy(*oracle.put_up(where), scene=where)
+
+    def decide(pod: Manifest) -> Decision:
+        decision = oracle.decide(pod)
+        if decision.preempting:
+            oracle.take_down(where)
+            oracle.put_up(where)
+        return decision
+
     for seed in seeds:
         one = case(seed)
         opinion = ask_ourselves(one, known, admitted=oracle.admit(one.pod))
-        decision = oracle.decide(one.pod)
+        decision = decide(one.pod)
         outcome = compare(opinion, decision)
         again = 0
         while outcome is Outcome.DISAGREED and again < SECOND_LOOKS:
             again += 1
-            decision = oracle.decide(one.pod)
+            decision = decide(one.pod)
             outcome = compare(opinion, decision)
         with tally.lock:
             tally.outcomes[outcome] += 1
             tally.bound += bool(decision.node)
+            tally.preempted += bool(decision.node and decision.preempting)
             tally.asked_again += bool(again) and outcome is not Outcome.DISAGREED
             tally.features.update(features(one))
             tally.last = (one, opinion, decision)

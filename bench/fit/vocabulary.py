@@ -104,6 +104,13 @@ PLACED_CLASSES: Mapping[str, Mapping[str, object]] = {
 """The ``scheduling`` of each RuntimeClass without overhead."""
 LIMIT_RANGE = {"namespace": "team-b", "defaultRequest": {"ephemeral-storage": "100Mi"}}
 """The namespace with a LimitRange, and what containers there request that do not say it themselves."""
+PRIORITY_CLASSES: Mapping[str, Mapping[str, object]] = {
+    "placeholder": {"value": -10},
+    "usual": {"value": 5, "globalDefault": True},
+    "urgent": {"value": 1000},
+    "patient": {"value": 1000, "preemptionPolicy": "Never"},
+}
+"""Each PriorityClass; the user placeholders of zero-to-jupyterhub have the lowest."""
 DELAYED = "delayed"
 """The StorageClass of claims that wait for their first pod, and the name of such a claim."""
 CSI_DRIVER = "disk.example.com"

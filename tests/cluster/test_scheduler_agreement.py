@@ -45,6 +45,10 @@ def test_the_sample_has_pods_that_fit_and_pods_that_do_not(tally: Tally):
     assert 0.3 < tally.bound / tally.decisions < 0.7
 
 
+def test_the_sample_has_pods_that_start_by_a_preemption(tally: Tally):
+    assert tally.preempted > len(SEEDS) / 100
+
+
 def test_everything_that_the_generator_can_draw_occurs():
     counted = Counter(name for seed in range(10_000) for name in features(cases.case(seed)))
     assert [name for name in FEATURES if counted[name] == 0] == []
@@ -106,6 +110,22 @@ def test_answers_agree_only_where_the_pod_goes_where_we_said(
     ours: tuple[FitResult, FitResult], node: str, outcome: Outcome
 ):
     assert compare(opinion(*ours), Decision(node=node)) is outcome
+
+
+@pytest.mark.parametrize(
+    ("ours", "decision", "outcome"),
+    [
+        pytest.param((YES, NO), Decision(preempting="a", node="a"), Outcome.AGREED, id="bound there"),
+        pytest.param((YES, NO), Decision(preempting="a", node="b"), Outcome.AGREED, id="bound elsewhere"),
+        pytest.param((YES, NO), Decision(preempting="b", node="b"), Outcome.DISAGREED, id="another node"),
+        pytest.param((YES, NO), Decision(preempting="a"), Outcome.NOT_RETRIED, id="not retried"),
+        pytest.param((UNKNOWN, YES), Decision(preempting="a"), Outcome.UNKNOWN, id="unknown"),
+    ],
+)
+def test_after_a_preemption_the_node_of_the_victims_counts(
+    ours: tuple[FitResult, FitResult], decision: Decision, outcome: Outcome
+):
+    assert compare(opinion(*ours), decision) is outcome
 
 
 def test_two_answers_of_ours_that_differ_are_no_agreement():
