@@ -70,7 +70,10 @@ async def wait_for_cancelled_start(spawner: object) -> None:
     """
     spawn = private_api.get_spawn_future(spawner)
     # A start that fails after its cancellation stops its server in its own task, which must not wait for itself.
-    if spawn is not None and private_api.is_start_cancelled(spawner) and spawn is not asyncio.current_task():
+    if spawn is None or spawn is asyncio.current_task():
+        return
+    # A stop that begins in the turn of the event loop in which the start ends has taken the mark of spawning away.
+    if spawn.cancelled() or private_api.is_start_cancelled(spawner):
         await asyncio.wait([spawn])
 
 

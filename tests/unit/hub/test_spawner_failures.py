@@ -351,6 +351,16 @@ async def test_a_start_is_stopped_in_the_very_turn_of_the_event_loop_in_which_it
     assert ("" in user.spawners, user.orm_user.orm_spawners[""].server) == (False, None)
 
 
+async def test_a_user_is_stopped_in_the_very_turn_of_the_event_loop_in_which_the_cancellation_ends_the_start(
+    make_hub: MakeHub, server: WatchServer
+):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    await cancel_start(hub, user, server)
+    await user.stop("")
+    assert ("" in user.spawners, user.orm_user.orm_spawners[""].server) == (False, None)
+
+
 async def test_a_cancelled_start_has_not_failed_in_the_turn_of_the_event_loop_in_which_it_ends(
     make_hub: MakeHub, server: WatchServer
 ):
