@@ -63,7 +63,7 @@ from gpuspawner.hub.request import context, languages
 from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
-from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, use_draft
+from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, send_pod, use_draft
 from gpuspawner.hub.start.state import StartState
 from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
@@ -405,12 +405,12 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         await self.new_claims.note_use(self, token=self.start_state.token)
         self.start_state.feed.note_pod_sent(find_pod(self))
         is_first, self.start_state.is_pod_unseen = not self.start_state.is_pod_unseen, True
-        send = super()._make_create_pod_request
+        send = partial(super()._make_create_pod_request, request_timeout=request_timeout)
+        if self._is_ours():
+            send = partial(send_pod, self, send=send, is_repeated=not is_first)
         try:
             with self.admission.reservations.track_creation(self):
-                is_made = await self._gpu_node_exclusion.create_pod(
-                    self, pod, create=lambda placed: send(placed, request_timeout)
-                )
+                is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
             # The pod may exist if the answer to an earlier request was lost, or if this request ended with a 5xx.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -49,7 +49,10 @@ _UNUSED_FIELDS = frozenset({"env", "envFrom", "volumeMounts", "args", "command"}
 
 _CLAIM_GONE_S = 10.0
 _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
-"""Annotation of a volume claim with the token of the start that created it."""
+"""Annotation of a pod or volume claim with the token of the start that created it."""
+
+_LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
+"""HTTP statuses of a request for a pod after which the pod is sent: there is none, or the hub may not read it."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -170,6 +173,37 @@ def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
             for each in as_dicts(spec.get(kind))
         ]
     return {"metadata": {**as_dict(answer.get("metadata")), "namespace": namespace}, "spec": spec}
+
+
+async def send_pod(
+    spawner: StartingSpawner, pod: Any, *, send: Callable[[Any], Awaitable[bool]], is_repeated: bool
+) -> bool:
+    """Send a pod, and return whether it exists; on False, KubeSpawner sends it again.
+
+    The answer to an earlier request of the start may have been lost. KubeSpawner takes a pod with its name for the pod
+    of an earlier start and deletes it, which loses its place in the line, and the API server may refuse it by now.
+
+    :param spawner: the spawner of the server during the start.
+    :param pod: the pod as a model of the Kubernetes client.
+    :param send: KubeSpawner's method, with the same result.
+    :param is_repeated: whether the start has sent the pod before.
+    :raises ApiException: the API server or an admission webhook rejects the pod.
+    """
+    token = spawner.start_state.token
+    pod.metadata.annotations = {**(pod.metadata.annotations or {}), _CREATOR_ANNOTATION: token}
+    if is_repeated:
+        read = partial(spawner.api.read_namespaced_pod, pod.metadata.name, spawner.namespace)
+        try:
+            found = (await read(_request_timeout=spawner.k8s_api_request_timeout)).metadata
+        except (TimeoutError, aiohttp.ClientError):
+            return False
+        except ApiException as error:
+            if error.status not in _LACKS_POD:
+                return False
+        else:
+            if (found.annotations or {}).get(_CREATOR_ANNOTATION) == token and found.deletion_timestamp is None:
+                return True
+    return await send(pod)
 
 
 class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):

@@ -69,7 +69,7 @@ async def test_a_form_that_is_refused_is_no_start(make_spawner: MakeSpawner):
 async def test_a_pod_that_was_taken_is_no_refusal_though_it_was_never_seen(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
 ):
-    async def taken(*_: Any) -> bool:
+    async def taken(*_: Any, **__: Any) -> bool:
         return True
 
     monkeypatch.setattr(KubeSpawner, "_make_create_pod_request", taken)

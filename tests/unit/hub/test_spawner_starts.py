@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiohttp import web
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors
@@ -47,6 +48,48 @@ async def test_the_pod_of_a_start_that_is_cut_off_is_removed_without_delay(
 
 def deletions(server: WatchServer) -> list[Any]:
     return [each for each in server.requests if each.method == "DELETE"]
+
+
+@pytest.mark.parametrize(
+    ("reads", "creations"),
+    [
+        pytest.param([{}], 1, id="it exists"),
+        pytest.param([break_off, refusal(503), {}], 1, id="it exists and was not readable"),
+        pytest.param([{"annotations": {}}], 2, id="it is another start's"),
+        pytest.param([{"deletionTimestamp": "2026-11-22T10:00:00Z"}], 2, id="it is being deleted"),
+        pytest.param([refusal(404)], 2, id="it does not exist"),
+        pytest.param([refusal(403)], 2, id="the hub may not read it"),
+    ],
+)
+async def test_a_pod_is_created_again_only_if_the_unanswered_request_has_not_created_it(
+    make_spawner: MakeSpawner, server: WatchServer, reads: list[Any], creations: int
+):
+    spawner = make_spawner(kubespawner={"k8s_api_request_timeout": 1})
+    created: list[dict[str, Any]] = []
+
+    async def create(request: web.Request) -> web.Response:
+        pod: dict[str, Any] = await request.json()
+        if "dryRun" not in request.query:
+            created.append(pod)
+            if len(created) == 1:
+                await asyncio.Event().wait()
+        return web.json_response(pod, status=201)
+
+    def read(request: web.Request) -> Any:
+        answer = reads.pop(0) if len(reads) > 1 else reads[0]
+        if callable(answer):
+            return answer(request)
+        pod = created[0]
+        return web.json_response({**pod, "metadata": {**pod["metadata"], "uid": "1", **answer}})
+
+    path = f"{pods_path(spawner)}/{spawner.pod_name}"
+    server.answers = {("POST", pods_path(spawner)): create, ("GET", path): read}
+    spawner.user_options = GPU_OPTIONS
+    start = spawner.start()
+    await eventually(lambda: len(created) == creations and spawner._state_writer._waiting)
+    assert (len(created), deletions(server)) == (creations, [])
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
