@@ -49,21 +49,31 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
     return all(_get_needed(requests, name) <= limit for name, limit in machines.limits.items())
 
 
-def has_capacity_left(machines: MachineConstraints, pod_requests: Iterable[Mapping[str, int]]) -> bool:
-    """Return whether the rest of a NodePool's limits allows one new machine for each pod.
+def has_capacity_left(
+    machines: MachineConstraints, requests: Mapping[str, int], *, ahead: Iterable[Mapping[str, int]] = ()
+) -> bool:
+    """Return whether the rest of a NodePool's limits allows a new machine for a pod after the pods ahead of it.
 
     Each pod counts as the smallest machine that is large enough. If machine sizes are unknown, the pod counts as its
-    requests, so Karpenter may need more.
+    requests, so Karpenter may need more. A pod ahead that the rest of the limits excludes uses nothing: Karpenter
+    skips that pod and adds machines for the pods after it (pkg/controllers/provisioning/scheduling/scheduler.go).
 
-    :param pod_requests: the requests of each pod.
+    :param machines: the node pool's constraints on machines.
+    :param requests: the requests of the pod.
+    :param ahead: the requests of each pod ahead.
     """
-    remaining = dict(machines.remaining)
-    for requests in pod_requests:
-        for name in remaining:
-            remaining[name] -= _compute_smallest_size(machines, requests, name=name)
-        if any(number < 0 for number in remaining.values()):
-            return False
-    return True
+    remaining: Mapping[str, int] = machines.remaining
+    for each in ahead:
+        remaining = _charge(machines, each, remaining=remaining) or remaining
+    return _charge(machines, requests, remaining=remaining) is not None
+
+
+def _charge(
+    machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
+) -> Mapping[str, int] | None:
+    """Return what a machine for a pod leaves of a NodePool's limits, or None if the limits exclude the machine."""
+    left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
+    return None if any(number < 0 for number in left.values()) else left
 
 
 def find_largest_size(machines: MachineConstraints, name: str) -> int | None:
@@ -147,7 +157,7 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
     """
     ahead = [other for other in ahead if not _is_ruled_out(scalable_pool, other)]
     if scalable_pool.machines is not None:
-        return has_capacity_left(scalable_pool.machines, (each.requests for each in (*ahead, pod)))
+        return has_capacity_left(scalable_pool.machines, pod.requests, ahead=(each.requests for each in ahead))
     if scalable_pool.max_new_nodes is None:
         return True
     new_node = scalable_pool.node_allocatable

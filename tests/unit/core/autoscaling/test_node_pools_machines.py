@@ -41,20 +41,27 @@ def test_where_no_size_is_possible_nothing_fits():
     ("gpus", "left"), [([1], True), ([2], True), ([5], False), ([2, 2], False), ([1, 4], True), ([1] * 6, True)]
 )
 def test_each_pod_takes_a_machine_of_a_size_that_there_is(gpus: list[int], left: bool):
-    assert has_capacity_left(CARDS, [{GPU: number} for number in gpus]) is left
+    *ahead, own = [{GPU: number} for number in gpus]
+    assert has_capacity_left(CARDS, own, ahead=ahead) is left
+
+
+@pytest.mark.parametrize("ahead", [[8], [5, 5], [8, 1]], ids=["one", "two", "with-another"])
+def test_a_pod_ahead_for_which_the_limits_allow_no_machine_takes_nothing_of_them(ahead: list[int]):
+    assert has_capacity_left(CARDS, {GPU: 4}, ahead=[{GPU: number} for number in ahead])
 
 
 def test_where_sizes_are_not_known_a_pod_takes_what_it_asks_for():
     pool = MachineConstraints(limits={"cpu": 10_000, NODE_COUNT: 2}, remaining={"cpu": 5000, NODE_COUNT: 2})
-    assert [has_capacity_left(pool, [{"cpu": 2000}] * pods) for pods in (1, 2, 3)] == [True, True, False]
+    one = {"cpu": 2000}
+    assert [has_capacity_left(pool, one, ahead=[one] * number) for number in range(3)] == [True, True, False]
 
 
 def test_what_is_used_beyond_a_limit_leaves_nothing():
-    assert not has_capacity_left(MachineConstraints(limits={"cpu": 4000}, remaining={"cpu": -1000}), [{GPU: 1}])
+    assert not has_capacity_left(MachineConstraints(limits={"cpu": 4000}, remaining={"cpu": -1000}), {GPU: 1})
 
 
 def test_without_limits_there_is_always_room():
-    assert has_capacity_left(MachineConstraints(), [{GPU: 8}] * 1000)
+    assert has_capacity_left(MachineConstraints(), {GPU: 8}, ahead=[{GPU: 8}] * 1000)
 
 
 @pytest.mark.parametrize(("name", "most"), [(GPU, 8), ("cpu", 4000), ("memory", None)])
@@ -76,4 +83,4 @@ def test_room_is_there_only_if_some_machine_fits_into_what_is_left(
     enough = [amount for amount in amounts if amount >= wanted]
     assert may_fit_machine(pool, {GPU: wanted}) is (wanted <= limit and wanted <= max(amounts, default=0))
     if enough:
-        assert has_capacity_left(pool, [{GPU: wanted}]) is any(amount <= limit - used for amount in enough)
+        assert has_capacity_left(pool, {GPU: wanted}) is any(amount <= limit - used for amount in enough)
