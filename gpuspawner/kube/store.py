@@ -8,7 +8,6 @@ devices, volumes or classes cannot be read.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random as random_numbers
 import time
@@ -142,20 +141,27 @@ class ClusterStore:
             self._start()
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._first_sync_deadline - now):
-                    await self._nodes.first_attempt.wait()
-                    await self._pods.first_attempt.wait()
-                    await self._node_pools.first_attempt.wait()
-                    await self._devices.wait_for_first_attempt()
-                    await self._volume_limits.wait_for_first_attempt()
-                    for class_watch in self._class_watches.values():
-                        await class_watch.first_attempt.wait()
+            # asyncio.timeout would cancel the caller's task for a moment, and the hub tells by that whether JupyterHub
+            # has cancelled a start: another request in this moment would find the server neither pending nor ready.
+            waiting = asyncio.ensure_future(self._wait_for_first_lists())
+            try:
+                await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)
+            finally:
+                waiting.cancel()
         for watch in tuple(self._watches):
             await watch.catch_up()
         self._devices.update(since=(self._nodes.confirmed_at or 0.0) - STALE_AFTER_S)
         self._volume_limits.update()
         return self._build_inventory()
+
+    async def _wait_for_first_lists(self) -> None:
+        await self._nodes.first_attempt.wait()
+        await self._pods.first_attempt.wait()
+        await self._node_pools.first_attempt.wait()
+        await self._devices.wait_for_first_attempt()
+        await self._volume_limits.wait_for_first_attempt()
+        for class_watch in self._class_watches.values():
+            await class_watch.first_attempt.wait()
 
     @property
     def age_s(self) -> float | None:

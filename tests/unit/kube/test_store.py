@@ -136,6 +136,17 @@ async def test_an_answer_does_not_wait_for_a_slow_first_reading(cluster: WatchSe
     await until(store, lambda inventory: inventory.occupancy is not None)
 
 
+async def test_a_slow_first_reading_cancels_no_task_that_waits_for_it(cluster: WatchServer, make_store: MakeStore):
+    cluster.open_.clear()
+    reading = asyncio.create_task(make_store(first_sync_timeout_s=0.05).read_inventory())
+    cancellations = set()
+    while not reading.done():
+        cancellations.add(reading.cancelling())
+        await asyncio.sleep(0)
+    cluster.open_.set()
+    assert cancellations == {0}
+
+
 async def test_nodes_are_known_while_pods_are_still_being_read(cluster: WatchServer, make_store: MakeStore):
     cluster.put(NODES, node("n1"))
     cluster.status[PODS] = 500
