@@ -151,6 +151,7 @@ def choice_in(pod: V1Pod) -> dict[str, Any]:
     """Return the parts of a pod that a choice decides."""
     notebook = pod.spec.containers[0]
     ours = {key: value for key, value in pod.metadata.annotations.items() if key.startswith("gpuspawner.")}
+    del ours["gpuspawner.jupyter.org/created-by-start"]  # a token of this start
     return {
         "image": notebook.image,
         "limits": notebook.resources.limits,
