@@ -85,6 +85,10 @@ class Oracle:
         for pod in scene.pods:
             self._put_up_pod(pod, scene)
         self._wait_until_seen(scene)
+        return self.read_objects()
+
+    def read_objects(self) -> tuple[list[Manifest], list[Manifest]]:
+        """Return the nodes and pods as the API server has them now."""
         return self._api.get(NODES)["items"], self._api.get(PODS)["items"]
 
     def take_down(self, scene: Scene) -> None:

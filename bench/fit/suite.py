@@ -18,7 +18,7 @@ from bench.fit.cases import PODS_PER_SCENE, case, scene
 from bench.fit.compare import Opinion, Outcome, ask_ourselves, compare, describe, occupancy
 from bench.fit.features import features
 from bench.fit.oracle import Decision, Oracle
-from bench.fit.scene import Case, Manifest
+from bench.fit.scene import Case, Scene
 from bench.result import Result
 from devcluster import build
 
@@ -156,27 +156,44 @@ def _decide_scenes(work: _Work, *, ready: threading.Barrier) -> None:
         raise
 
 
+class _Stage:
+    """A scene that stands in a control plane, and what we know of it."""
+
+    def __init__(self, where: Scene, oracle: Oracle) -> None:
+        self._scene = where
+        self._oracle = oracle
+        self._known = occupancy(*oracle.put_up(where), scene=where)
+
+    def decide(self, one: Case) -> tuple[Opinion, Decision]:
+        """Return our opinion about a case, and what the scheduler does."""
+        opinion = ask_ourselves(one, self._known, admitted=self._oracle.admit(one.pod))
+        decision = self._oracle.decide(one.pod)
+        if decision.preempting:
+            self.take_down()
+            self._known = occupancy(*self._oracle.put_up(self._scene), scene=self._scene)
+        return opinion, decision
+
+    def look_again(self) -> None:
+        """Read the scene again: since the last time, the scheduler may have taken back the nomination of a pod."""
+        self._known = occupancy(*self._oracle.read_objects(), scene=self._scene)
+
+    def take_down(self) -> None:
+        """Remove the scene."""
+        self._oracle.take_down(self._scene)
+
+
 def _decide(seeds: Sequence[int], oracle: Oracle, *, tally: Tally) -> None:
     """Decide cases of one scene."""
-    where = scene(seeds[0] // PODS_PER_SCENE)
-    known = occupancy(*oracle.put_up(where), scene=where)
-
-    def decide(pod: Manifest) -> Decision:
-        decision = oracle.decide(pod)
-        if decision.preempting:
-            oracle.take_down(where)
-            oracle.put_up(where)
-        return decision
-
+    stage = _Stage(scene(seeds[0] // PODS_PER_SCENE), oracle)
     for seed in seeds:
         one = case(seed)
-        opinion = ask_ourselves(one, known, admitted=oracle.admit(one.pod))
-        decision = decide(one.pod)
+        opinion, decision = stage.decide(one)
         outcome = compare(opinion, decision)
         again = 0
         while outcome is Outcome.DISAGREED and again < SECOND_LOOKS:
             again += 1
-            decision = decide(one.pod)
+            stage.look_again()
+            opinion, decision = stage.decide(one)
             outcome = compare(opinion, decision)
         with tally.lock:
             tally.outcomes[outcome] += 1
@@ -188,4 +205,4 @@ def _decide(seeds: Sequence[int], oracle: Oracle, *, tally: Tally) -> None:
             if outcome is Outcome.DISAGREED:
                 tally.disagreements.append(describe(one, opinion, decision))
                 print(tally.disagreements[-1], flush=True)
-    oracle.take_down(where)
+    stage.take_down()
