@@ -15,7 +15,7 @@ from gpuspawner.core.catalog.model import ComputeCapability
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 KARPENTER_PREFIXES = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
-"""Prefixes of node labels of Karpenter and of EKS Auto Mode; the names after the prefix are the same."""
+"""Prefixes of the node labels of Karpenter and of EKS Auto Mode. After the prefix, their label names are the same."""
 AMD_PRODUCT = "amd.com/gpu.product-name"
 INTEL_PRODUCT = "gpu.intel.com/product"
 
@@ -26,7 +26,7 @@ _PRODUCT_SUFFIXES = re.compile(r"(-MIG-.*)?(-SHARED)?$", re.ASCII | re.DOTALL)
 """Suffixes that GPU Feature Discovery appends to the product name for MIG slices and shared GPUs."""
 
 _MEMORY_TOLERANCE = 0.1
-"""Relative tolerance for equal memory sizes: sources differ by 1 to 7 % (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
+"""Memory sizes within 10 % count as equal: sources differ by up to 7 % (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
 _MIB = 1024**2
 
 
@@ -41,7 +41,7 @@ class Accelerator:
     :param labels: source of a label (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → its values for this model.
     :param karpenter_memory_mib: value of Karpenter's memory label, which tells apart models that share a name.
     :param compute: CUDA compute capability; None when unknown.
-    :param fractional: sources whose label value also names slices of this GPU, and so does not tell the memory.
+    :param fractional: sources whose label value is the same for slices of this GPU, and so does not tell the memory.
     :param nvlink: label values, of any source, of machines that connect their GPUs by NVLink.
     """
 
@@ -120,8 +120,8 @@ def strip_product_suffix(product: str) -> str:
 def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int | None:
     """Return the memory of one GPU in bytes, from a node's label and the table of models, or None if neither has it.
 
-    The label wins, because the driver measured it and the product name may mean a slice of a GPU. If both agree within
-    10 %, the table's rounder number is returned; otherwise the label's number is rounded to whole GiB.
+    The label wins, because the driver measured the memory and the product name may mean a slice of a GPU. If label and
+    table agree within 10 %, the result is the table's rounder number; otherwise the label's number in whole GiB.
 
     :param labelled_mib: MiB in the node's memory label; None when the node has no such label.
     :param known_bytes: bytes in the table; None when the table does not have the model.

@@ -1,6 +1,7 @@
-"""Combine GPU types into one choice: any type of a list, or any type with at least a given memory.
+"""Combine several GPU types (members) into one: any type of a list, or any type with at least a given memory.
 
-A pod requests one extended resource, so all members have the same resource. The members' labels select the nodes.
+A pod can request one extended resource only, so all members have the same resource. The pod's node affinity selects the
+nodes of all members by their labels.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ LabelMatch = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedType:
-    """A choice of several types, defined by the admin through ``any_of`` or ``min_memory_bytes``.
+    """The admin's definition of a combined GPU type: its members are listed, or are all types with enough memory.
 
-    :param gpu: the fields that the admin set; ``max_count`` 0 means the largest ``max_count`` of a member. With
-        ``min_memory_bytes``, only types with this ``resource`` and this ``unit`` can be members.
+    :param gpu: the fields that the admin set. If its ``max_count`` is 0, the combined type gets the largest
+        ``max_count`` among its members. With ``min_memory_bytes``, members have the same ``resource`` and the same
+        ``unit`` (whole GPU, MIG slice or share) as ``gpu``.
     :param any_of: slugs of the members; settings describe these types, or gpuspawner finds them on nodes.
-    :param min_memory_bytes: least memory that one unit of a member has.
+    :param min_memory_bytes: every GPU type with at least this memory per GPU, MIG slice or share is a member.
     """
 
     gpu: GPUType
@@ -42,13 +44,13 @@ class CombinedType:
 
 
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
-    """Return the GPU type for a choice of several types, or None while the catalog has none of these types.
+    """Return a combined GPU type, or None while the catalog has none of its members.
 
     Fields that the admin did not set are derived from the members. A field such as ``spot`` stays empty if the members
     have different values.
 
-    :param union: the admin's definition.
-    :param gpus: slug → all other GPU types of the catalog.
+    :param union: the admin's definition of the combined type.
+    :param gpus: slug → GPU type, for all types of the catalog that are not combined.
     """
     members = _find_members(union, gpus)
     if not members:
@@ -81,16 +83,17 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
         shm=own.shm or max((gpu.shm for gpu in members if gpu.shm), default=None),
         start_timeout_s=own.start_timeout_s
         or max((gpu.start_timeout_s for gpu in members if gpu.start_timeout_s), default=None),
-        # kube-scheduler picks a node of any member after the pod is created, so the shortest run time limit applies.
+        # kube-scheduler may pick a node of any member, so the shortest run time limit of all members applies.
         max_runtime_s=min((each for gpu in (own, *members) if (each := gpu.max_runtime_s) is not None), default=None),
     )
 
 
 def merge_matches(gpu: GPUType) -> LabelMatch | None:
-    """Return one match (label → allowed values) that selects exactly the nodes of all members, or None.
+    """Return one label match (label → allowed values) for exactly the nodes of a combined type's members, or None.
 
-    The members' matches can be merged if they differ in the values of one label only. If they differ in two labels,
-    the merged match would also select nodes with one label of the first member and the other label of the second.
+    The members' label matches can be merged if they differ in the values of one label only. If they differ in two
+    labels, the merged match would also select nodes with one label of the first member and the other label of the
+    second.
     """
     first, *others = gpu.label_matches
     joined = dict(first)
@@ -108,7 +111,7 @@ def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPU
     min_bytes = union.min_memory_bytes
     if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
-        # A type found on nodes may have another resource than the first member; a pod can request only one.
+        # A pod can request only one extended resource, so leave out types with another resource than the first type.
         return tuple(gpu for gpu in found if gpu.resource == found[0].resource)
     return tuple(
         gpu

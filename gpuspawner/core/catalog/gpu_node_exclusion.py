@@ -39,9 +39,9 @@ class MatchExpression:
 def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
     """Return node affinity that no node of any GPU type meets: one ``NotIn`` per label, with the values of all types.
 
-    The affinity also excludes nodes of hidden GPU types and GPU nodes without a type. If a type's match has labels that
-    only GPU nodes carry, the affinity uses no other label: a ``NotIn`` for ``kubernetes.io/arch`` would exclude every
-    node.
+    The affinity also excludes nodes of hidden GPU types, and GPU nodes that belong to no GPU type. If a type's match
+    has labels that only GPU nodes carry, the affinity uses only these labels: a ``NotIn`` for ``kubernetes.io/arch``
+    would exclude every node.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):

@@ -91,7 +91,7 @@ def parse_reference(text: str) -> ImageReference | None:
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # A first component with a dot means a registry, but this one is not a valid registry.
+        return None  # A first path component with a dot must be a registry, but here it is not a valid one.
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:

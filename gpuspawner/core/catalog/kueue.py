@@ -3,8 +3,8 @@
 Kueue adds a scheduling gate when a pod is created, and removes it when the queue has quota. kube-scheduler then picks
 the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
 
-Kueue creates a Workload for each pod and writes into its conditions why it does not admit it. Kueue 0.16 gives most of
-these the reason ``Pending`` and the details as text (``pkg/scheduler/flavorassigner/flavorassigner.go``). Newer
+Kueue creates a Workload for each pod. The Workload's conditions say why Kueue does not admit it. Kueue 0.16 mostly sets
+the reason ``Pending`` there, with the details as text (``pkg/scheduler/flavorassigner/flavorassigner.go``). Newer
 versions have a reason for each case, behind the feature gate ``UnadmittedWorkloadsObservability``.
 
 Before a pod exists, the quotas of its ClusterQueue and the labels and taints of the ResourceFlavors say whether Kueue
@@ -42,11 +42,11 @@ class QueueReason(StrEnum):
     CHECKS = "AdmissionChecks"
     """Kueue has reserved the quota, and an AdmissionCheck is not ready yet."""
     REQUEUED = "Requeued"
-    """Kueue took the quota away again, and admits the Workload later."""
+    """Kueue evicted the Workload, and will consider it again later."""
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
-    """The Workload requests more than every flavor's whole quota."""
+    """The Workload requests more than the whole quota of each ResourceFlavor."""
     NO_FLAVOR = "NoMatchingFlavor"
-    """No flavor of the queue has the requested resources, or matches the pod's node selector and tolerations."""
+    """The ClusterQueue lacks a requested resource, or no flavor fits the pod's node selector and tolerations."""
     STOPPED = "Suspended"
     """The LocalQueue or its ClusterQueue is stopped or not set up completely."""
     NO_QUEUE = "QueueNotFound"
@@ -74,7 +74,7 @@ class KueueQueue:
 
     :param local_queue: name of a LocalQueue in the servers' namespace.
     :param priority_class: name of a WorkloadPriorityClass; empty for the queue's default priority.
-    :param timeout_s: seconds that the hub waits for a queued server; None = the same as for other servers.
+    :param timeout_s: seconds that the hub waits until a queued server has started; None = as long as for other servers.
     :param gpus: slugs of the GPU types whose servers are queued; None = all.
     """
 
@@ -132,7 +132,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
         return WorkloadState(QueueReason.CHECKS)
     if reason == _INADMISSIBLE:
         return WorkloadState(_read_inadmissible_reason(workload))
-    # Kueue sets the condition Requeued to false while it waits until it considers an evicted Workload again.
+    # The condition Requeued is false while an evicted Workload waits until Kueue considers it again.
     if find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
         return WorkloadState(QueueReason.REQUEUED, requeue_at)
     if reason in _KNOWN_REASONS:
@@ -163,7 +163,7 @@ _REFUSALS = re.compile(
     r"|untolerated taint \{[^}]*\} in flavor (?P<tainted>[^\s,;]+)"
     r"|resource (?P<uncovered>\S+) unavailable in ClusterQueue"
 )
-"""The reasons that Kueue lists in the message of the condition QuotaReserved, one for each flavor that it tried."""
+"""Pattern of a refusal; the message of the condition QuotaReserved lists one for each flavor that Kueue tried."""
 _PREEMPTION = re.compile(r"\. Pending the preemption of \d+ workload")
 _MISFITS = re.compile(
     r"Workload namespace doesn't match ClusterQueue selector|resources validation failed:"
@@ -172,9 +172,9 @@ _MISFITS = re.compile(
 
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
-    # Kueue refuses the request itself only together with the condition Requeued. In all other cases the LocalQueue or
-    # its ClusterQueue admits nothing; read_queue_problem says whether that is still so, because Kueue does not update
-    # this condition before the Workload's turn.
+    # QuotaReserved has the reason Inadmissible. If the condition Requeued has the same reason, Kueue refuses the
+    # Workload's request. Otherwise, the LocalQueue or its ClusterQueue admitted nothing when Kueue last wrote these
+    # conditions; read_queue_problem tells whether it still admits nothing.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
@@ -194,7 +194,7 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # An unknown reason may be about a flavor that will have room later.
+    # Text that _REFUSALS does not match may be about a flavor whose quota becomes free later.
     if not found or _REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR
@@ -207,26 +207,26 @@ def _list_refusals(message: str) -> Iterator[tuple[str, str]]:
 
 
 class QuotaAnswer(IntEnum):
-    """What a ClusterQueue could do with a pod, the best first."""
+    """Whether a ClusterQueue could admit a pod, from the best answer to the worst."""
 
     ROOM = 0
-    """Some flavor has enough unused quota."""
+    """A ResourceFlavor has enough unused quota for the pod."""
     IN_USE = 1
-    """Some flavor has enough quota, which is in use."""
+    """A ResourceFlavor has enough quota for the pod, but other Workloads use it."""
     UNKNOWN = 2
     EXCEEDED = 3
-    """The pod requests more than every flavor's whole quota."""
+    """The pod requests more than the whole quota of each ResourceFlavor."""
     NO_FLAVOR = 4
-    """No flavor matches the pod's node selector, node affinity and tolerations."""
+    """No ResourceFlavor matches the pod's node selector, node affinity and tolerations."""
     UNCOVERED = 5
     """The ClusterQueue has no quota for a resource that the pod requests."""
 
 
 class QuotaJudgment(NamedTuple):
-    """What a ClusterQueue could do with a pod.
+    """Whether a ClusterQueue could admit a pod, and why not.
 
-    :param resource: the resource that decides; empty if none does.
-    :param flavors: names of the flavors that have quota for this resource.
+    :param resource: the requested resource whose quota is missing or in use; empty if there is no such resource.
+    :param flavors: names of the ResourceFlavors that have quota for this resource.
     """
 
     answer: QuotaAnswer
@@ -239,10 +239,10 @@ class FlavorCapacity:
     """A ResourceFlavor in a ClusterQueue.
 
     :param node: the labels and taints of the flavor's nodes; None if the ResourceFlavor is unknown.
-    :param tolerations: what the flavor adds to pods.
-    :param most: resource → largest request that Kueue could ever admit, with all that may be borrowed; a resource whose
-        largest request is unknown is left out.
-    :param free: resource → unused quota; a resource whose unused quota is unknown is left out.
+    :param tolerations: tolerations that Kueue adds to pods that it admits with this flavor.
+    :param most: resource → largest request that Kueue could ever admit, with all quota that may be borrowed; resources
+        whose largest request is unknown are missing.
+    :param free: resource → unused quota; resources whose unused quota is unknown are missing.
     """
 
     name: str
@@ -256,7 +256,7 @@ class FlavorCapacity:
 class QueueCapacity:
     """What a ClusterQueue can admit.
 
-    :param groups: the resources that share flavors, with these flavors in Kueue's order.
+    :param groups: (resources, their flavors in Kueue's order) for each of the ClusterQueue's ``resourceGroups``.
     :param may_preempt: whether the ClusterQueue may preempt other Workloads.
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     """
@@ -266,7 +266,7 @@ class QueueCapacity:
     pending: int | None = None
 
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
-        """Return what the ClusterQueue could do with a pod.
+        """Return whether the ClusterQueue could admit a pod, and why not.
 
         :param requests: effective requests of the pod.
         :param constraints: the pod's constraints on its node.
@@ -284,7 +284,7 @@ class QueueCapacity:
         return max(judgments, key=lambda each: each.answer, default=QuotaJudgment(QuotaAnswer.UNKNOWN))
 
     def list_flavors(self, resource: str, constraints: PodConstraints) -> tuple[FlavorCapacity, ...]:
-        """Return the flavors whose labels and taints let a pod in, whatever their quota.
+        """Return the ResourceFlavors whose labels and taints fit a pod, even if they lack quota.
 
         :param resource: a resource that the pod requests.
         :param constraints: the pod's constraints on its node.
@@ -295,7 +295,7 @@ class QueueCapacity:
 
 
 _PODS = "pods"
-"""Resource that Kueue adds to each Workload: the number of its pods, if the ClusterQueue has a quota for it."""
+"""Resource for the number of pods. Kueue counts it for each Workload if the ClusterQueue has a quota for it."""
 
 
 def _judge_group(
@@ -329,21 +329,21 @@ def _may_take(flavor: FlavorCapacity, constraints: PodConstraints, *, selector: 
 
 
 def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity]) -> PodConstraints | None:
-    """Return what a pod demands of the flavors' labels; None if the labels of some flavor are unknown."""
+    """Return the part of a pod's node selector and affinity that Kueue compares with flavors; None if unknown."""
     if any(flavor.node is None for flavor in flavors):
         return None
     return _select_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
 
 
 def _select_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstraints:
-    """Return the node selector and affinity with only those labels that some flavor has: Kueue ignores the others."""
+    """Return a pod's node selector and affinity, reduced to labels that some flavor has: Kueue ignores other labels."""
     known = frozenset(keys)
     selector = {key: value for key, value in constraints.node_selector.items() if key in known}
     terms = [
         NodeSelectorTerm(expressions=tuple(each for each in term.expressions if each.key in known))
         for term in constraints.node_terms or ()
     ]
-    # A term without any of these labels matches every flavor.
+    # A node selector term without expressions matches every ResourceFlavor, and so the whole affinity does.
     is_limited = bool(terms) and all(term.expressions for term in terms)
     return PodConstraints(node_selector=selector, node_terms=tuple(terms) if is_limited else None)
 
@@ -414,9 +414,9 @@ _NO_QUOTA = _Quota(0, None, None)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _QuotaNode:
-    """A ClusterQueue or Cohort; :class:`_QuotaTree` adds the nodes below it.
+    """A ClusterQueue or Cohort; :class:`_QuotaTree` fills in its ``children``.
 
-    :param parent: name of the Cohort that it belongs to; empty for none.
+    :param parent: name of the Cohort to which the ClusterQueue or Cohort belongs; empty for none.
     :param used: quota that Workloads have reserved in the ClusterQueue.
     """
 
@@ -430,7 +430,7 @@ class _QuotaNode:
         return self.quotas.get(key, _NO_QUOTA).nominal + sum(lent)
 
     def count_local(self, key: _FlavorResource) -> int:
-        """Return the quota that the node does not lend to its Cohort."""
+        """Return the quota that this ClusterQueue or Cohort does not lend to its parent Cohort."""
         lending = self.quotas.get(key, _NO_QUOTA).lending
         return 0 if lending is None else max(0, self.count_subtree(key) - lending)
 
@@ -450,11 +450,11 @@ class _QuotaTree:
         self._are_cohorts_known = cohorts is not None
         for each in (*self._queues.values(), *self._cohorts.values()):
             if each.parent:
-                # A Cohort without an object has no quota of its own and belongs to no other Cohort.
+                # A ClusterQueue may name a Cohort without a Cohort object: it has no quota of its own and no parent.
                 self._cohorts.setdefault(each.parent, _QuotaNode(parent="")).children.append(each)
 
     def count(self, name: str, flavor: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Return resource → largest request that a flavor could ever take, and resource → unused quota, where known."""
+        """Return resource → largest request that Kueue could ever admit, and resource → unused quota, for a flavor."""
         node = self._queues[name]
         above = self._list_above(node)
         most, free = {}, {}
@@ -471,14 +471,14 @@ class _QuotaTree:
         return most, free
 
     def _list_above(self, node: _QuotaNode) -> list[_QuotaNode] | None:
-        """Return the Cohorts above a node, from its parent to the root; None if unknown."""
+        """Return the Cohorts above a ClusterQueue, from its parent to the root; None if unknown."""
         if node.parent and not self._are_cohorts_known:
             return None
         above: list[_QuotaNode] = []
         while node.parent:
             node = self._cohorts[node.parent]
             if node in above:
-                return None  # Kueue admits nothing from a cycle of Cohorts, until an admin has mended it.
+                return None  # Kueue admits nothing from Cohorts that form a cycle.
             above.append(node)
         return above
 
@@ -502,7 +502,7 @@ class _QuotaTree:
 
 def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
     spec, status = as_dict(raw.get("spec")), as_dict(raw.get("status"))
-    # v1beta1 calls the field `cohort` in a ClusterQueue.
+    # A ClusterQueue names its Cohort in `cohortName`, or in `cohort` if its API version is v1beta1.
     parent = as_text(spec.get("cohortName")) or as_text(spec.get("cohort")) or as_text(spec.get("parentName"))
     return _QuotaNode(
         parent=parent,

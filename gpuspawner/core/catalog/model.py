@@ -77,7 +77,8 @@ class CustomImages:
 
     :param registries: allowed registries or paths in registries, as results of
         :func:`gpuspawner.core.catalog.image_reference.parse_origin`; ``()`` = any.
-    :param listed: the images of the settings by :attr:`gpuspawner.core.catalog.image_reference.ImageReference.pulled`.
+    :param listed: the images of the settings by their references, in the form of
+        :attr:`gpuspawner.core.catalog.image_reference.ImageReference.pulled`.
     """
 
     registries: tuple[str, ...] = ()
@@ -123,7 +124,8 @@ class OwnResources:
     :param cpu: in millicores.
     :param memory: in bytes.
     :param gpus: extended resource of a GPU vendor and number of units, each resource once.
-    :param container_gpus: trait, resource and number of the GPUs in configurations of containers, which servers lose.
+    :param container_gpus: trait, resource and number of the GPUs that ``extra_container_config`` and other traits with
+        containers request; gpuspawner removes these GPUs from servers.
     :param node_selector: label and value of each entry of the trait ``node_selector``.
     """
 
@@ -166,9 +168,9 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest amount for which a pod requests at most ``request``; None = no upper limit.
+        """Return the largest limit with which the pod's request is at most ``request``; None = any limit.
 
-        :param request: in base units.
+        :param request: largest allowed resource request, in base units.
         """
         own = self.own.guarantee if self.own is not None else None
         if own is not None:
@@ -319,10 +321,11 @@ class Catalog:
     :param policy: the admin's rules; None = every user can have everything.
     :param max_runtime_s: seconds after which every server is stopped; None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
-    :param own: what KubeSpawner's traits give each server by themselves.
-    :param default_gpus: slug and number of the GPUs that KubeSpawner's traits give each server. The first that is
-        offered is the choice of users who choose none.
-    :param dropped_gpus: resource → number that KubeSpawner's traits give each server and no GPU type offers.
+    :param own: the resources and the node selector that KubeSpawner's traits give each server.
+    :param default_gpus: (slug of a GPU type, number of GPUs) for the GPUs that KubeSpawner's traits give each server.
+        If user options name no GPU type, the server gets the first one that the user's limits and image allow.
+    :param dropped_gpus: resource → number of GPUs that KubeSpawner's traits give each server and gpuspawner removes:
+        those with another resource than the first of ``default_gpus``.
     """
 
     images: Mapping[str, Image]
@@ -366,8 +369,8 @@ class Catalog:
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
     """Return bounds limited to a range, with the same steps, or None if no step lies in the range.
 
-    A default outside the range moves to the nearest amount that remains. An upper end is a limit also for users who
-    choose none.
+    A default outside the range moves to the nearest amount that remains. If ``most`` is a limit, it also holds for
+    users who choose no amount.
 
     :param bounds: bounds of an amount, or None, for which the result is None.
     :param least: lower end of the range in the bounds' unit; None = no limit.

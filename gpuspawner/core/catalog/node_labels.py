@@ -103,10 +103,10 @@ def is_gpu_label(key: str) -> bool:
 
 
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
-    """Return Karpenter's GPU models of which at least one node offers MIG slices or shares as ``nvidia.com/gpu``.
+    """Return Karpenter's GPU models that at least one node offers in MIG slices or shares as ``nvidia.com/gpu``.
 
-    Karpenter's labels describe the machine, not the device plugin's configuration: they are the same on nodes of this
-    model with whole GPUs.
+    Karpenter's labels describe the machine, not the device plugin's configuration: nodes with whole GPUs of the same
+    model have the same labels.
     """
     found = (
         read_karpenter_model(node.labels)
@@ -176,7 +176,7 @@ def parse_mig_memory(profile: str | None) -> int | None:
 
 
 def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Prefer the labels of a MIG profile: with MIG strategy ``mixed``, each profile has labels of its own."""
+    """Read GPU Feature Discovery's labels; with MIG strategy ``mixed``, each MIG profile has labels of its own."""
     labels = node.labels
     shared_resource, profile = _parse_nvidia_resource(resource)
     prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
@@ -211,7 +211,7 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
 
 
 def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Match only GKE's labels: GKE's autoscaler knows them before a node exists, and they precede the GPU driver.
+    """Read GKE's labels, and match only them: GKE's autoscaler knows these labels before a node exists.
 
     Nodes with whole, sliced and shared GPUs have the same accelerator label, so the match includes the labels for the
     MIG partition size and the sharing strategy.
@@ -241,7 +241,7 @@ def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: Acceler
 
 
 def _read_karpenter_labels(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Match the memory label, too, because GPU models with different memory can share a name."""
+    """Read Karpenter's labels, and match the memory, too: GPU models with different memory can share a name."""
     known = _find_karpenter_model(model, table)
     shared, profile = _parse_nvidia_resource(resource)
     match = {f"{model.prefix}instance-gpu-name": (model.name,)}
@@ -280,7 +280,7 @@ def _is_divided(labels: Mapping[str, str]) -> bool:
 
 
 def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Return None for a node with several models: AMD sets only counters there (``….product-name.<model>``)."""
+    """Read AMD's labels; None for a node with several GPU models, which has only counters per model as labels."""
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
         return None

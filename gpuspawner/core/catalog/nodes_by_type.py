@@ -79,8 +79,8 @@ def group_nodes_by_type(
     :param gpus: GPU types.
     :param table: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
-    :param layout: further properties that the nodes of a pool must share. The table keeps only a few groupings up to
-        date, so callers should pass a grouping that other callers use, too.
+    :param layout: further properties that the nodes of a pool must share. ``table`` caches the pools for a few layouts
+        only, so callers should pass one that other callers use, too.
     """
     types = tuple(gpus)
     keys = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -116,8 +116,8 @@ def has_silent_plugin(node: Node, resource: str) -> bool:
     """Return whether a node lists a resource with 0 units, as it does while the device plugin is not registered.
 
     kubelet reports 0 after its own restart, and some minutes after the plugin stops, until the plugin registers again
-    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). It also reports 0 if all GPUs are
-    sliced or gone; this function cannot tell these cases apart.
+    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet also reports 0 if all
+    GPUs are sliced or gone; the function cannot tell these cases apart.
     """
     return (resource in node.capacity or resource in node.allocatable) and not may_have_units(node, resource)
 

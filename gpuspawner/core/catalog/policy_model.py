@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 UNLIMITED = sys.maxsize
-"""A rule's limit with this value explicitly allows any amount."""
+"""Value of a limit in a rule: the rule explicitly allows any amount."""
 ANY = "*"
 """Wildcard in a rule: every entry of a field (such as images), or every GPU type that the rule does not name."""
 

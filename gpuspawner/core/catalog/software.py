@@ -19,10 +19,10 @@ from gpuspawner.core.text.wording import join_sentences, join_with_and, join_wit
 from gpuspawner.core.units.formatting import format_vendor
 
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
-"""The kubelet sets this label, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
+"""Label with the architecture, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
 CUDA_LABELS = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
-"""Labels with the newest CUDA version that the driver supports; this CUDA version may not be installed."""
+"""Labels with the newest CUDA version that the node's driver supports, whether or not it is installed."""
 COMPUTE_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
 COMPUTE_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -54,7 +54,7 @@ def read_platform(labels: Mapping[str, str]) -> Platform:
 
 
 def deduplicate_platforms(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return each platform once, sorted, so that the order of the nodes does not matter."""
+    """Return each platform once, sorted, so that the result does not depend on the order of the nodes."""
     return tuple(sorted(set(platforms), key=lambda each: (each.labels, each.compute or ())))
 
 
@@ -121,8 +121,8 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
 
-    Each expression is a ``NotIn`` with values of one label that no usable node has. A ``NotIn`` also accepts nodes
-    without the label. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
+    Each expression is a ``NotIn`` with label values that no node has on which the image works. A ``NotIn`` also accepts
+    nodes without the label. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []

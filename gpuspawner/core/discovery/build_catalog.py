@@ -55,14 +55,14 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
-    """Return a discovered type without the nodes that described types match; unchanged if they share no node.
+    """Return a discovered type without the nodes that described types match.
 
-    A described type whose match is narrower than the discovered type's match is excluded even while it has no node, so
+    The result also excludes future nodes of described types with a narrower match than the discovered type's match, so
     that the discovered type does not change when the first such node joins.
 
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
-    :return: None if no node remains, or if no label separates the remaining nodes from the others.
+    :return: None if all nodes belong to described types, or if no label separates the remaining nodes from these.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -71,7 +71,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # Without labels, nothing separates the type's nodes from nodes of a described type that get labels later.
+        # A discovered type without GPU labels would also match nodes that get a described type's labels later.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -94,10 +94,10 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return a label and values that match all remaining nodes but no node of another type, or None.
+    """Return a label and values that all nodes ``left`` to a discovered type have, but no node of a described type.
 
-    A label that the discovered type already matches is preferred, then a label that no remaining node has (the values
-    are then empty), because its absence also separates nodes that join later.
+    Labels that the discovered type matches already (``known``) are preferred, then a label that no node in ``left``
+    has. The values are then empty: the absence of the label also separates nodes that join later.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
     usable = [
@@ -109,7 +109,12 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return the values by which a label tells the remaining nodes from another type's nodes; None if it cannot."""
+    """Return values of a label that match all nodes of a discovered type but no node of a described type, or None.
+
+    :param found: the label's values on nodes of the discovered type; None for a node without the label.
+    :param asked: the values that the described type matches; empty if the label must be absent.
+    :return: empty if the label must be absent.
+    """
     texts = {text for text in found if text is not None}
     if None in found:
         return None if texts or not asked else texts
@@ -170,8 +175,8 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    Presets with choices that the catalog lacks are left out. While nodes are unknown, all presets stay, so that the
-    error of a start names the missing data and not the preset.
+    Presets with choices that the catalog lacks are left out. While nodes are unknown, all presets stay: if a server
+    with a preset cannot start, the error then names the missing nodes and not the preset.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -245,7 +250,7 @@ def _meets_selector(gpu: GPUType, selector: Iterable[tuple[str, str]], *, nodes:
 def _find_dropped_gpus(
     own: OwnResources, default_gpus: Iterable[tuple[str, int]], *, gpus: Mapping[str, GPUType]
 ) -> dict[str, int]:
-    """One server has one GPU type, so the default choice drops other GPU resources of KubeSpawner's traits."""
+    """Return the GPUs of KubeSpawner's traits that servers lose, because a server has only one GPU type."""
     kept = next((gpus[slug].resource for slug, _ in default_gpus), None)
     return {resource: number for resource, number in own.gpus if resource != kept}
 
@@ -311,7 +316,10 @@ def _select_new_types(
 
 
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
-    """Hide a discovered type by slug, or if hidden types match some of its nodes and described types all others."""
+    """Return whether the settings hide a discovered type.
+
+    They hide it by slug, or if hidden types match some of its nodes and described types match all others.
+    """
     if found.slug in configured.hidden:
         return True
     own = find_nodes_of_type(found, nodes)

@@ -30,7 +30,7 @@ SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 
 _SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
 _MAX_SLUG_LENGTH = 63
-"""Largest number of characters of a label value in Kubernetes, and so of a slug."""
+"""Largest number of characters of a slug, because Kubernetes allows no longer label values."""
 
 
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
@@ -48,7 +48,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     for node in nodes:
         for resource in _list_gpu_resources(node):
             offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # A node without GPU labels counts only if it has units, or a DRA driver publishes devices there.
+            # A node without GPU labels needs units of the resource, or devices that a DRA driver publishes.
             if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
                 found = _build_gpu_type(offer, node)
                 group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -63,7 +63,8 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
 def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
     """Return tolerations of the taints that by convention keep pods without GPUs off GPU nodes.
 
-    In many clusters, the admission plugin ExtendedResourceToleration already adds the one with the key ``resource``.
+    In many clusters, the admission plugin ExtendedResourceToleration already adds the toleration of the key
+    ``resource``.
 
     :param resource: extended resource, such as ``nvidia.com/gpu``.
     """
@@ -72,7 +73,7 @@ def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
 
 
 class _TypeKey(NamedTuple):
-    """Properties that all nodes of one GPU type share; ``keys`` are label names, whose values may differ."""
+    """Properties that all nodes of one GPU type share. ``keys`` are names of labels; the labels' values may differ."""
 
     slug: str
     source: str
