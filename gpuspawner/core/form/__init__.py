@@ -1,8 +1,9 @@
 """Builds the view of the form: everything that the hub's templates and form.js show to a user.
 
-Input: the catalog, the user's limits, the cluster's state, the verdict, and the user options of an earlier start.
-Output: :class:`FormView`, plain values and texts in the language of the current request. This package contains no HTML
-and makes no decisions: `core.policy` decides what a user may have, `core.verdict` whether a selection can start.
+Input: the catalog, the user's limits, the cluster's state, the user options of an earlier start, and the verdict, which
+says whether the selection can start. Output: :class:`FormView`, plain values and texts in the language of the current
+request. This package contains no HTML and makes no decisions: `core.policy` decides what a user may have, and
+`core.verdict` whether a selection can start.
 
 - ``views`` declares the view, and the cache that keeps parts of it for all users: start there.
 - ``fields`` fills in the fields from saved user options, or from a submitted form with errors.

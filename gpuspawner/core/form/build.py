@@ -79,7 +79,7 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveState:
-    """The cluster's current state for one form: counts of GPUs and verdicts.
+    """The cluster's current state for one form: counts of GPUs, and whether selections can start (verdicts).
 
     :param availabilities: availability of each GPU type, in the catalog's order; None = count it from the inventory.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
@@ -119,16 +119,16 @@ def find_type_state(
         return GPUTypeState.UNKNOWN, ""
     if available.free:
         return GPUTypeState.FREE, ""
-    # The text does not say "in use", because the GPUs may be on cordoned nodes.
+    # The text says "not free" instead of "in use", because GPUs on cordoned nodes are not free either.
     reason = gettext("Not free right now.") if available.total == 1 else gettext("None is free right now.")
     return GPUTypeState.BUSY, _append_new_node_time(reason, gpu)
 
 
 def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog: Catalog) -> VerdictView | None:
-    """Return the view of the verdict and its alternatives, or None without a verdict.
+    """Return whether the selection in the fields can start (the verdict), and alternatives; None without a verdict.
 
     :param live: contains the verdict and the alternatives.
-    :param selection: the selection in the fields, with which alternatives are compared; None if it is invalid.
+    :param selection: the selection in the fields; each alternative's text says how it differs. None if invalid.
     :param catalog: what the hub offers, without any user's limits.
     """
     if live.verdict is None:
@@ -146,7 +146,7 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
 
 
 def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return the verdict on a preset in a few words, or None without a verdict.
+    """Return in a few words whether a preset can start, or None if ``verdict`` is None.
 
     :param verdict: whether the preset can start.
     """
@@ -427,7 +427,10 @@ def _convert_to_gib(size_bytes: int | None) -> float | None:
 
 
 def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
-    """Leave out a preset that is invalid now, for example because the last node with its GPU type left the cluster."""
+    """Yield the views of all presets except those that are invalid now or that the policy hides.
+
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster.
+    """
     catalog, allowed = allowance.complete_catalog, allowance.catalog
     for preset in catalog.presets.values():
         is_denied = preset.slug not in allowed.presets
@@ -448,7 +451,7 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
 
 def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Give no reason to a user who may start no server at all, because the form says this elsewhere."""
+    """Return why a preset is denied; None for a user who may start no server, as the form says so elsewhere."""
     reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 

@@ -110,7 +110,7 @@ class _FieldRestorer:
         self._denial_explainer = explain_denial
 
     def list_field_restorers(self) -> dict[str, Callable[[object], None]]:
-        """Keep the form's order: the GPU type comes before the number of GPUs, which depends on the type."""
+        """Return each field's restoring method in the form's order: the GPU type comes before the number of GPUs."""
         own: dict[str, Callable[[object], None]] = {
             "image": self._restore_image,
             "custom_image": self._restore_custom_image,
@@ -131,7 +131,7 @@ class _FieldRestorer:
             self._restore_shared_memory(f"{self.values['shared_memory']}G")
 
     def fit_run_time(self, *, is_saved: bool) -> None:
-        """Shorten the run time to the limit of the restored GPU type, without a notice for a default."""
+        """Shorten the run time to the limit of the restored GPU type; add a notice if the run time was a saved one."""
         gpu = self.values["gpu"] or None
         bounds = narrow_bounds(self.catalog.run_time, most=find_max_run_time_s(gpu, self.catalog))
         if bounds is None or parse_duration(saved := self.values["run_time"]) <= bounds.max:
@@ -242,7 +242,7 @@ def _quote_saved(saved: object) -> str:
         return ""
     try:
         text = str(saved)
-    except ValueError:  # Python converts no integer with thousands of digits to text.
+    except ValueError:  # Python refuses to convert an integer with thousands of digits to text.
         return ""
     shown = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
     return gettext(" ({saved})", saved=shown)
@@ -276,7 +276,7 @@ def fill_fields(
     :param typed: field name → text of a submitted form or a link; the form shows it unchanged instead of ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
-    # A user who may start no server at all still sees the saved choice, without notices.
+    # If the user may start no server at all, the form still shows the saved options, without notices.
     allowed = catalog if allowance is None or allowance.blocked else allowance.catalog
     values, notices = restore_fields(
         options,
@@ -292,7 +292,7 @@ def fill_fields(
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     full = allowance.complete_catalog
-    # Unless the field is the image, try all images: with one that cannot use the GPU type, options are invalid.
+    # Options are invalid with an image that cannot use their GPU type, so try every image (except for image fields).
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -300,14 +300,14 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
 
 
 def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
-    if "preset" in typed:  # The preset of a link fills in the fields that the link does not name.
+    if "preset" in typed:  # A link can name a preset, which fills in the fields that are not in the link.
         preset = try_validate({"preset": typed["preset"]}, catalog)
         values = values if preset is None else format_field_values(preset)
     merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
-        merged["image"] = ""  # The custom image of a link replaces the image in the field.
+        merged["image"] = ""  # A link can name a custom image, which replaces a saved or preset image.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
-        merged["gpu_count"] = ""  # Clear the previous count, which was for another GPU type.
+        merged["gpu_count"] = ""  # Clear the number of GPUs, because it was for another GPU type.
     return merged
 
 

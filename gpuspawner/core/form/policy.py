@@ -105,7 +105,7 @@ _PERMANENT_CODES = frozenset(
         denials.RUN_TIME_NOT_ALLOWED,
     }
 )
-"""Codes of denials that depend neither on what other servers use nor on what a quota leaves."""
+"""Codes of permanent denials: they stay, however many GPUs servers use and whatever a ResourceQuota leaves."""
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
@@ -148,7 +148,9 @@ def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) 
 
 
 def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
-    """Return why a GPU type is denied, or None. A user who may start no server gets None: the form says this once.
+    """Return why the user may not have a GPU type, or None if the user may.
+
+    A user who may start no server at all gets None, too: the form says so once, and not for each GPU type.
 
     :param slug: the GPU type's slug.
     :param allowance: what the user may have.
@@ -248,7 +250,7 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
-    # A quota limits each extended resource on its own. With several resources, each denied type shows its own limit.
+    # A ResourceQuota limits each extended resource separately: show one text only if all types have the same one.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

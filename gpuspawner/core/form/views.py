@@ -72,9 +72,9 @@ class NumberView:
     :param min: smallest amount.
     :param max: largest amount.
     :param step: valid amounts are ``min`` plus multiples of ``step``, and ``default``.
-    :param default: amount in the field at first, or after a step from an empty field.
+    :param default: amount in the field at first. In an empty field, the button + fills it in.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
-    :param request: the pod's request, at most the amount, if ``guarantee`` does not decide it; else "".
+    :param request: KubeSpawner's own guarantee, which replaces the fraction (at most the amount); else "".
     :param is_optional: the field is empty at first, and may stay empty.
     """
 
@@ -326,8 +326,8 @@ class FormView:
     :param presets: in the catalog's order.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
-    :param errors: field name → error message; empty on a first visit. Names may also be unknown fields of the request.
-        The key :data:`FORM_LEVEL` is for the form as a whole.
+    :param errors: field name → error message; empty on a first visit. Fields of the request that the form does not have
+        are in it, too. The key :data:`FORM_LEVEL` is for the form as a whole.
     :param notices: field name → sentence about a saved value that is no longer offered, and its replacement.
     :param capacity_notice: why capacity is unknown, or "".
     :param summary: the selection as text ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), or "" if it is invalid.
@@ -383,7 +383,7 @@ class FormView:
 
     @property
     def common_misfit(self) -> str:
-        """Why the selected image can use none of the GPU types, if there are several with the same reason; else ""."""
+        """Why the selected image can use no GPU type, if this reason is the same for all of several types; else ""."""
         types = sum(len(vendor.types) for vendor in self.vendors)
         return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
 
@@ -432,9 +432,10 @@ class _CachedRow:
 
 
 class FormCache:
-    """Keeps the views of images and GPU types, and the counts of GPU units.
+    """Cache of the views of images and GPU types, and of the counts of GPU units.
 
-    A key is a language and the ``id`` of a catalog or GPU type. The entry keeps that object alive, so no id is reused.
+    A cache key is a language and the ``id`` of a catalog or GPU type. The cache entry refers to that catalog or type,
+    so that Python does not give its ``id`` to another object.
 
     :ivar availability: the counts of GPU units.
     """

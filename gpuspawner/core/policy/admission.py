@@ -31,10 +31,10 @@ class UnreadClusterError(SelectionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """An admitted choice.
+    """What :func:`admit` returns for a server that may start.
 
-    :param selection: the choice with preset and defaults filled in.
-    :param options: the user options that JupyterHub stores for it.
+    :param selection: the user's choice, with preset and defaults filled in.
+    :param options: the user options that JupyterHub stores for the server.
     :param placement: what the pod must contain.
     :param gpu: the GPU type without the person's limits, None without a GPU.
     :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
@@ -72,7 +72,7 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]
     pools = find_gpu_pools(catalog.policy, allowance.person, gpu=gpu)
     if catalog.policy is not None and catalog.policy.pools:
-        # An empty annotation means that the server counts towards no pool.
+        # Annotate the pod even if `pools` is empty: without the annotation, the pools are derived from the groups.
         placement = replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
     return Admission(
         selection=selection, options=build_options(selection, catalog), placement=placement, gpu=gpu, pools=pools
@@ -87,10 +87,10 @@ def _explain_refusal(
     try:
         selection = validate(options, replace(full, gpus=unlimited_types, max_runtime_s=None))
     except SelectionError as invalid:
-        error = invalid  # The choice is invalid for every person.
+        error = invalid  # The choice is invalid even without this person's limits.
     else:
         fields = {problem.field for problem in error.problems}
-        # Ignore denials of fields that the choice leaves out: the full catalog has filled in its own defaults there.
+        # Ignore denials of fields that the user left out: validate() has filled in defaults, which may be denied.
         if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:

@@ -115,10 +115,10 @@ class Allowance:
 
     @cached_property
     def complete_catalog(self) -> Catalog:
-        """The full catalog, plus bounds of CPU and memory where nothing but the person's limits bounds the amount.
+        """The full catalog, plus bounds of CPU and memory if only the person's limits give any.
 
-        The full catalog lacks bounds while neither the settings nor a node provides any. The bounds here have no upper
-        end; the person's limits narrow them, and so hold even before the hub knows a node.
+        The full catalog lacks bounds while neither the settings nor a node provides them. The added bounds have no
+        upper end. The person's limits narrow them, so that these limits hold even before the hub knows a node.
         """
         full = self.full_catalog
         if full.cpu is not None and full.memory is not None:
@@ -129,7 +129,9 @@ class Allowance:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The catalog of what the person may have. A choice that is valid in it is admitted, unless ``blocked``.
+        """The catalog of what the person may have.
+
+        User options that are valid for this catalog are admitted, unless ``blocked`` is set.
 
         Denied GPU types are in ``hidden``, so that servers without a GPU stay off the nodes of these types.
         """
@@ -143,12 +145,12 @@ class Allowance:
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
-        """``catalog`` plus denied presets: a user may choose a denied preset and override its denied fields."""
+        """``catalog`` plus denied presets: a user may choose a denied preset and change its denied values."""
         full = self.full_catalog
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # Leave out combined types: they have no nodes of their own, only those of their members.
+        # Combined types need not be in `hidden`: they have only the nodes of their members.
         denied = DeniedTypes(
             lambda: (
                 *full.hidden,
@@ -325,7 +327,7 @@ class Allowance:
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
     def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
-        """With ``amount`` None, check only whether the person may have any amount of CPU or memory."""
+        """Return why an amount of CPU or memory is denied, or None; ``amount`` None: why all amounts are denied."""
         name = amount_field.name
         full, own = getattr(self.complete_catalog, name), self._narrow_by_rule(amount_field)
         if full is None or (own is full and self.usage.quota is None):

@@ -14,7 +14,7 @@ from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
-"""(type, its limits) for a GPU type and for the types that it combines."""
+"""Pairs of a GPU type and its limits: first a type itself, then the types that it combines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def list_gpu_limits(
 ) -> tuple[GPULimit, ...]:
     """Return all limits on the GPUs of a type except the type's ``max_count``.
 
-    For a combined type, the limits of its members apply, too: which member the pod gets is unknown until it runs.
+    For a combined type, the limits of its members apply, too: kube-scheduler picks the member after the start.
 
     :param gpu: a type of the catalog.
     :param catalog: the catalog without any user's limits.
@@ -59,7 +59,7 @@ def list_gpu_limits(
         *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
-    # If usage is unknown, deny the type; keep limits of 0 as well, because they do not depend on usage.
+    # If the hub does not know which GPUs are in use, deny the type. Limits of 0 deny it in any case, so keep them.
     if counted and not usage.known:
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
@@ -106,7 +106,7 @@ def _choose_code(code: str, most: int) -> str:
 
 def _list_counted_slugs(slug: str, catalog: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalog, slug):
-        return (asked,)  # The server's type is unknown or was removed: count its GPUs as GPUs of the type ``asked``.
+        return (asked,)  # If a server's GPU type is unknown, count its GPUs as GPUs of each type.
     gpu = catalog.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 

@@ -29,7 +29,7 @@ _TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 def overlay_rule(base: Rule, own: Rule) -> Rule:
     """Return the rule ``base``; each key that the rule ``own`` sets has the value from ``own``.
 
-    The minimum and the maximum of CPU and memory are separate keys. Each choice is one key.
+    The minimum and the maximum of CPU and memory are separate keys. So is each form field in ``choices``.
 
     :param base: the rule whose keys are replaced.
     :param own: the rule whose keys win.
@@ -49,14 +49,14 @@ def overlay_rule(base: Rule, own: Rule) -> Rule:
 
 
 def merge_most_generous(rules: Sequence[Rule]) -> Rule:
-    """Return a rule with the most generous value for each key; a rule without the key has no limit.
+    """Return a rule with the most generous value for each key; no limit if a rule lacks the key.
 
     :param rules: at least one.
     """
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Rules of groups without GPU types of their own have the default rule's types: keep these types only once.
+    # A group's rule that sets no GPU types has those of the default rule, so list each source only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -139,7 +139,10 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Let ``*`` in a rule match types that the rule does not name; if ``either``, keep types that only one rule has."""
+    """Return the GPU types of two rules with joined limits; ``*`` in a rule matches types that the rule does not name.
+
+    With ``either``, the result also has types that only one of the rules has.
+    """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
         first, second = _look_up_type(slug, one), _look_up_type(slug, other)

@@ -105,7 +105,7 @@ def build_server_usage(
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # Devices of an unknown resource may not be GPUs: count at most as many as the annotation says.
+    # If gpuspawner knows no requested resource as a GPU, count at most the number of GPUs in the annotation.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
@@ -138,13 +138,13 @@ def _guess_types(
     if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
         return (pod.annotated_gpu,)
     types = [gpu for gpu in (*catalog.gpus.values(), *catalog.hidden) if gpu.resource in held and not gpu.members]
-    # The node selector of a pod without a node may show the GPU type.
+    # If the node's labels are unknown, the pod's node selector may show the GPU type.
     there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
     return tuple(gpu.slug for gpu in there or types)
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
-    """Find a server's GPU pools; unknown groups (None) count as all groups, empty ``slugs`` as all GPU types."""
+    """Return a server's GPU pools; ``groups`` None (unknown) = pools of all groups, no ``slugs`` = of all GPU types."""
     if policy is None:
         return ()
     return tuple(

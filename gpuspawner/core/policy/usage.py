@@ -88,7 +88,7 @@ def sum_usage(
 
 _PODS = "pods"
 _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods": _PODS}
-"""Resource names in a ResourceQuota → another name that means the same resource to Kubernetes."""
+"""Name of a resource in a ResourceQuota → its other name, which Kubernetes treats as the same."""
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
@@ -96,7 +96,7 @@ _NOT_BEST_EFFORT = "NotBestEffort"
 
 
 def read_remaining_quota(raw: object) -> RemainingQuota | None:
-    """Return the least that a namespace's quotas leave, or None if no quota counts a resource that servers use.
+    """Return the least that a namespace's ResourceQuotas leave, or None if none of them limits a server's resources.
 
     Quotas with a scope other than ``NotBestEffort`` (such as ``PriorityClass``) are ignored: the hub cannot know which
     pods are in the scope. The API server still enforces these quotas when the hub creates a pod.
@@ -115,7 +115,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
     scopes = _read_scopes(spec)
     if not scopes <= {_NOT_BEST_EFFORT}:
         return
-    used = as_dict(status.get("used"))  # A new quota has no status: nothing is used.
+    used = as_dict(status.get("used"))  # A new ResourceQuota has no status yet: count nothing as used.
     for written, hard in as_dict(status.get("hard") or spec.get("hard")).items():
         name = _SHORT_NAMES.get(written, written)
         if not _is_counted(name) or (scopes and name == _PODS):
