@@ -32,9 +32,9 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits that JupyterHub sets after it has read its configuration; a change of either triggers the check.
+"""Traits that JupyterHub sets after it has read its configuration; a change of either triggers the check of settings.
 
-traitlets has no event for the end of reading: it sets the traits in a file before it merges the file into ``config``.
+traitlets has no event for this: when it reads a file, it sets the traits before it merges the file into ``config``.
 JupyterHub sets ``cookie_secret``, if not configured, before it opens its database, and ``session_factory`` after that.
 """
 
@@ -62,7 +62,7 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Refuse arguments such as None from an unset environment variable: the hub must not start without its policy."""
+    """Return the settings as files or as a mapping; refuse None, such as from an unset environment variable."""
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)
     if path_or_mapping != "" and isinstance(path_or_mapping, str | Path):
@@ -137,7 +137,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:
-    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``; the most derived wins."""
+    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``; subclasses win."""
     merged = Config()
     for name in GPUSpawner.section_names():
         merged.merge(_resolve_lazy_values(config.get(name, {})))

@@ -2,11 +2,11 @@
 
 KubeSpawner creates the pod and waits for it. This package decides whether to end the wait, and tells the user why.
 
-The input is a spawner with an admitted choice, the offer, and the pods and events in KubeSpawner's reflectors. The
-output is progress reports for the page, and a :class:`~gpuspawner.hub.errors.RefusedStart` with other choices that may
-work, or a ``SlowStartError``. This package contains no code that parses or admits a choice, or renders a form.
+The input is a spawner with admitted user options, the cluster's nodes, and the pods and events in KubeSpawner's
+reflectors. The output is messages for the progress page, and a :class:`~gpuspawner.hub.errors.RefusedStart` with other
+choices that may work, or a ``SlowStartError``. This package contains no code that admits options or renders a form.
 
-- ``state``: the state of one start. ``preflight``: the verdict and the API server's dry run before the start.
+- ``state``: the state of one start. ``preflight``: dry run of the pod, and check whether the pod can fit a node.
 - ``gpu_nodes``: keeps servers without a GPU off GPU nodes.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
 - ``stream``: progress and the cancel button for open pages.

@@ -1,4 +1,4 @@
-"""Adds links to similar choices that may work to the error that ends a start."""
+"""Adds links to the error that ends a start; each link opens the form with a similar choice that may work."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from gpuspawner.hub.start.state import StartingSpawner
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
 _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
-"""Codes of failures that no other choice in the form is likely to avoid."""
+"""Codes of start failures for which no other choice in the spawn form is likely to help."""
 
 _throttle = WorkThrottle(0.2)
-"""Limits searches for other choices to a share of the event loop's time; each search checks all nodes at least once."""
+"""Limits the searches for other choices to 20 % of the event loop's time, because each search checks all nodes."""
 
 
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
-    """Return an error with links to similar choices; each link opens the form filled in with a choice.
+    """Return the error with links to similar choices; each link opens the spawn form with that choice filled in.
 
     :param refused: the error that ends the start.
     :param spawner: the spawner of the server during the start; it stays unchanged.
@@ -54,7 +54,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return, for each alternative, a description of what differs and the URL of the form filled in with it."""
+    """Return, for each similar choice, how it differs from the user's, and the URL of the form filled in with it."""
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
@@ -72,8 +72,8 @@ async def _find_named_alternatives(
         else:
             return []
     except SelectionError:
-        return []  # the settings have changed and no longer offer the user's choice
-    except Exception:  # a failed search must not hide the start's error from the user
+        return []  # no links: the settings have changed and no longer contain the user's choice
+    except Exception:  # log only: a failed search must not hide the start's error from the user
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalog = offer.catalog

@@ -1,8 +1,8 @@
-"""Finds what a start or a server leaves when it ends: a pod to delete, and the reason to tell its user.
+"""Stops servers, finds the pods that failed starts have left, and tells users why their servers ended.
 
-A failed start tells its reason on the page of the start, but a hub that is restarted forgets that page. A server that
-ends while it runs has none. The reasons are kept in the hub's database and announced on the hub's pages for a day (of a
-failed start, for minutes), or until the user starts the server again.
+JupyterHub's progress page shows why a start failed, but a restarted hub has forgotten the reason. No page of JupyterHub
+tells why a running server ended. gpuspawner therefore stores the reasons in the hub's database. The hub's pages
+announce a reason for a day (after a failed start, for minutes), or until the user starts the server again.
 """
 
 from __future__ import annotations
@@ -48,31 +48,33 @@ RECORD_KEY = "gpuspawner"
 
 _END_KEY = "end"
 _PAUSE_S = 1.0
-"""Seconds before a request is repeated."""
+"""Seconds that the hub waits before it repeats a failed request."""
 _HELD_AFTER = timedelta(seconds=10)
-"""How long after the end of a pod's grace period a finalizer counts as held up."""
+"""How long finalizers may keep a pod after its grace period before the hub tells the user."""
 _EVENTS_S = 10.0
-"""Seconds to wait for the first list of events after a restart of the hub."""
+"""Seconds that the hub waits for KubeSpawner's first list of events after a restart of the hub."""
 _TOLD_FOR = timedelta(days=1)
-"""How long the hub announces why a server has ended, unless its user starts it again before."""
+"""How long the hub announces why a running server has ended, unless the user starts the server again."""
 _FAILURE_TOLD_FOR = timedelta(minutes=10)
-"""How long the hub announces why a start failed before a restart of the hub; most users have read it on its page."""
+"""How long a restarted hub announces why a start failed; most users have read the reason on the progress page."""
 _PROCESS = token_hex(4)
-"""Identifies this process of the hub."""
+"""Random text that identifies this process of the hub."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
-"""JupyterHub's template variables with an announcement: one for all pages, and two that replace it on one page."""
+"""JupyterHub's template variables for announcements: on all pages, or instead on the home page and the spawn page."""
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
-    """Wait until a start that JupyterHub has cancelled has ended, so that it creates nothing after the stop.
+    """Wait until a start that JupyterHub has cancelled has ended, so that the start creates nothing after the stop.
 
     :param spawner: the spawner of the server.
     """
     spawn = private_api.get_spawn_future(spawner)
-    # A start that fails after its cancellation stops its server in its own task, which must not wait for itself.
+    # If a start fails after its cancellation, JupyterHub stops the server in the start's own task, which must not wait
+    # for itself.
     if spawn is None or spawn is asyncio.current_task():
         return
-    # A stop that begins in the turn of the event loop in which the start ends has taken the mark of spawning away.
+    # Check cancelled() too: if a stop begins in the turn of the event loop in which the start ends, JupyterHub has
+    # already reset the flag that is_start_cancelled() reads.
     if spawn.cancelled() or private_api.is_start_cancelled(spawner):
         await asyncio.wait([spawn])
 
@@ -92,14 +94,14 @@ def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bo
     KubeSpawner's reflector may lack a pod that was created after the start was canceled, or after the watch broke.
 
     :param spawner: the spawner of the server.
-    :param is_pod_unseen: whether the start has sent its pod, and the hub has neither seen it nor read that it was
-        refused.
+    :param is_pod_unseen: whether the start has sent its pod to the API server, and the hub knows neither that the pod
+        exists nor that the API server has refused the pod.
     """
     return has_failed_start(spawner) and (is_pod_unseen or find_pod(spawner) is not None)
 
 
 def has_never_run(spawner: PodWatchingSpawner) -> bool:
-    """Return whether a cancelled or failed start has left a pod in which no container ran; it needs no grace period.
+    """Return whether no container ran in the pod of a cancelled or failed start; such a pod needs no grace period.
 
     :param spawner: the spawner of the server.
     """
@@ -113,13 +115,13 @@ def has_never_run(spawner: PodWatchingSpawner) -> bool:
 async def repeat_until_accepted(
     spawner: RepeatingSpawner, send: Callable[[], Awaitable[bool]], *, purpose: str
 ) -> bool:
-    """Send requests until the API server accepts them, however long it cannot be reached, and return True.
+    """Send requests until the API server accepts them, even if it cannot be reached for a long time, and return True.
 
     :param spawner: the spawner of the server.
     :param send: sends the requests once, and returns whether the API server has accepted them.
     :param purpose: what the requests do, for the log: ``delete the pod``.
-    :raises ApiException: the API server has refused a request for longer than KubeSpawner repeats one. An API server
-        that has just started may refuse what it accepts a moment later.
+    :raises ApiException: the API server still refuses a request after ``k8s_api_request_retry_timeout``. The hub waits
+        that long because an API server that has just started may refuse a request that it accepts a moment later.
     """
     loop = asyncio.get_running_loop()
     gives_up_at = loop.time() + spawner.k8s_api_request_retry_timeout
@@ -148,15 +150,16 @@ def is_refusal(error: Exception) -> bool:
 
 
 async def read_pods(spawner: StoppingSpawner) -> bool:
-    """Wait until KubeSpawner has read the pods of servers, even if the API server does not answer for a long time.
+    """Wait until KubeSpawner has listed the pods of servers, even if the API server does not answer for a long time.
 
-    Return False if the API server refuses the list for longer than KubeSpawner repeats a request, else True.
+    Return False if the API server still refuses the list after ``k8s_api_request_retry_timeout``, else True.
 
     :param spawner: the spawner of a server.
     """
 
     async def read_once() -> bool:
-        # No timeout: each call adds a task that waits for the first list, and hundreds of servers may call this.
+        # Wait without a timeout: each repeated call would add a task that waits for the first list, and hundreds of
+        # servers may wait.
         await ensure_pods_watched(spawner, timeout_s=None)
         if not has_read_pods(spawner) and isinstance(failure := find_pods_failure(spawner), ApiException):
             raise failure
@@ -176,14 +179,14 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
 async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Delete a server's pod, without a grace period if its start failed or was cancelled before any container ran.
 
-    Where the hub may not list pods, do not wait until the pod is gone: the stop would never end. While finalizers hold
-    the pod, the stop goes on, and the hub's pages tell the user.
+    If the hub has no permission to list pods, do not wait until the pod is gone: the hub would never learn that. While
+    finalizers keep the pod, wait, and tell the user on the hub's pages.
 
     :param spawner: the spawner of the server.
     :param stop: KubeSpawner's ``stop()``.
     :param now: whether to delete the pod without a grace period in any case.
     :raises ApiException: the API server refuses the deletion.
-    :raises TimeoutError: the pod does not go.
+    :raises TimeoutError: the pod still exists at KubeSpawner's timeout, although no finalizer keeps it.
     """
     spawner.start_state.is_removing = True
     watching = asyncio.create_task(_watch_for_hold(spawner))
@@ -201,7 +204,7 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
 
 
 async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
-    """Stop a server, and wait as long as finalizers hold its pod: another start would only find the pod."""
+    """Stop a server, and wait while finalizers keep its pod: the next start needs a new pod of the same name."""
     while True:
         try:
             await stop(now)
@@ -213,7 +216,7 @@ async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], 
 
 
 async def _watch_for_hold(spawner: StoppingSpawner) -> None:
-    """Log once, and tell the user, which finalizers hold the pod of a server that is stopped."""
+    """Wait until finalizers hold up the stop of a server; then log their names and tell the user."""
     finalizers: Sequence[str] = ()
     while not finalizers:
         await asyncio.sleep(_PAUSE_S)
@@ -233,10 +236,10 @@ async def _watch_for_hold(spawner: StoppingSpawner) -> None:
 
 
 def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
-    """Return the finalizers that hold a deleted pod for longer than components need to release it."""
+    """Return the finalizers that still keep a deleted pod 10 s after its grace period; empty if there are none."""
     metadata = as_dict(pod.get("metadata"))
     try:
-        # The API server sets the time when the grace period ends.
+        # The API server sets deletionTimestamp to the time when the pod's grace period ends.
         ends_at = datetime.fromisoformat(as_text(metadata.get("deletionTimestamp")))
     except ValueError:
         return ()
@@ -248,9 +251,9 @@ def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
 class ServerEnd:
     """Why a server ended, or did not start.
 
-    :param code: code of the reason.
+    :param code: code of the reason, such as ``out_of_memory``.
     :param message: the reason as plain text in the user's language.
-    :param told_by: :data:`_PROCESS` of the hub that shows the reason on the page of the failed start; else empty.
+    :param told_by: :data:`_PROCESS` of the hub whose progress page shows the reason of a failed start; else empty.
     :param at: when the server ended, with a time zone.
     """
 
@@ -271,11 +274,11 @@ class RepeatingSpawner(PodWatchingSpawner, Protocol):
 
 
 class RemovedStart(Protocol):
-    """The state of the last start of a server that is stopped.
+    """The part of a start's state that is used while the hub stops the server.
 
     :ivar feed: the progress of the start, in the user's language.
     :ivar is_removing: whether the hub is deleting the pod.
-    :ivar hold: sentence for the user while finalizers hold the pod; else empty.
+    :ivar hold: text that tells the user which finalizers keep the pod; empty if none does.
     """
 
     feed: ProgressFeed
@@ -284,7 +287,7 @@ class RemovedStart(Protocol):
 
 
 class StoppingSpawner(WatchingSpawner, Protocol):
-    """A server that is stopped.
+    """The spawner of a server that the hub stops.
 
     :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
     """
@@ -299,8 +302,8 @@ class StoppingSpawner(WatchingSpawner, Protocol):
 class EndedStart(Protocol):
     """The state of a server's last start.
 
-    :ivar last_pod: the server's pod as the last poll found it, empty before the first.
-    :ivar end: why the server ended, None while it runs or where there is nothing to tell.
+    :ivar last_pod: JSON of the server's pod at the last poll; empty before the first poll.
+    :ivar end: why the server ended; None while it runs or if the user is told nothing.
     """
 
     last_pod: Mapping[str, Any]
@@ -308,7 +311,7 @@ class EndedStart(Protocol):
 
 
 class EndedSpawner(WatchingSpawner, Protocol):
-    """A server that JupyterHub polls.
+    """The spawner of a server that JupyterHub polls.
 
     :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
     :ivar events_enabled: whether KubeSpawner watches events.
@@ -323,7 +326,7 @@ class EndedSpawner(WatchingSpawner, Protocol):
 
 
 def read_failure(error: BaseException) -> ServerEnd | None:
-    """Return why a start failed, which this process tells on the page of the start; None if the user is told nothing.
+    """Return why a start failed, for the user; None if the error has no message for users.
 
     :param error: the exception that ended the start.
     """
@@ -332,7 +335,7 @@ def read_failure(error: BaseException) -> ServerEnd | None:
 
 
 def find_message(error: BaseException) -> str:
-    """Return what JupyterHub's pages tell the user of an error, empty if they tell nothing.
+    """Return the text that JupyterHub's pages show for an error; empty if they show none.
 
     :param error: the exception that ended a start.
     """
@@ -340,9 +343,9 @@ def find_message(error: BaseException) -> str:
 
 
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
-    """Store and log why a running server has ended, unless its own program ended or a reason is stored already.
+    """Store and log why a running server has ended, unless its program exited by itself or a reason is already stored.
 
-    :param spawner: the spawner of the server, whose last poll found that it has ended.
+    :param spawner: the spawner of the server; its last poll found that the server has ended.
     :param language: language of the user.
     """
     state = spawner.start_state
@@ -406,9 +409,9 @@ def read_start_time(row: ServerRow | None) -> datetime | None:
 
 
 def write_end(end: ServerEnd | None) -> dict[str, object]:
-    """Return the part of a server's record with the reason of its end.
+    """Return why a server ended, as JSON for the hub's database.
 
-    :param end: the reason; None if there is nothing to tell.
+    :param end: why the server ended; None if the user is told nothing.
     """
     if end is None:
         return {}
@@ -435,9 +438,10 @@ def read_end(state: Mapping[str, object]) -> ServerEnd | None:
 def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
     """Return JupyterHub's template variables with announcements that tell users why their servers have ended.
 
-    :param template_vars: the admin's template variables; a value may be a function of the viewer.
+    :param template_vars: the admin's template variables; a value may be a function that gets the user who views a page.
     """
-    # A variable for a single page replaces that for all pages, so add one only if the admin has set it.
+    # JupyterHub shows a page's own announcement instead of the general one, so set a page's own variable only if the
+    # admin has set it.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {
@@ -447,11 +451,11 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Announcement:
-    """Tells the viewer why servers ended or what holds up a stop, before the admin's announcement.
+    """Announces why the viewer's servers ended or which finalizers hold up a stop, before the admin's announcement.
 
-    JupyterHub calls the object for each page.
+    JupyterHub calls the object each time it renders a page, with the user who views the page.
 
-    :param admins: the admin's HTML, or a function of the viewer that returns it; None without one.
+    :param admins: HTML of the admin's announcement, or a function that returns it for a viewer; None without one.
     """
 
     def __init__(self, admins: Any) -> None:
@@ -459,8 +463,8 @@ class _Announcement:
 
     def __call__(self, viewer: Any) -> Any:
         text = self._admins(viewer) if callable(self._admins) else self._admins
-        # JupyterHub renders the page of an error while it handles the error. That page tells only the error: what it
-        # takes to tell more, such as the database, may be what failed.
+        # JupyterHub renders an error page while it handles the exception. Announce nothing on such a page: the hub's
+        # database, which has the reasons, may be the cause of the error.
         lines = _list_ends(viewer) if sys.exception() is None else []
         if not lines:
             return text

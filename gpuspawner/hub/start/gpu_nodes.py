@@ -1,8 +1,8 @@
 """Creates the pods of servers without a GPU, and keeps them off GPU nodes while other nodes have room for them.
 
-Such a pod prefers nodes without GPUs, but kube-scheduler may weigh other criteria higher. Only a requirement frees GPU
-nodes for certain, and a requirement that no node can fulfill would leave the server waiting. gpuspawner therefore
-decides for the finished pod, right before the hub sends the pod.
+Such a pod has a preferred node affinity for nodes without GPUs, but kube-scheduler may weigh other criteria higher.
+Only a required node affinity keeps the pod off GPU nodes for certain, but the pod stays pending if no other node has
+room. gpuspawner therefore decides on the required node affinity right before the hub sends the finished pod.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from gpuspawner.hub.pod.preview import exclude_gpu_nodes, serialize_for_scheduli
 from gpuspawner.hub.start.state import StartingSpawner
 
 CreatePod = Callable[[Any], Awaitable[bool]]
-"""Sends a pod to the API server; returns whether the pod exists now."""
+"""Function that sends a pod to the API server and returns whether the pod exists now."""
 
 
 class GPUNodeExclusion:
-    """Decides which pods must not run on GPU nodes, and creates them; one object for the hub's process."""
+    """Creates pods, and decides which of them must not run on GPU nodes; the hub's process has one object."""
 
     def __init__(self) -> None:
         self._excluded: set[asyncio.Future[bool]] = set()
         """Requests in progress that create pods which must not run on GPU nodes."""
 
     async def create_pod(self, spawner: StartingSpawner, pod: Any, *, create: CreatePod) -> bool:
-        """Create a pod and return whether it exists now; KubeSpawner calls again if it does not.
+        """Create a pod and return whether it exists now; KubeSpawner repeats the call if the pod does not exist.
 
         :param spawner: the spawner of the server during the start.
         :param pod: the pod as a model of the Kubernetes client, after all hooks; it stays unchanged.
-        :param create: sends the pod.
+        :param create: function that sends the pod to the API server.
         """
         avoided = spawner.start_state.avoided
         if not avoided:
@@ -43,18 +43,19 @@ class GPUNodeExclusion:
         located = await offer.add_volume_topology(manifest)
         if located is None:
             return await create(pod)
-        # No await from here until the pod is counted: of two concurrent starts, the second must count the first.
+        # Do not await from here to put_pod(): of two concurrent starts, the second must count the pod of the first.
         is_kept = exclude_gpu_nodes(manifest, located, avoided=avoided, inventory=offer.inventory) is manifest
         occupancy = offer.inventory.occupancy or Occupancy()
         if occupancy.get_pod(located.namespace, located.name) is None:
-            # Count the pod until the watch reports it. An earlier pod of the same name stays: it still holds resources.
+            # Count the new pod's resources until the watch reports the pod. An earlier pod of the same name stays
+            # counted instead: it still holds its resources.
             occupancy.put_pod(located)
         is_created = False
         try:
             if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                # Send only the draft's own rules: the API server adds its rules to the pod once more.
+                # Extend the affinity of KubeSpawner's pod, not of the dry run's answer: webhooks add their rules again.
                 affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
                 is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created
@@ -71,8 +72,8 @@ class GPUNodeExclusion:
     async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
         """Wait until the pods that must not run on GPU nodes are created, then create a pod that may run on any node.
 
-        kube-scheduler takes pods of equal priority in the order of their creation. This pod prefers nodes without GPUs.
-        If it came first, it would take the room that was promised to the other pods.
+        kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node also
+        prefers nodes without GPUs. If it came first, the room there might not suffice for the other pods.
         """
         if self._excluded:
             await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)

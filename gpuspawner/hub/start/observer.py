@@ -1,4 +1,4 @@
-"""Collects the facts about one start: its pod, the pod's events, its node and the verdict.
+"""Collects the facts about one start: the pod, its events, its node, and the verdict (whether the pod can start).
 
 Most facts come from reflectors and the cluster store; only volume claims and queue positions need requests, which are
 cached. The hub observes each start once a second, so an observation without changes must be cheap. The hub has one
@@ -68,20 +68,20 @@ RECHECK_S = 3.0
 """Seconds after which the facts are evaluated again without any change, because progress also depends on time."""
 
 _VERDICT_S = 5.0
-"""Minimum number of seconds between two verdicts on one pod."""
+"""Minimum number of seconds between two predictions whether a pod can start."""
 
 _VERDICT_MAX_AGE_S = 15.0
-"""Seconds after which a verdict is outdated and no longer reported."""
+"""Seconds after which a prediction whether a pod can start is outdated and no longer used."""
 
 _NEW_NODE_S = 10.0
-"""Seconds after the binding of a pod during which the hub ignores that the node is missing or not ready."""
+"""Seconds after a pod is bound to a node during which the hub ignores that the node is missing or not ready."""
 
 _VERDICT_SHARE = 0.05
-"""Maximum share of the event loop's time for the verdicts on all pending pods."""
+"""Maximum share of the event loop's time for predictions whether pending pods can start."""
 
 
 class StartObserver:
-    """Observes one start.
+    """Collects the facts about the pod of one start.
 
     :param spawner: the spawner of the server; it stays unchanged.
     :param feed: the progress feed of the start.
@@ -140,7 +140,7 @@ class StartObserver:
         )
 
     async def _get_offer(self, *, is_bound: bool) -> Offer:
-        # Of a bound pod only the readiness of its node is asked, so its offer may be as old as unchanged facts.
+        # For a bound pod, only the readiness of its node matters, so use the cluster's state for RECHECK_S seconds.
         now = self._feed.elapsed_s
         if not is_bound or self._offer is None or now - self._offered_at >= RECHECK_S:
             self._offer, self._offered_at = await self._spawner.make_offer(), now
@@ -163,7 +163,7 @@ class StartObserver:
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         now = self._feed.elapsed_s
-        # Two verdicts of NEVER end a start. The throttle must not drop the second verdict, so wait for it.
+        # A start ends only after two verdicts that its pod can never start. Wait until the throttle allows the second.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):

@@ -1,11 +1,11 @@
 """Refuses a start whose pod can never fit a node or is rejected by the API server, before anything is created.
 
-The API server adds to a pod what its RuntimeClass, LimitRanges, PriorityClass and webhooks say, and its answer to a dry
-run is that pod. The preflight therefore judges the answer; without a dry run it judges the draft.
+The answer to a dry run is the pod with all that RuntimeClass, LimitRanges, PriorityClass and webhooks add. The
+preflight checks whether that pod can fit a node. Without an answer, it checks the pod that KubeSpawner would send.
 
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
-mistake in the admin's settings would fail the start half a minute later and leave the claim behind. If there is no dry
-run, or the API server rejects the pod in spite of it, :class:`NewClaims` removes the claim.
+mistake in the admin's settings would fail the start half a minute later and leave the claim behind. If the API server
+rejects the pod without a dry run, or after a successful one, :class:`NewClaims` removes the claim.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.state import StartingSpawner
 
 _DRY_RUN_ALL = "All"
-"""Only valid value of ``dryRun``: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
+"""The only valid value of ``dryRun``: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
 
 _LEFT_TO_KUBESPAWNER = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
 """HTTP statuses of the dry run that KubeSpawner handles when it creates the pod: it creates the user's namespace (404)
-or waits until the last pod is deleted (409)."""
+or waits until the server's earlier pod is deleted (409)."""
 
 _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
 """HTTP statuses after which the dry run is repeated: the API server or a webhook is overloaded or restarts."""
@@ -49,10 +49,10 @@ _UNUSED_FIELDS = frozenset({"env", "envFrom", "volumeMounts", "args", "command"}
 
 _CLAIM_GONE_S = 10.0
 _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
-"""Annotation of a pod or volume claim with the token of the start that created it."""
+"""Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""HTTP statuses of a request for a pod after which the pod is sent: there is none, or the hub may not read it."""
+"""HTTP statuses of a pod's GET after which the hub creates the pod: it does not exist, or the hub may not read it."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -65,7 +65,7 @@ async def draft_pod(spawner: StartingSpawner) -> Any:
 
 
 def use_draft(spawner: StartingSpawner, pod: Any) -> None:
-    """Have KubeSpawner create a drafted pod instead of building another, so that the admin's functions run only once.
+    """Have KubeSpawner create a pod that is already built, so that the admin's functions run only once in a start.
 
     :param spawner: the spawner of the server during the start.
     :param pod: result of :func:`draft_pod`.
@@ -75,25 +75,25 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
         drop_draft(spawner)
         return pod
 
-    # Set an attribute of the object, so that a subclass's get_pod_manifest does not change the pod a second time.
+    # Replace get_pod_manifest() of this object: a subclass's method would change the finished pod a second time.
     spawner.get_pod_manifest = take_draft
     spawner.trait_overrides.assign({"modify_pod_hook": None})
 
 
 def drop_draft(spawner: StartingSpawner) -> None:
-    """Have a spawner build a new pod the next time.
+    """Undo :func:`use_draft`: the spawner builds the next pod itself.
 
-    :param spawner: a spawner, with or without a draft.
+    :param spawner: the spawner of the server, with or without a pod from :func:`use_draft`.
     """
     vars(spawner).pop("get_pod_manifest", None)
 
 
 async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
-    """Send the pod that is about to be created as a dry run, and check the pod of the answer against the nodes.
+    """Send a pod as a dry run before it is created, and check whether the pod in the answer can fit a node.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client, after all hooks.
-    :param offer: the current offer, with the cluster's nodes and pods.
+    :param offer: the current choices, with the cluster's nodes and pods.
     :param gpu: the chosen GPU type; None for a server without a GPU.
     :raises RefusedStart: the pod can never fit a node.
     :raises ApiException: the API server or an admission webhook rejects the pod, or fails repeatedly.
@@ -106,7 +106,7 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
         admitted or serialize_for_scheduling(spawner, pod), new_claims=list_new_claims(spawner)
     )
     if located is not None:
-        # Most pods can start now, and checking that is cheaper than a full verdict.
+        # Most pods can start now, and starts_now() takes less time than predict_verdict().
         is_now = starts_now(located, offer.inventory)
         found = Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu)
         if spawner.start_state.meter is not None:
@@ -117,10 +117,10 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] | None:
-    """Send the pod as a dry run, and return the pod of the answer, or None if KubeSpawner is to settle the matter.
+    """Send a pod as a dry run and return the pod in the answer; None without one or if KubeSpawner handles the error.
 
-    Repeat failed requests as long as KubeSpawner repeats requests that time out: KubeSpawner does not repeat requests
-    that fail otherwise, and creates the volume claim before it sends the pod.
+    Repeat failed requests for ``k8s_api_request_retry_timeout`` seconds. KubeSpawner itself repeats only requests that
+    time out, and has already created the volume claim when it sends the pod.
     """
     state = spawner.start_state
     answers: list[bytes] = []
@@ -148,7 +148,7 @@ async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] |
 
 
 async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
-    """Return the JSON of the answer; the client's models lack fields of newer versions of Kubernetes."""
+    """Send a pod as a dry run and return the answer's JSON; the client's models lack fields of newer Kubernetes."""
     create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
     response = await create(_preload_content=False, _request_timeout=spawner.k8s_api_request_timeout)
     body: bytes = await response.read()
@@ -159,7 +159,7 @@ async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
 
 
 def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
-    """Return the pod of an answer without environments and mounts, which may contain secrets; None if there is none."""
+    """Return the pod in a dry run's answer without ``env`` and mounts, which may hold secrets; None without a pod."""
     try:
         answer = as_dict(json.loads(body))
     except (ValueError, RecursionError):
@@ -178,14 +178,15 @@ def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
 async def send_pod(
     spawner: StartingSpawner, pod: Any, *, send: Callable[[Any], Awaitable[bool]], is_repeated: bool
 ) -> bool:
-    """Send a pod, and return whether it exists; on False, KubeSpawner sends it again.
+    """Send a pod unless it exists, and return whether it exists now; if it does not, KubeSpawner calls again.
 
-    The answer to an earlier request of the start may have been lost. KubeSpawner takes a pod with its name for the pod
-    of an earlier start and deletes it, which loses its place in the line, and the API server may refuse it by now.
+    The API server may have created the pod and its answer may have been lost. KubeSpawner would take the pod for that
+    of an earlier start and delete it. The new pod would wait behind other pending pods, or the API server might refuse
+    it.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
-    :param send: KubeSpawner's method, with the same result.
+    :param send: KubeSpawner's method that sends the pod and returns whether it exists.
     :param is_repeated: whether the start has sent the pod before.
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
@@ -207,10 +208,10 @@ async def send_pod(
 
 
 class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """A server whose start creates a volume claim.
+    """The spawner of a server whose start creates a volume claim.
 
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
-    :ivar k8s_api_request_timeout: seconds that KubeSpawner gives a request.
+    :ivar k8s_api_request_timeout: seconds until KubeSpawner's requests to the API server time out.
     """
 
     api: Any
@@ -219,10 +220,10 @@ class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 class NewClaims:
-    """Removes the volume claims of starts whose pod the API server refuses; one object for the hub's process.
+    """Removes the volume claims of starts whose pod the API server refuses; the hub's process has one object.
 
-    A claim is removed only if the start itself has created it, and no other start has asked for it since: the servers
-    of a user may share a claim.
+    A start removes a claim only if the start itself has created the claim, and no other start has used it since: the
+    servers of a user may share a claim.
     """
 
     def __init__(self) -> None:
@@ -230,7 +231,7 @@ class NewClaims:
         self._removals: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     async def mark(self, spawner: ClaimingSpawner, claim: Any, *, token: str) -> None:
-        """Mark a claim that a start is about to create.
+        """Add the start's token to a volume claim that the start is about to create.
 
         :param spawner: the spawner of the server.
         :param claim: the claim as a model of the Kubernetes client.
@@ -243,7 +244,7 @@ class NewClaims:
         claim.metadata.annotations = {**(claim.metadata.annotations or {}), _CREATOR_ANNOTATION: token}
 
     async def note_use(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Wait until a claim is no longer being removed; from now on, only the given start may remove it.
+        """Wait while an earlier start removes a volume claim; from now on, no earlier start may remove the claim.
 
         :param spawner: the spawner of a server that uses the claim.
         :param token: token of the start.
@@ -255,7 +256,7 @@ class NewClaims:
             self._tokens.pop(key, None)
 
     def forget(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Forget a start that has ended: its claim stays, and the next start may remove a claim that it creates itself.
+        """Forget a start that has ended: its volume claim stays, and a later start may remove a claim of its own.
 
         :param spawner: the spawner of the server.
         :param token: token of the start.
@@ -264,7 +265,7 @@ class NewClaims:
             del self._tokens[_find_claim_key(spawner)]
 
     def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
-        """Return whether a start may have created its claim, and no other start has asked for it since.
+        """Return whether a start may have created its volume claim, and no other start has used the claim since.
 
         :param spawner: the spawner of the server.
         :param token: token of the start.
@@ -272,7 +273,7 @@ class NewClaims:
         return self._tokens.get(_find_claim_key(spawner)) == token
 
     async def remove(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Remove a claim that the start has created, and wait until the claim is gone; log a failure.
+        """Remove a volume claim that the start has created, and wait until the claim is gone; log a failure.
 
         :param spawner: the spawner of the server; ``can_remove`` has returned True for its start.
         :param token: token of the start.
@@ -298,7 +299,7 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
     read = partial(api.read_namespaced_persistent_volume_claim, *where, _request_timeout=timeout_s)
     metadata = (await read()).metadata
     if (metadata.annotations or {}).get(_CREATOR_ANNOTATION) != token:
-        return  # the claim existed before the start
+        return  # keep the claim, which existed before the start
     options = V1DeleteOptions(preconditions=V1Preconditions(uid=metadata.uid))
     await api.delete_namespaced_persistent_volume_claim(*where, body=options, _request_timeout=timeout_s)
 
@@ -311,5 +312,5 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
             raise
         return False
 
-    # Wait, because the next start would use a claim that is still being deleted, and its pod would never start.
+    # Wait until the claim is gone: the next start would use the deleted claim, and its pod would stay pending forever.
     await exponential_backoff(is_gone, "It is still being deleted", timeout=_CLAIM_GONE_S)

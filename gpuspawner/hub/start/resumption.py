@@ -1,12 +1,12 @@
 """Resumes starts that a restart of the hub has cut off, and keeps in the hub's database what they need.
 
-JupyterHub checks at its start whether the servers in its database run. It has no state for a server that is starting:
-it waits for an answer until ``http_timeout``, then it deletes the pod without a message. Such a server is therefore
-hidden from that check, and JupyterHub sees a pending spawn, as it does for a start that a request began.
+When JupyterHub starts, it checks whether the servers in its database run. It does not know that a server was still
+starting: it waits for the server's answer until ``http_timeout``, then deletes the pod without a message. gpuspawner
+therefore hides such a server from that check, and marks it as spawning, as JupyterHub does when a user starts a server.
 
-The pod, its reservation and its place in a queue are in the cluster. JupyterHub's database has the time at which the
-start began; gpuspawner's part of the spawner's state, stored once the pod was sent, has the start's timeout and the
-user's language.
+The pod, its GPUs and its place in a queue are in the cluster. JupyterHub's database has the time at which the start
+began. The spawner's state in that database has the start's timeout and the user's language; gpuspawner stores them once
+the pod was sent.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class ResumableSpawner(StartingSpawner, Protocol):
     :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
     :ivar server: JupyterHub's record of the server's address.
     :ivar events_enabled: whether KubeSpawner watches events.
-    :ivar internal_ssl: whether the hub and the server use certificates, which a Secret gives the pod.
-    :ivar services_enabled: whether the hub reaches the pod through a Service, as it does with ``internal_ssl``.
+    :ivar internal_ssl: whether the hub and the server use certificates; the pod gets its certificate from a Secret.
+    :ivar services_enabled: whether the hub reaches the pod through a Service, as it always does with ``internal_ssl``.
     :ivar cert_paths: files of the server's certificate.
     :ivar create_certs: makes a certificate, and returns its files.
-    :ivar move_certs: takes such files to where the server reads them.
-    :ivar after_pod_created_hook: the admin's function of the spawner and the pod; None without one.
+    :ivar move_certs: moves the files of a certificate to where the server reads them.
+    :ivar after_pod_created_hook: the admin's hook, which gets the spawner and the pod; None without a hook.
     """
 
     authenticator: Any
@@ -98,16 +98,16 @@ class ResumableSpawner(StartingSpawner, Protocol):
     events_enabled: bool
 
     def get_state(self) -> dict[str, Any]:
-        """Return what the hub's database keeps of the server."""
+        """Return the spawner's state, which JupyterHub stores in its database."""
 
     def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
-        """Return whether the pod runs, at which KubeSpawner's start ends.
+        """Return whether the pod runs; KubeSpawner's ``start()`` then returns.
 
         :param pod: JSON of the pod, as the API server sends it; None for no pod.
         """
 
     def start_polling(self) -> None:
-        """Have JupyterHub poll the server."""
+        """Have JupyterHub poll the server at intervals."""
 
     def add_poll_callback(self, callback: Any, *args: Any) -> None:
         """Have JupyterHub call a function when a poll finds that the server has ended.
@@ -117,11 +117,11 @@ class ResumableSpawner(StartingSpawner, Protocol):
         """
 
     def resume(self) -> asyncio.Future[Any]:
-        """Go on with the start; the future ends like that of ``start()``."""
+        """Continue the start; return a future with the result or the exception that ``start()`` would have."""
 
 
 def build_record(spawner: ResumableSpawner) -> dict[str, object]:
-    """Return gpuspawner's part of the spawner's state; empty if there is nothing to keep.
+    """Return gpuspawner's part of the state that JupyterHub stores for a spawner; empty if there is nothing to store.
 
     :param spawner: the spawner of the server.
     """
@@ -145,9 +145,9 @@ class StateWriter:
         self._waiting: list[ResumableSpawner] = []
 
     def schedule(self, spawner: ResumableSpawner) -> None:
-        """Write the state of a start soon.
+        """Schedule that the state of a start is written to the hub's database soon.
 
-        :param spawner: the spawner of the server, which has sent its pod.
+        :param spawner: the spawner of the server, which has sent the server's pod.
         """
         if not self._waiting:
             asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._write)
@@ -155,7 +155,7 @@ class StateWriter:
 
     def _write(self) -> None:
         spawners, self._waiting = self._waiting, []
-        # JupyterHub itself writes the state of a start that has ended.
+        # Leave out starts that have ended: JupyterHub itself writes their states.
         store_states([each for each in spawners if _is_in_progress(each)])
 
 
@@ -167,7 +167,7 @@ def _is_in_progress(spawner: ResumableSpawner) -> bool:
 def store_states(spawners: Sequence[ResumableSpawner]) -> None:
     """Write the states of spawners to the hub's database in one commit; log a failure.
 
-    :param spawners: spawners of servers.
+    :param spawners: the spawners whose states are written.
     """
     rows = [(each, row) for each in spawners if (row := each.orm_spawner) is not None]
     session = next((found for _, row in rows if (found := object_session(row)) is not None), None)
@@ -184,7 +184,7 @@ def store_states(spawners: Sequence[ResumableSpawner]) -> None:
 
 
 def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
-    """Restore what the database keeps of a server, and resume a start that the end of the hub interrupted.
+    """Restore what the hub's database keeps of a server, and resume a start that the end of the hub interrupted.
 
     :param spawner: the new spawner of the server.
     :param state: the spawner's state from the hub's database.
@@ -203,14 +203,17 @@ def _find_language(record: Mapping[str, object]) -> Language:
 
 
 def _is_starting(spawner: ResumableSpawner) -> bool:
-    """Return whether a start never returned the server's address; JupyterHub itself stops servers of blocked users."""
+    """Return whether a server was still starting when the hub ended: the server's record has no address.
+
+    Leave out the servers of blocked users, which JupyterHub itself stops.
+    """
     server = None if spawner.orm_spawner is None else spawner.orm_spawner.server
     is_blocked = spawner.user.name in getattr(spawner.authenticator, "blocked_users", ())
     return server is not None and not server.ip and not is_blocked
 
 
 async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> None:
-    """Do what ``User.spawn`` and ``BaseHandler.spawn_single_user`` of JupyterHub do from the call of ``start()`` on."""
+    """Do what JupyterHub's ``User.spawn`` and ``BaseHandler.spawn_single_user`` do from the call of ``start()`` on."""
     name = private_api.get_log_name(spawner)
     try:
         await private_api.wait_for_hub()
@@ -231,7 +234,7 @@ async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) 
 
 
 async def _end(spawner: ResumableSpawner, error: Exception) -> None:
-    """Keep and log why a start has failed, and stop its server unless JupyterHub already has."""
+    """Store and log why a start has failed, and stop the server unless JupyterHub has already stopped it."""
     name, code, message = private_api.get_log_name(spawner), starts.classify_outcome(error), find_message(error)
     spawner.log.warning(
         "The start of %s, which the hub's restart had cut off, has failed (%s): %s",
@@ -250,7 +253,7 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
-    # The pod stays until the hub may list pods again, or the user cancels the start.
+    # Wait until the hub has permission to list pods again, or the user cancels the start; meanwhile, keep the pod.
     while not await read_pods(spawner):  # noqa: ASYNC110  # nothing tells when rights change
         await asyncio.sleep(_PAUSE_S)
     began_at = read_start_time(spawner.orm_spawner)
@@ -266,9 +269,9 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
 
 
 async def _recall_choice(spawner: ResumableSpawner) -> tuple[Catalog, GPUType | None]:
-    """Return the catalog and the chosen GPU type, with which messages and metrics name the start.
+    """Return the catalog of choices and the chosen GPU type, for messages and metrics about the start.
 
-    Both are empty if they cannot be found: the start goes on without.
+    After an error, the catalog is empty and the GPU type is None, because the start can continue without them.
     """
     try:
         if spawner.events_enabled:
@@ -276,7 +279,7 @@ async def _recall_choice(spawner: ResumableSpawner) -> tuple[Catalog, GPUType | 
         catalog = (await spawner.make_offer()).catalog
         own = split_options(spawner.user_options, spawner.extra_options).own
         selection = try_validate(as_dict(own), catalog)
-    except Exception:  # any exception: it must not end the start
+    except Exception:  # log any exception: it must not end the start
         spawner.log.exception("Cannot tell which GPU %s has chosen", private_api.get_log_name(spawner))
         return _NO_CATALOG, None
     return catalog, catalog.gpus.get(selection.gpu or "") if selection is not None else None
@@ -294,11 +297,11 @@ async def _wait_until_answering(spawner: ResumableSpawner) -> None:
 
 
 async def can_read_pods(spawner: ResumableSpawner) -> bool:
-    """Return whether KubeSpawner has read the pods of servers, so that it can tell whether a server runs.
+    """Return whether KubeSpawner has listed the pods of servers, so that it can tell whether a server runs.
 
-    When JupyterHub checks all servers after its own start, wait until KubeSpawner has read the pods: the check forgets
-    a server that it cannot poll, and the server's pod runs on. Do not wait if the hub may not list pods: the check then
-    sends a request to the server.
+    When JupyterHub checks all servers after its own start, wait until KubeSpawner has listed the pods: JupyterHub
+    forgets a server that it cannot poll, although the server's pod still runs. If the hub has no permission to list
+    pods, do not wait: JupyterHub then finds out with a request to the server.
 
     :param spawner: the spawner of the server.
     """
@@ -314,7 +317,7 @@ async def wait_for_pod(spawner: ResumableSpawner) -> str:
     """Wait until the pod of a resumed start runs and return its URL, as KubeSpawner's start does.
 
     :param spawner: the spawner of the server.
-    :raises ApiException: the API server refuses a Secret or Service that the pod lacks.
+    :raises ApiException: the API server refuses to create the pod's missing Secret or Service.
     """
     while (pod := find_pod(spawner)) is None:  # noqa: ASYNC110  # KubeSpawner's watch has no event
         await asyncio.sleep(_PAUSE_S)
@@ -327,7 +330,8 @@ async def wait_for_pod(spawner: ResumableSpawner) -> str:
 async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
     """Create the Secret and the Service of a pod if the hub ended before KubeSpawner's start had created them.
 
-    The admin's hook comes after them in a start, so it runs only if one of them was missing.
+    Call the admin's ``after_pod_created_hook`` only if one of them was missing: KubeSpawner's start calls the hook
+    after it has created both.
     """
     created: list[str] = []
 
@@ -350,7 +354,7 @@ async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
 
 
 async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind: str, name: str) -> bool:
-    """Return whether a pod has its Secret or Service; that of an earlier pod with the same name does not count."""
+    """Return whether a Secret or Service belongs to a pod; that of an earlier pod with the same name does not count."""
     read = getattr(spawner.api, f"read_namespaced_{kind}")
     try:
         found = await read(name, spawner.namespace, _request_timeout=spawner.k8s_api_request_timeout)
@@ -362,10 +366,10 @@ async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind
 
 
 def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
-    """Return the Service of a pod, which may have other labels and another port than pods of the settings of now."""
+    """Return a Service for an existing pod, whose labels and port may differ from the current settings."""
     ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
     port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), None)
-    # KubeSpawner 7.0 has no parameter for the port.
+    # In KubeSpawner 7.0, get_service_manifest() has no parameter for the port.
     takes_port = "port" in signature(spawner.get_service_manifest).parameters
     service = spawner.get_service_manifest(owner, **({"port": port} if takes_port else {}))
     labels = as_dict(pod["metadata"].get("labels"))
@@ -387,7 +391,7 @@ async def _open(spawner: ResumableSpawner) -> None:
     data = {"action": "start", "username": spawner.user.name, "servername": name}
     try:
         settings["eventlog"].emit(schema_id=_SERVER_ACTION, data=data)
-    except Exception:  # any exception: the server runs
+    except Exception:  # log any exception: it must not stop the server, which runs
         spawner.log.exception("Cannot log the start of %s as an event", private_api.get_log_name(spawner))
 
 
@@ -399,5 +403,5 @@ async def _forget_ended(spawner: ResumableSpawner) -> None:
 async def _stop(spawner: ResumableSpawner) -> None:
     try:
         await spawner.user.stop(spawner.name)
-    except Exception:  # as in JupyterHub: the failure of the start matters more
+    except Exception:  # log only, as JupyterHub does: the error that ended the server matters more
         spawner.log.exception("Cannot clean up after the start of %s", private_api.get_log_name(spawner))

@@ -23,21 +23,21 @@ class StartState:
     :param feed: progress reports of the start.
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param removed_environment: names of environment variables that the pod must not have.
-    :param avoided: expressions that no GPU node fulfills, for a server without a GPU.
+    :param avoided: node selector expressions that no GPU node fulfills, for a server without a GPU; else empty.
     :param pending_preflight: function that checks the pod before anything is created; None once it was called.
-    :param unaccepted: the error of the last dry run, while the hub repeats it; else None.
-    :param admitted_pod: the pod as the API server would create it, without environments; None if there was no answer.
+    :param unaccepted: the error of the last dry run, while the hub repeats the dry run; else None.
+    :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
     :param is_refused: whether the start was refused before anything was created.
-    :param is_admitted: whether admission has admitted the choice.
-    :param is_pod_unseen: whether the pod was sent, and the hub has neither seen it nor read that it was refused.
+    :param is_admitted: whether the hub has admitted the user's choice.
+    :param is_pod_unseen: whether the pod was sent, and the hub knows neither that it exists nor that it was refused.
     :param token: random text that identifies this start.
     :param is_removing: whether the hub is deleting the pod.
-    :param hold: sentence for the user while finalizers hold the pod of a stopped server; else empty.
-    :param is_resumed: whether an earlier process of the hub began the start, so that JupyterHub does not count its end.
-    :param is_hidden: whether JupyterHub's check of servers at its start must skip the server, whose start is resumed.
+    :param hold: text that tells the user which finalizers keep a stopped server's pod; empty if none does.
+    :param is_resumed: whether an earlier process of the hub began the start; JupyterHub does not count its failure.
+    :param is_hidden: whether JupyterHub, when it starts, must not check the server, because the start is to be resumed.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
-    :param last_pod: the pod at the last poll; empty before the first.
-    :param end: why the server ended; None while it runs, and if there is nothing to tell.
+    :param last_pod: the pod at the last poll; empty before the first poll.
+    :param end: why the server ended; None while it runs or if the user is told nothing.
     """
 
     feed: ProgressFeed = field(default_factory=ProgressFeed)
@@ -61,11 +61,11 @@ class StartState:
 
     def make_next(self) -> StartState:
         """Return the state for the next start; it keeps only what outlasts a start."""
-        # Keep a feed whose start has not begun: a page opened just before the start already waits on it.
+        # Keep a progress feed whose start has not begun: a page opened just before the start already reads the feed.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the
-        # reason of the server's end, which JupyterHub stores after this call.
+        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep end:
+        # JupyterHub stores the reason of the server's end after this call.
         return StartState(
             feed=feed,
             is_removing=self.is_removing,

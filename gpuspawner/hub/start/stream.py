@@ -4,9 +4,9 @@ The supervisor of a start publishes each report once, to a feed. Each open page 
 generator, which yields progress events in JupyterHub's format. The page also shows the messages that a site has
 configured in KubeSpawner: ``slow_spawn_message`` and, in newer versions, those of event formatter and progress hook.
 
-The page of JupyterHub 6 has a stop button, which stops the user's default server even if the page is about another
-server; JupyterHub 5 has none. gpuspawner's cancel button is part of the messages, which may be HTML, and hides
-JupyterHub's. The page repeats each message in its log, where the cancel button is hidden.
+JupyterHub 6's progress page has a stop button, which stops the user's default server even if the page is about another
+server; JupyterHub 5's page has none. gpuspawner therefore adds a cancel button to its messages, which may be HTML, and
+hides JupyterHub's button. The page repeats each message in its log, where the cancel button is hidden.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ProgressFeed:
         self.language = get_language()
 
     def resume(self, began_at: datetime | None, *, elapsed_s: float) -> None:
-        """Go on with a start that an earlier process of the hub began, and that has sent its pod.
+        """Continue a start that an earlier process of the hub began, and whose pod was sent.
 
         :param began_at: when the start began, None if unknown.
         :param elapsed_s: seconds since the start began.
@@ -131,7 +131,7 @@ class ProgressFeed:
         self._wake()
 
     async def wait_for_news(self, *, timeout_s: float | None) -> None:
-        """Wait until there is a new report or position of the bar, or the start is over.
+        """Wait until a new report arrives, the progress bar moves, or the start is over.
 
         :param timeout_s: maximum number of seconds to wait, or None for no limit.
         """
@@ -155,11 +155,11 @@ def read_uid(pod: Mapping[str, object]) -> str:
 ProgressEvent = dict[str, Any]
 """A progress event of JupyterHub, with the keys ``progress``, ``message``, ``html_message`` and ``raw_event``.
 
-Each event has a ``message``, as KubeSpawner's events have: clients such as BinderHub read it without a check.
+Each event has a ``message``, as KubeSpawner's events have: clients such as BinderHub require this key.
 """
 
 _BAR_STEP = 5
-"""Smallest move of the progress bar, in percentage points, for which the page gets an event without a new sentence."""
+"""Percentage points that the progress bar must move before the page gets an event without a new message."""
 
 
 class ProgressSpawner(UserServer, Protocol):
@@ -239,7 +239,7 @@ class _SlowStartReminder:
     def text(self, elapsed_s: float) -> str:
         self._next_s = elapsed_s + self._pause_s
         if self._own:
-            # Fill in {seconds}, and {timeout} as newer versions of KubeSpawner do.
+            # Fill in {seconds} and {timeout} in the site's message, as newer versions of KubeSpawner do.
             return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
         return ngettext(
             "The start has taken {number} second so far.",
@@ -265,7 +265,7 @@ def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
 
 
 def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
-    """Return the message fields from the site's event formatter and hook, which KubeSpawner supports after 7.1.
+    """Return a progress event's fields from the site's event formatter and hook, which KubeSpawner supports after 7.1.
 
     KubeSpawner always has a default event formatter, so this function uses only a formatter that the site configured.
     """
@@ -277,7 +277,7 @@ def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressE
     try:
         text = _find_site_formatter(spawner).format_event(event) if has_words else report.sentence
         return {**_build_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
-    except Exception:  # any exception, because the site's code runs here
+    except Exception:  # log any exception, because the site's code runs here
         spawner.log.exception("The site's words for an event of %s cannot be had", private_api.get_log_name(spawner))
         return {}
 
@@ -295,8 +295,9 @@ _HAS_STOP_BUTTON = jupyterhub.version_info >= (6,)
 """Whether JupyterHub's progress page has a button that stops the default server."""
 
 _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
-# JupyterHub's page contains the XSRF token for the API. After the API has answered, the progress page of a named server
-# may be a 404, because its pod is deleted or being deleted; the button therefore leads to the user's home page.
+# The cancel button sends a DELETE to JupyterHub's API, with the XSRF token in JupyterHub's page. After that, the
+# progress page of a named server may answer 404, because its pod is deleted or being deleted. The button therefore
+# opens the user's home page.
 _BUTTON = Markup(
     '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" data-failed="{}"'
     " onclick=\"this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}})"
@@ -331,7 +332,7 @@ _CONNECT_S = 1.0
 async def wait_until_listening(address: object, *, timeout_s: float) -> None:
     """Wait until the server's port accepts connections; return at once if the hub cannot reach the pod.
 
-    JupyterHub sends requests to the server until ``http_timeout``, even if the container has ended in the meantime.
+    JupyterHub itself would wait until ``http_timeout``, even if the server's container has ended in the meantime.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
     :param timeout_s: maximum number of seconds to wait.

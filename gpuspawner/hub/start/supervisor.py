@@ -2,7 +2,7 @@
 
 KubeSpawner waits for a pod until ``start_timeout``, whatever happens to the pod. The supervisor observes the pod until
 the server's port accepts connections, even if no progress page is open. It also ends a start that still waits for
-free capacity just before ``start_timeout``: JupyterHub would count that timeout among the failures that stop the hub.
+free capacity just before ``start_timeout``: JupyterHub counts timeouts as failures, and too many failures stop the hub.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the seconds left before ``start_timeout`` that a search for other choices may wait for its turn."""
+"""Share of the seconds from the supervisor's deadline to ``start_timeout`` that a search for choices may wait."""
 _RESUMED_S = 8.0
-"""Seconds for which the supervisor observes a start after a restart of the hub, even if its timeout is over."""
+"""Seconds for which the supervisor observes a start after a restart of the hub, even if the start has timed out."""
 _ALTERNATIVES_S = 10.0
-"""Seconds that a search for other choices may wait for its turn if a start fails before its timeout."""
+"""Seconds that a search for other choices may wait to begin if a start fails before ``start_timeout``."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
@@ -44,10 +44,10 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
 
     :param spawner: the spawner of the server.
     :param start: KubeSpawner's start.
-    :param feed: the progress feed of the start, which began when JupyterHub's timer began.
+    :param feed: the progress feed of the start; its clock began when JupyterHub's ``start_timeout`` began.
     :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
     :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
-    :raises ClusterFailure: until the start's timeout, Kubernetes did not accept its pod.
+    :raises ClusterFailure: the API server did not accept a dry run of the pod until the start's timeout.
     """
     supervisor = _Supervisor(spawner, feed)
     starting = asyncio.ensure_future(start)
@@ -55,12 +55,12 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        # If the supervisor is late because the event loop was busy, JupyterHub's timer has cancelled the start first.
+        # In a busy event loop, JupyterHub's timer may cancel the start before the supervisor has ended it.
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
     else:
-        # If the event loop was busy, both tasks may be done. A successful start then takes precedence.
+        # In a busy event loop, both the start and the supervisor may be done. A successful start then takes precedence.
         if ending.done() and (not starting.done() or starting.exception() is not None):
             raise ending.result()
         # KubeSpawner's own timeout may end the start first, as it is up to 10 % shorter or longer than JupyterHub's.
@@ -106,9 +106,10 @@ class _Supervisor:
 
     @property
     def is_late(self) -> bool:
-        """Whether the supervisor's own deadline has passed; a cancellation after it comes from JupyterHub's timer.
+        """Whether the supervisor's own deadline has passed, so that a cancellation comes from JupyterHub's timer.
 
-        JupyterHub's timer begins shortly before the feed, so in a busy hub it may end before the feed's full time.
+        JupyterHub's timer begins shortly before the supervisor's clock, so it may end before that clock shows
+        ``start_timeout``.
         """
         return self._left_s() <= 0
 
@@ -154,7 +155,7 @@ class _Supervisor:
         try:
             renew_watches(self._spawner)
             facts = await self._observer.observe(even_if_unchanged=even_if_unchanged)
-            # While the hub deletes the pod, report nothing: a later step failed, and KubeSpawner raises its error.
+            # While the hub deletes the pod, report nothing: KubeSpawner raises the error that led to the deletion.
             if facts is None or self._spawner.start_state.is_removing:
                 return None
             if facts.pod is not None:
