@@ -27,15 +27,15 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Seconds that a created pod may be missing in KubeSpawner's reflector, which lists all pods twice a minute."""
+"""Seconds for which a created pod may be missing in KubeSpawner's reflector, which lists all pods twice a minute."""
 
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches which user and server own each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of catalogs for which servers are cached; group overrides may give users different catalogs."""
+"""Maximum number of catalogs for which servers' GPUs are cached; group overrides may give users other GPU types."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
-"""Returns the normalized group names by user name, or None if the hub's database is not readable."""
+"""Function that returns the users' normalized group names by user name; None if the hub's database is not readable."""
 
 
 @dataclass(slots=True)
@@ -57,8 +57,8 @@ class _DecodedPod(NamedTuple):
 
     :param pod: the decoded pod, or None if the pod belongs to no server of this hub.
     :param owner: names of user and server in the hub's database.
-    :param servers: number of a catalog (``_number_view``) → GPUs and pools of the pod's server in that catalog, not
-        cached while the node's labels or the user's groups are unknown.
+    :param servers: number of a catalog (``_number_view``) → GPUs of the pod's server and the pools (GPUs that groups
+        share) in which they count; not cached while the node's labels or the user's groups are unknown.
     """
 
     version: object
@@ -68,7 +68,7 @@ class _DecodedPod(NamedTuple):
 
 
 class Reservations:
-    """Counts the servers to which limits apply; the hub's process has one object.
+    """Counts servers for the GPU limits of users and groups; the hub's process has one object of this class.
 
     :param clock: returns monotonic seconds.
     """
@@ -90,9 +90,9 @@ class Reservations:
         """Return all running and starting servers of the hub, or None while the hub has not listed pods.
 
         :param spawner: any spawner of the hub; gives access to reflectors and the database.
-        :param catalog: the full catalog.
+        :param catalog: all GPU types and pools, including those that the policy denies to the user.
         :param inventory: the cluster's nodes; their labels identify GPU types.
-        :param read_groups: called with the names of the users whose pods lack the pools annotation.
+        :param read_groups: returns the groups of users; called for users whose pods lack the annotation with the pools.
         """
         if not has_read_pods(spawner):
             return None
@@ -103,7 +103,7 @@ class Reservations:
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
     def reserve(self, spawner: WatchingSpawner, server: ServerUsage) -> None:
-        """Count a start from now on, instead of an earlier start of the same server.
+        """Count the GPUs of a start from now on; forget the GPUs of an earlier start of the same server.
 
         :param spawner: the spawner of the server.
         :param server: the GPUs and pools that the server will use.
@@ -113,7 +113,9 @@ class Reservations:
 
     @contextmanager
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
-        """Keep a reservation until the reflector has the pod created in this context or the API server refuses the pod.
+        """Keep a start's GPUs reserved until KubeSpawner's reflector has the pod that the ``with`` block creates.
+
+        If the API server refuses the pod, the reservation ends with the start.
 
         :param spawner: the spawner of the server.
         """
@@ -131,7 +133,7 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Stop waiting for a start's new pod if KubeSpawner's reflector has the pod.
+        """Let the reservation of a start end if KubeSpawner's reflector has the start's pod.
 
         :param spawner: the spawner of the server.
         """
@@ -249,10 +251,11 @@ def _make_view_key(catalog: Catalog) -> object:
 
 
 def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
-    """Yield running and starting servers; a server with a pod and a start counts once, with the larger GPU count.
+    """Yield running and starting servers; a server that has a pod and a start in progress counts once.
 
-    Such a server counts in the pools of its pod and of its start, because the user's groups may have changed.
-    If the old pod has another GPU type, the pod and the start count separately: the pod still holds its GPUs.
+    Such a server counts with the larger of both GPU counts. It counts in the pools of the pod and in those of the
+    start, because the user's groups may have changed. If the pod has another GPU type than the start, the pod and the
+    start count separately: the old pod still holds its GPUs.
 
     :param starts: the servers that are being started, by owner and name; this function changes the dict.
     """

@@ -1,4 +1,4 @@
-"""Gathers the facts for admission in the hub's process: the user's groups, running servers and quotas.
+"""Decides whether a user may start a server, from the policy, the user's groups, running servers and quotas.
 
 A server is subject to the policy rules of its user, even if an admin starts it.
 """
@@ -31,7 +31,7 @@ from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 
 
 class UserGroups:
-    """Reads users' groups from JupyterHub's database; the hub's process has one object.
+    """Reads users' groups from JupyterHub's database; the hub's process has one object of this class.
 
     A failure to read groups is logged once, and again only after a successful read.
     """
@@ -41,11 +41,11 @@ class UserGroups:
         self._policy: Policy | None = None
         self._logged_names: set[str] = set()
         self._spellings: dict[str, str] = {}
-        """Normalized name of a group → its name as first read."""
+        """Normalized name of a group → the group's name as the hub first read it."""
         self._logged_groups: set[str] = set()
 
     def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
-        """Return the user of a spawner's server; the groups are set only if the policy depends on groups.
+        """Return the user of a spawner, with the user's groups if the policy depends on groups.
 
         :param spawner: the user's spawner.
         :param policy: all policy rules of the admin.
@@ -114,7 +114,7 @@ _guards_options: ContextVar[bool] = ContextVar("gpuspawner_guards_options", defa
 
 
 def guard_stored_options() -> None:
-    """Keep the stored options of servers if this request sends options that are too large; call it in its own task.
+    """Keep this request from storing user options that are too large; call this in the request's own task.
 
     JupyterHub stores the options of a start before a spawner sees them. If the database cannot hold them, JupyterHub
     answers with status 500, counts a failed start and shows the server as running.
@@ -128,14 +128,14 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 
 
 _NO_SERVER_NAME = "/"
-"""Stands for no server; the name of a JupyterHub server cannot contain a slash."""
+"""A name that no server has: the name of a JupyterHub server cannot contain a slash."""
 _MAX_RULES = 4096
 
 
 class AdmissionService:
-    """Admits users' choices; the hub's process has one object.
+    """Admits or refuses users' choices; the hub's process has one object of this class.
 
-    :ivar reservations: counts running servers and starts without a pod, for limits.
+    :ivar reservations: counts running servers and starts without a pod, for GPU limits.
     """
 
     def __init__(self) -> None:
@@ -145,10 +145,10 @@ class AdmissionService:
         self._rules: dict[Person, Rule] = {}
 
     async def find_allowance(self, spawner: AdmittedSpawner, offer: Offer, *, is_start: bool = False) -> Allowance:
-        """Return what the spawner's user may have now.
+        """Return what the spawner's user may choose now, by policy, GPU limits and quotas.
 
         :param spawner: the user's spawner.
-        :param offer: the catalog and the cluster's state.
+        :param offer: the catalog of choices and the cluster's state.
         :param is_start: whether the spawner is starting its server, whose GPUs then do not count as used.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
@@ -156,14 +156,14 @@ class AdmissionService:
         return self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
 
     async def admit(self, spawner: AdmittedSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
-        """Check user options against what the spawner's user may have now, and return the admission.
+        """Return the admission of user options, after a check against what the spawner's user may choose now.
 
         The hub caches namespace quotas for a few seconds. If a cached quota refuses the choice, the hub reads it again.
 
         :param spawner: the user's spawner.
         :param options: the user options, any JSON value. The returned admission contains the site's own options
             (``extra_options``) unchanged.
-        :param offer: the catalog and the cluster's state.
+        :param offer: the catalog of choices and the cluster's state.
         :param is_start: whether the spawner is starting its server; the GPUs then count as used from now on.
         :raises SelectionError: the choice is invalid or not allowed.
         """
@@ -172,7 +172,7 @@ class AdmissionService:
         max_age_s = QUOTA_CACHE_S
         while True:
             quota = await self._read_quota(spawner, offer, max_age_s=max_age_s)
-            # No await from here to the reservation: of two concurrent starts, the second must count the first.
+            # Do not await from here to reserve(): of two concurrent starts, the second must count the first one's GPUs.
             excluding = spawner.name if is_start else _find_excluded_server(spawner)
             allowance = self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
             try:
@@ -197,7 +197,7 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
-        """Return what the namespace's quotas leave; with a policy, also wait for the pods that its limits count."""
+        """Return what the namespace's ResourceQuotas leave; with a policy, also wait for KubeSpawner's list of pods."""
         if offer.catalog.policy is None:
             return await offer.read_quota(spawner.namespace, max_age_s=max_age_s)
         quota, _ = await asyncio.gather(
@@ -233,9 +233,9 @@ class AdmissionService:
 
 
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
-    """Return the name of the server that a form is for, whose GPUs do not count as used, or ``/`` for none.
+    """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
-    After a refused form for a named server, JupyterHub asks the default server's spawner for the form. A running
-    default server cannot be the one that the form is for, so its GPUs count.
+    The GPUs of that server do not count as used. After a refused form for a named server, JupyterHub asks the default
+    server's spawner for the form. The form cannot be for a default server that runs, so the server's GPUs count.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

@@ -36,7 +36,7 @@ _MAX_SETTINGS = 32
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
-    """The methods of ``kubernetes_asyncio.client.CoreV1Api`` that offers need."""
+    """The methods of ``kubernetes_asyncio.client.CoreV1Api`` with which the hub reads the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,8 @@ class Offer:
 
     :param catalog: the choices.
     :param inventory: state of the cluster.
-    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the largest node sets their limit.
+    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the node with the most GPUs limits
+        the number that a user can choose.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
@@ -97,7 +98,9 @@ class Offer:
         return located if occupancy is None else occupancy.volumes.add_needs(located, new_claims=new_claims or {})
 
     def complete_spec(self, spec: Mapping[str, object], limit_ranges: Iterable[object]) -> Mapping[str, object]:
-        """Return a new pod's spec with what its RuntimeClass and LimitRanges add; an unknown RuntimeClass stays in it.
+        """Return a new pod's spec with what its RuntimeClass and LimitRanges add.
+
+        If the hub does not know the RuntimeClass, the spec still names it.
 
         :param spec: ``spec`` of a v1 Pod that does not exist yet.
         :param limit_ranges: the result of :meth:`read_limit_ranges`.
@@ -126,7 +129,7 @@ class Offer:
         return await self.queues.find_place(pod, queue=queue, wait_s=self.wait_s)
 
     async def read_quota(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
-        """Return what a namespace's quotas leave, or None if there are none or the hub cannot read them in time.
+        """Return what a namespace's ResourceQuotas leave; None if there are none or the hub cannot read them in time.
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
@@ -137,7 +140,7 @@ class Offer:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds that the hub still waits for answers about the cluster, None for no limit."""
+        """Seconds that the hub still waits for the API server's answers about the cluster; None for no limit."""
         return None if self.answer_by is None else max(0.0, self.answer_by - asyncio.get_running_loop().time())
 
     @property
@@ -161,7 +164,7 @@ class ParsedSettings:
 
 
 UNUSED_CLIENT_S = 600.0
-"""The hub stops watching a cluster whose API client has been unused for so many seconds while others were used."""
+"""Seconds after which the hub stops watching a cluster whose API client is unused, if it uses other API clients."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -178,10 +181,10 @@ class _Cluster:
 
 
 class OfferFactory:
-    """Makes offers; owns the cluster stores of this process, which cache nodes and pods.
+    """Makes :class:`Offer` objects; owns the stores of this process, which cache nodes and pods.
 
     Each API client has one store. Most hubs have one client; a site's spawner may use several clusters, with a client
-    for each. The hub stops a store that has not been used for :data:`UNUSED_CLIENT_S` while others were. An API client
+    for each. The hub stops a store that it has not used for :data:`UNUSED_CLIENT_S` while it used others. An API client
     belongs to one event loop, and the store's tasks end with the loop.
 
     :param clock: returns monotonic seconds.
@@ -214,7 +217,7 @@ class OfferFactory:
         return self._settings[key]
 
     def get_store(self, api: ClusterAPI, **options: Any) -> ClusterStore:
-        """Return the store for an API client.
+        """Return the store that caches the nodes and pods of an API client's cluster.
 
         :param api: the hub's ``CoreV1Api``.
         :param options: options for :class:`ClusterStore`, used only when this call creates the store.
@@ -244,7 +247,7 @@ class OfferFactory:
 
     @property
     def known_store(self) -> ClusterStore | None:
-        """The last used store, or None before the first call of :meth:`get_store`."""
+        """The store of nodes and pods that was used last, or None before the first call of :meth:`get_store`."""
         return self._clusters[-1].store if self._clusters else None
 
     async def stop(self) -> None:
@@ -260,7 +263,7 @@ class OfferFactory:
         own: OwnResources = NO_RESOURCES,
         answer_by: float | None = None,
     ) -> Offer:
-        """Return the current offer.
+        """Return what users can choose now, with the cluster's state.
 
         :param settings: the user's settings.
         :param store: the store that :meth:`get_store` returned.
@@ -297,7 +300,8 @@ def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
     """
     values: Any = raw
     try:
-        # marshal takes a quarter of repr's time. Versions of its format above 2 may write equal values differently.
+        # marshal takes a quarter of repr's time. Use version 2 of its format: later versions may write equal values
+        # differently.
         return marshal.dumps(values, 2)
     except ValueError:
         return repr(raw)  # marshal raises ValueError for objects that are not of built-in types

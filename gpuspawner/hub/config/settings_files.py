@@ -21,7 +21,7 @@ from gpuspawner.settings.parsing import diff_values, merge_values
 
 CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0
-"""Seconds between a file's last change and the hub's read of the file: a half-written file may be valid YAML."""
+"""Seconds that the hub waits after a file's last change before it reads it: a half-written file may be valid YAML."""
 _MAX_CACHED = 32
 """Maximum number of complete configurations in a cache; group overrides may give users different settings."""
 
@@ -33,7 +33,7 @@ class ReloadingSettings:
     """The settings of one hub: the configured traits, overridden by the settings files.
 
     :param paths: files and folders, lowest priority first.
-    :param base: settings of the traits for all users.
+    :param base: settings in the traits, the same for all users.
     :param parse: validates settings.
     :param log: logger for reloads and new problems.
     :param check_interval_s: seconds between two checks of the files.
