@@ -1,9 +1,9 @@
 """Renders the spawn form, and predicts whether a server with the selected options would start now.
 
-The input is a spawner, its `Offer` and a `Selection`. The output is HTML, the form's live state and warnings for
-admins. `hub.admission` decides what a user may start, and `hub.start` runs the start.
+The input is a spawner, the `Offer` of choices and the user's `Selection`. The output is HTML, the predictions for the
+form, and warnings for admins. `hub.admission` decides what a user may start, and `hub.start` runs the start.
 
-- `live`: `build_live` predicts verdicts, `find_startable_alternatives` finds choices that start now.
+- `live`: `build_live` predicts which choices start now, `find_startable_alternatives` finds similar ones that do.
 - `rendering`: `render` turns a `FormView` into HTML and translates the form's JavaScript.
 - `warnings`: `AdminWarnings` finds and logs problems of nodes, presets and policy.
 """

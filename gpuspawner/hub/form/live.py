@@ -1,4 +1,4 @@
-"""Predicts whether a server would start now, from the pod that KubeSpawner would create for the selection."""
+"""Predicts whether a server would start now, from the pod that KubeSpawner would create for the user's selection."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
-"""Maximum number of other GPU types to try as alternatives; each type requires a pod manifest of its own."""
+"""Maximum number of other GPU types to try if the selected type is not free; each needs a pod manifest of its own."""
 
 _MAX_PRESETS = 8
-"""Maximum number of presets with a verdict: each display of the form compares each preset's pod with all nodes."""
+"""Maximum number of presets with a prediction: each display of the form compares each preset's pod with all nodes."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
-"""Verdict outcomes for which the form shows no alternatives."""
+"""Outcomes of a prediction (starts now, unknown) for which the form suggests no other selections."""
 
 
 async def build_live(
     spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
 ) -> LiveState:
-    """Return the availability of GPU types, the verdicts on presets and a selection, and alternatives to the selection.
+    """Return which GPU types are available, whether presets and the selection can start now, and similar selections.
 
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
-    :param reach: the part of the catalog that policy allows the user, from which alternatives come; None for all of it.
+    :param reach: the part of the catalog that policy allows the user; the similar selections are in this part. None for
+        the whole catalog.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
@@ -83,12 +84,12 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
         if selection is not None:
             await previews.prepare(selection)
             found[slug] = _predict_verdict(selection, previews)
-    # Leave out unknown verdicts: the form explains once for all choices why verdicts are unknown.
+    # Leave out presets without a prediction: the form says once for all choices why the hub cannot predict.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
-    """Return the availability of each GPU type; if the hub cannot read all pods, add how many GPUs its servers hold."""
+    """Return the availability of each GPU type, with the GPUs of the hub's own pods if the hub cannot read all pods."""
     spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())
     counts = count_availability(

@@ -1,4 +1,4 @@
-"""Renders a form view to HTML with jinja2.
+"""Renders the spawn form to HTML with jinja2.
 
 JupyterHub puts the resulting fragment into its own ``<form>``. The fragment contains the CSS and JavaScript, because a
 spawner cannot serve files. The script reads its data from a JSON element in the fragment. This module translates the
@@ -46,8 +46,8 @@ _PLURAL_SAMPLES = (*range(200), 1_000_000)
 def translate_script(source: str) -> str:
     """Return a script with its messages and plural rule in the current language.
 
-    Calls of ``t`` and ``tn`` with other arguments than string literals stay unchanged: a site's script may define
-    functions with these names.
+    Calls of the script's functions ``t`` and ``tn``, which mark messages, stay unchanged if an argument is not a string
+    literal: a site's script may define other functions with these names.
 
     :param source: JavaScript.
     """
@@ -157,8 +157,8 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
     ``rows`` renders ``partials/<kind>.html`` for each image or GPU type. The template gets the image or GPU type as a
     variable named by ``kind``, its ``number`` (counted from ``first``), ``is_picked`` and ``values``. ``own`` maps a
-    variable name to values by slug; a missing value is empty. Rendered rows are cached, because few GPU types change
-    between two displays of the form.
+    further variable to its value for each image or GPU type, by slug; a missing value is empty. Rendered rows are
+    cached, because few GPU types change between two displays of the form.
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
@@ -187,7 +187,7 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
 
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
-    """Add types to values for a cache key: a ``Markup`` equals a ``str`` with the same text, which must be escaped."""
+    """Add types to values for a cache key: a ``str``, which must be escaped, equals a ``Markup`` with the same text."""
     return tuple((name, type(value), value) for name, value in values.items())
 
 
@@ -213,7 +213,7 @@ def _format_json(value: object) -> str:
 
 
 def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
-    """Return the templates' function ``asset(name)``, which returns CSS or JavaScript, escaped for its HTML element."""
+    """Return the templates' function ``asset(name)``, which returns CSS or JavaScript to put into an HTML element."""
 
     @lru_cache
     def written(name: str, _language: str) -> Markup:

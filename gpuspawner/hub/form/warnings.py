@@ -24,7 +24,7 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
-"""Maximum number of :class:`WarningScope` in each cache; group overrides may give users different settings."""
+"""Maximum number of :class:`WarningScope` objects in each cache; group overrides may give users different settings."""
 
 LoggedWarning = tuple[str, str]
 """The text of a warning, and the name of the node, preset or setting that the warning is about."""
@@ -48,8 +48,8 @@ class WarningScope(NamedTuple):
 class _LoggedFor(NamedTuple):
     """The node and settings for which a warning was logged; the warning is logged again only after they change.
 
-    :param node: the node when the warning was logged; None for a preset or setting.
-    :param scope: settings and tolerations; for a preset or setting only the settings.
+    :param node: the node as it was when the warning was logged; None for a warning about a preset or setting.
+    :param scope: settings and tolerations; only the settings for a warning about a preset or setting.
     """
 
     node: Node | None
@@ -57,7 +57,7 @@ class _LoggedFor(NamedTuple):
 
 
 class AdminWarnings:
-    """Finds and logs warnings; the hub has one object of this class.
+    """Finds and logs warnings for admins; the hub has one object of this class.
 
     :param soon_s: seconds between a change of the nodes and the search for new warnings to log.
     :param pause_s: minimum number of seconds between two such searches.
@@ -123,7 +123,7 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once, and again only after its node or the settings have changed; log that none remains."""
+        """Log each warning once, and again only after its node or the settings have changed; log when none is left."""
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (
             bool(self._logged),
@@ -138,7 +138,8 @@ class AdminWarnings:
         with use_language(ENGLISH):
             view = build_warnings_view(new)
         if view is not None:
-            for flag, (subject, sentence) in zip(new, view.flags, strict=False):  # the view may omit the last warnings
+            # Do not zip strictly: view.flags may lack the last warnings, which view.more counts.
+            for flag, (subject, sentence) in zip(new, view.flags, strict=False):
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
                 log.warning("GPUs: %s", view.more)

@@ -1,4 +1,4 @@
-"""Merges a choice's scheduling requirements into copies of the admin's values, which may be lists or dicts.
+"""Merges the scheduling requirements of a user's choice into copies of the admin's lists or dicts.
 
 A node must match one of the required node selector terms, so the choice's expressions are added to each term. All other
 values are appended unless they exist. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
@@ -27,7 +27,7 @@ def escape_braces(text: str) -> str:
 
 
 def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
-    """Return a copy of the admin's entries, to which entries that they lack are appended.
+    """Return a copy of the admin's entries, with new entries appended unless the admin has them already.
 
     :param admins: the admin's value: a list, a dict of entries (since KubeSpawner 7) or None.
     :param entries: entries to append.
@@ -124,7 +124,7 @@ def _narrow_term(term: Any, added: list[dict[str, Any]]) -> Any:
     An empty term matches no node. Expressions would make it match some nodes, so an empty term stays empty.
     """
     if not isinstance(term, dict):
-        # An admin's Python configuration may contain V1NodeSelectorTerm objects; the dict has the same content.
+        # An admin's Python configuration may contain V1NodeSelectorTerm objects; convert each to a dict.
         term = {"matchExpressions": term.match_expressions, "matchFields": term.match_fields}
     expressions_key = "match_expressions" if "match_expressions" in term else "matchExpressions"
     own = list(term.get(expressions_key) or [])

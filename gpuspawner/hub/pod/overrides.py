@@ -60,7 +60,7 @@ def build_pod_config(
 ) -> dict[str, Any]:
     """Return the admin's ``extra_pod_config`` with the choice merged into it.
 
-    The admin's runtime class overrides the GPU type's. Of the admin's and the choice's run time, the shorter applies.
+    The admin's runtime class overrides the GPU type's. The shorter maximum run time of admin and choice applies.
 
     :param admins: the admin's ``extra_pod_config``.
     :param placement: the choice's requirements for the pod.
@@ -139,8 +139,8 @@ def build_container_config(
 def isolate_containers(admins: Any, resources: Collection[str]) -> Any:
     """Return the admin's side or init containers without GPUs, which only the notebook container gets.
 
-    An image may set ``NVIDIA_VISIBLE_DEVICES=all``. A variable in ``env`` overrides both the image's variable and a
-    variable from ``envFrom``.
+    An image may set ``NVIDIA_VISIBLE_DEVICES=all``. This function therefore sets such variables in ``env``, which
+    overrides the image's variables and those from ``envFrom``.
 
     :param admins: value of ``extra_containers`` or ``init_containers``: a list, a dict of containers or None.
     :param resources: extended resources of the catalog's GPU types.
@@ -189,7 +189,7 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter run time; an admin's value that is no number stays, so that the API server rejects it."""
+    """Return the shorter maximum run time; the admin's stays if it is no number, so that the API server rejects it."""
     if run_time_s is None or own is None:
         return own if run_time_s is None else run_time_s
     return min(own, run_time_s) if isinstance(own, int | float) else own

@@ -1,8 +1,8 @@
 """Builds the pod that KubeSpawner would create for a user's choice, without creating it.
 
-A verdict is correct only for a pod with the admin's node selector, affinity, tolerations, containers and hooks.
-KubeSpawner therefore builds one manifest for each display of the form. For each choice, gpuspawner merges the choice
-into a copy of that manifest, as it does into ``extra_pod_config``.
+gpuspawner predicts from this pod whether the server can start, so the pod needs the admin's node selector, affinity,
+tolerations, containers and hooks. KubeSpawner therefore builds one manifest for each display of the form. For each
+choice, gpuspawner merges the choice into a copy of that manifest, as it does into ``extra_pod_config``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
     duplicate.trait_overrides.restore()
-    # During a start, this attribute returns the draft of the pod with the start's choice.
+    # Restore the class's get_pod_manifest(): during a start, the object's own returns the pod of the start's choice.
     vars(duplicate).pop("get_pod_manifest", None)
     return duplicate
 
@@ -87,7 +87,7 @@ async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
 
 
 class _FormLog(logging.LoggerAdapter[logging.Logger]):
-    """Lowers INFO messages to DEBUG: JupyterHub would log a user's group overrides each time a form is shown."""
+    """Logs INFO messages as DEBUG: JupyterHub would log a user's group overrides each time a form is shown."""
 
     @override
     def info(self, msg: object, *args: object, **kwargs: Any) -> None:
@@ -116,7 +116,7 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
         return serialize_pod(spawner, pod)
     bare: list[Any] = [copy(each) for each in containers]
     for each in bare:
-        if hasattr(each, "volume_mounts"):  # false for an admin's extra container that is a plain dict
+        if hasattr(each, "volume_mounts"):  # an admin's extra container may be a plain dict
             each.env = each.volume_mounts = None
     changed, changed.spec = copy(pod), copy(pod.spec)
     changed.spec.containers = bare
@@ -124,7 +124,7 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
 
 
 def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
-    """Return the claims that a start creates if they do not exist → name of the StorageClass, None for the default.
+    """Return the volume claims that a start creates if missing: name → StorageClass, or None for the default class.
 
     :param spawner: the spawner of the server.
     """
@@ -134,11 +134,11 @@ def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
 def exclude_gpu_nodes(
     manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
 ) -> Mapping[str, Any]:
-    """Return a pod's manifest that requires a node without GPUs, or the same manifest if such nodes may lack room.
+    """Return a pod's manifest that requires a node without GPUs; the unchanged manifest if such nodes may lack room.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
-    :param avoided: expressions that no GPU node fulfills.
+    :param avoided: node selector expressions that no GPU node fulfills.
     :param inventory: the cluster, with the age of its data.
     """
     if not avoided:
@@ -154,7 +154,7 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
-"""Key of a prepared pod: CUDA version and architectures of the image, GPU type, and choices such as the priority."""
+"""Key of a cached pod: the image's CUDA version and architectures, GPU type, and choices such as the priority."""
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ class PodPreviews:
                 self._pods[key] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return the pod of a selection, or None if none with such an image, GPU type and priority was prepared.
+        """Return the pod of a selection; None if :meth:`prepare` built none with such an image, GPU type and priority.
 
         :param selection: a valid selection; its CPU, memory and GPU count may differ from the prepared selection's.
         """
@@ -197,7 +197,7 @@ class PodPreviews:
         return replace(pod, requests=decode.decode_requests(changed))
 
     async def find_priority(self, selection: Selection | None) -> int | None:
-        """Return the priority with which a server preempts other pods, or None if it is unknown or preempts none.
+        """Return the priority with which a server's pod preempts other pods; None if unknown or if it preempts none.
 
         :param selection: a valid selection; None for the priority of KubeSpawner's own settings.
         """
@@ -215,7 +215,8 @@ class PodPreviews:
         manifest = await self._build_manifest()
         spec: dict[str, Any] = manifest["spec"]
         placement = place(selection, self.offer.catalog)
-        # Merge only fields that affect scheduling: leave out /dev/shm. An admin's runtime class stays, as at a start.
+        # Merge only fields that affect scheduling: leave out the volume for /dev/shm. The admin's runtime class
+        # overrides the GPU type's, as at a start.
         own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
         placing = build_pod_config(own, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
@@ -249,7 +250,7 @@ class PodPreviews:
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
-    """Return a pod's spec with the PriorityClass of a choice, and its value in case the hub cannot read the class."""
+    """Return a pod's spec with a choice's PriorityClass, and its value in case the hub cannot read the class."""
     chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
     return {**spec, **{name: value for name, value in chosen.items() if value is not None}}
 

@@ -95,7 +95,7 @@ class WarnedStart(Protocol):
 
 
 class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """A server whose run time may be limited."""
+    """The spawner of a server whose run time may be limited."""
 
     @property
     def start_state(self) -> WarnedStart:

@@ -56,9 +56,10 @@ class PodChoice:
 
 
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
-    """Return the value of each trait for one start.
+    """Return the values of KubeSpawner's traits for one start.
 
-    The result lacks ``start_timeout``, which must be set earlier: JupyterHub reads it before the start and its hooks.
+    The result lacks ``start_timeout``, which must be set earlier: JupyterHub reads it before it calls hooks and
+    ``start()``.
 
     :param choice: the user's choice.
     :param base: the admin's value of each trait.
@@ -153,7 +154,7 @@ def _parse_bytes(value: object) -> int:
 def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
     """Yield the name and number of each GPU resource in a trait.
 
-    :param limits: ``extra_resource_limits``; a value of another type holds no GPU.
+    :param limits: value of ``extra_resource_limits``; a value that is not a mapping has no GPU.
     """
     for resource, value in limits.items() if isinstance(limits, Mapping) else ():
         if find_vendor(resource) and (number := _read_amount(value, parse_whole_units)):
