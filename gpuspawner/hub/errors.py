@@ -57,7 +57,7 @@ _WEBHOOK_OUTAGE = re.compile(
 )
 """Matches the API server's answer if an admission webhook cannot be reached, is too slow or fails.
 
-The service, if the API server calls one, tells whose webhook it is: Kueue's is called ``mpod.kb.io``."""
+A webhook's name may not tell whose it is (Kueue's is ``mpod.kb.io``), but the name of its Service, if any, does."""
 
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
@@ -118,7 +118,7 @@ class ClusterFailure(SpawnException):
 
 
 def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStart:
-    """Return the exception for a refused choice; its message names each field and what is allowed there.
+    """Return the exception for refused user options; its message names each field and what the field allows.
 
     :param error: the error with a problem for each refused field.
     :param beside_form: whether the page shows the form again with each message at its field; ``jupyterhub_message``
@@ -143,7 +143,7 @@ def _find_status(error: GPUSpawnerError) -> HTTPStatus:
 
 
 def make_unread_cluster_failure(reason: str) -> ClusterFailure:
-    """Return the exception for a choice that the hub cannot check because it cannot read the cluster.
+    """Return the exception for user options that the hub cannot check because it cannot read the cluster.
 
     :param reason: sentence that says why the hub cannot read the cluster.
     """
@@ -214,11 +214,11 @@ def _parse_status_message(body: Any) -> str:
 
 
 class FailureCount:
-    """Keeps users from stopping the hub with starts that fail; one object for the hub's process.
+    """Keeps users from stopping the hub with starts that fail; the hub's process has one such object.
 
     JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
-    because a restart may help. With this class, a failed start counts only if the hub itself may be the reason, and
-    once for each user until a start succeeds, because an admin's hook may fail for one user alone.
+    because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
+    cause. Until a start succeeds, each user's failures count once, because an admin's hook may fail for one user alone.
     """
 
     def __init__(self) -> None:
@@ -227,7 +227,9 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """Reset the count if a start succeeds, as JupyterHub does; settle a start that fails without clean-up.
+        """When a start ends, reset this object after a success, or correct JupyterHub's failure count after a failure.
+
+        After a failure for which JupyterHub has cleaned up, :meth:`settle` has already corrected the count.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.
@@ -238,7 +240,7 @@ class FailureCount:
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Subtract a failed start that must not count from JupyterHub's count, right before JupyterHub adds the start.
+        """Subtract 1 from JupyterHub's count of failed starts if this start must not count; JupyterHub then adds 1.
 
         :param start: JupyterHub's future of the start.
         :param error: the exception that ended the start.
@@ -260,7 +262,7 @@ class FailureCount:
         if not has_failed(start):
             self._users.clear()
         elif start not in self._settled and isinstance(error := start.exception(), Exception):
-            # JupyterHub has just counted this start, for which settle() was not called.
+            # JupyterHub has just counted this failed start. Correct the count here, because settle() was not called.
             self._settle(error, user_name, settings=settings)
 
 

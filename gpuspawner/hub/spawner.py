@@ -72,7 +72,7 @@ from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts kept for open forms; each keeps the objects of its request in memory."""
+"""Maximum number of failed starts whose errors the hub keeps for open forms; each keeps its request in memory."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
@@ -98,13 +98,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Set these before super().__init__: KubeSpawner's constructor may call methods that are overridden here.
+        # Set these attributes before super().__init__: KubeSpawner's constructor may call methods overridden here.
         self.trait_overrides = TraitOverrides(self)
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
         if self.settings_files:
-            # Read the traits now, before a hook or a group override changes them for this user.
+            # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
                 self.settings_files, self.collect_settings(), parse=self.offer_factory.parse, log=self.log
             )
@@ -118,7 +118,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._show_form if self._is_ours() else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # No coroutine: JupyterHub may run a coroutine in another task, but take_draft needs the request's own task.
+        # This method is no coroutine: JupyterHub may run a coroutine in another task, but take_draft() needs the
+        # request's own task.
         return self._render_form(context.take_draft(), context.read_choice_header())
 
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
@@ -137,7 +138,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog),
             allowance=allowance,
         )
-        with use_language(ENGLISH):  # English, as in the hub's log
+        with use_language(ENGLISH):  # The warnings are in English, as in the hub's log.
             warnings = (
                 build_warnings_view(self.admin_warnings.find_warnings(offer, spawner._make_warning_scope()))
                 if context.is_viewer_admin()
@@ -159,12 +160,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
-        """Keep the server's failed start, whose error JupyterHub's pages show, when an open form refreshes itself.
+        """Store the server's failed start in this spawner if an open form refreshes itself; any other request drops it.
 
-        After a failed start, JupyterHub makes a new spawner for each request for the form.
+        After a failed start, JupyterHub makes a new spawner for each request for the form. JupyterHub's pages show the
+        error of the start that the spawner has.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # A spawner keeps a start of its own, which JupyterHub may be running.
+        # If this spawner already has a start, JupyterHub may be running it, so an earlier start must not replace it.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
@@ -177,7 +179,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # No coroutine: JupyterHub may run a coroutine in another task, but keep_draft needs the request's own task.
+        # This method is no coroutine: JupyterHub may run a coroutine in another task, but keep_draft() needs the
+        # request's own task.
         own, extra = split_form(form_data, self.extra_options)
         draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
@@ -215,10 +218,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Check the choice again at the start, and merge it into the traits as the admin and the hooks have set them.
+        """Check the user options again, and merge them into the traits as the admin and the hooks have set them.
 
         KubeSpawner calls this at the beginning of a start, before it creates anything. If the admin has set
-        ``apply_user_options``, this is the first check of the choice.
+        ``apply_user_options``, this is the first check of the user options.
         """
         if not self._is_ours():
             await super().load_user_options()
@@ -291,7 +294,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.failure_count.settle(start, failure, user=self.user)
         self.start_state.end = endings.read_failure(failure)
         if not self.start_state.is_admitted:
-            # JupyterHub stored the refused options before any check. Restore the last admitted ones before its commit.
+            # JupyterHub stored the refused options before any check. Restore the last admitted options before
+            # JupyterHub commits them to its database.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:
                 self.orm_spawner.user_options = self._stored_options
@@ -314,7 +318,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while JupyterHub must not check the server."""
+        """JupyterHub's record of the server's address; None while JupyterHub must not check whether it runs."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -365,7 +369,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             start: asyncio.Future[Any] = super().start()
             return start
         give_up_dead_reflectors(type(self).reflectors)
-        # Begin here, not in the task below: JupyterHub's timer has begun, but a busy hub runs the task later.
+        # Measure the time from here, not from the start's task: JupyterHub's start_timeout has begun, but a busy
+        # hub runs the task later.
         self.start_state.feed.begin()
         self._follow_start()
         self.start_state.end = None
@@ -389,7 +394,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
     # In a start, KubeSpawner calls _make_create_pvc_request, if the server has a volume claim, and then
-    # _make_create_pod_request, each until it returns True. The first call runs the preflight, because by then
+    # _make_create_pod_request, each until it returns True. The first call checks the pod, because by then
     # KubeSpawner has created the user's namespace, which the dry run and many hooks need.
 
     @override
@@ -417,7 +422,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             if was_refused:
                 self.start_state.is_pod_unseen = False
             if was_refused and self.new_claims.can_remove(self, token=self.start_state.token):
-                # Forget that the claim exists, so that the next start creates it again.
+                # Reset KubeSpawner's `_pvc_exists`, so that the next start creates the claim again.
                 self._pvc_exists = False
                 await self.new_claims.remove(self, token=self.start_state.token)
             raise
@@ -428,7 +433,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight once in a start; without a pod, draft the pod, which KubeSpawner then creates."""
+        """Check the pod once in a start, before KubeSpawner creates it or its claim; build a pod if none is given."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -460,9 +465,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def pending(self) -> str | None:
         """What JupyterHub is doing with the server: ``spawn``, ``stop``, ``check`` or ``rename``; None for nothing.
 
-        A cancelled start is not pending, even before JupyterHub notices its end: one second after it has cancelled a
-        start, JupyterHub stops the server only if nothing is pending. Otherwise it answers with status 500 and keeps
-        the server, which it shows as ready. :meth:`poll`, with which each stop begins, waits until the start has ended.
+        A cancelled start is not pending, even before JupyterHub notices that it has ended. One second after cancelling
+        a start, JupyterHub stops the server only if nothing is pending. Otherwise JupyterHub answers with status 500
+        and shows the server as ready. Each stop begins with :meth:`poll`, which waits until the start has ended.
         """
         pending: str | None = super().pending
         if pending != "spawn" or not private_api.is_start_cancelled(self) or not self._is_ours():
@@ -485,8 +490,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
 
-        After a refused start no pod exists. A cancelled or failed start may have left a pod in any state; the result
-        is then None, so that JupyterHub deletes the pod. It is also None while the hub cannot read pods: JupyterHub
+        After a refused start, no pod exists. If a cancelled or failed start may have left a pod, the result is None, so
+        that JupyterHub deletes the pod. While the hub cannot read pods, the result is None, too, because JupyterHub
         forgets a server that it cannot poll.
         """
         is_ours = self._is_ours()
@@ -507,7 +512,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if is_ours and status is not None:
             try:
                 await endings.note_end(self, language=self.start_state.feed.language)
-            except Exception:  # JupyterHub must learn in any case that the server has ended
+            except Exception:  # Even after an error here, JupyterHub must learn that the server has ended.
                 self.log.exception("Cannot tell why the server of %s has ended", self._log_name)
         return status
 
@@ -526,8 +531,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
-        # JupyterHub forgets a server whose stop fails, and its pod would run on. While the API server cannot be
-        # reached, the stop therefore goes on, and JupyterHub's database keeps the server.
+        # JupyterHub forgets a server whose stop fails, and its pod would run on. The stop therefore repeats this
+        # request until the API server accepts it. Until then, JupyterHub's database keeps the server.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
         if not self._is_ours():
@@ -547,9 +552,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return not self.profile_list and not any(name in configured for name in _OWN_FORM)
 
     async def make_offer(self) -> Offer:
-        """Return the current offer, and schedule a task that logs new warnings about settings and cluster.
+        """Return what users can choose and the cluster's state; schedule a task that logs new warnings for admins.
 
-        All requests for one offer together wait at most ``capacity_timeout`` seconds, counted from this call.
+        The requests to the API server for one result together take at most ``capacity_timeout`` seconds from this call.
         """
         answer_by = asyncio.get_running_loop().time() + self.capacity_timeout
         store = self.offer_factory.get_store(
@@ -561,7 +566,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
-            # Start the reflector of pods, which limits count, while the store reads its first lists.
+            # Limits count the pods in KubeSpawner's reflector. Start it while the store reads its first lists.
             offer, _ = await asyncio.gather(making, ensure_pods_watched(self, timeout_s=self.capacity_timeout))
         else:
             offer = await making
@@ -573,7 +578,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
-    """Admit a choice, set its start timeout and store its normalized options.
+    """Check user options, set the start timeout of the chosen resources, and store the options in normalized form.
 
     JupyterHub reads the timeout before the start. All other traits are set during the start, after the admin's hooks:
     a hook that modifies a list in place, such as ``tolerations``, then finds only the admin's own entries in it.
@@ -585,8 +590,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # The hub's admin page shows the stored summary, which options from the REST API lack. Assign it now: the hub
-        # commits right after this function, and would roll back a later assignment at the end of another request.
+        # JupyterHub's admin page shows a summary in the stored options, which options from the REST API lack. Store the
+        # options now: JupyterHub commits right after this function, and may roll back a later assignment.
         stored.user_options = admission.options
 
 

@@ -99,7 +99,7 @@ class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 class AdmittedSpawner(WatchingSpawner, Protocol):
-    """The spawner of the server and user for which admission checks a choice.
+    """The spawner of the server and user whose user options the hub checks.
 
     :ivar active: whether the server is running or starting.
     :ivar extra_options: names of the site's own user options.

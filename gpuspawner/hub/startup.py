@@ -32,9 +32,9 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits that JupyterHub sets after it has read its configuration; a change of either triggers the check of settings.
+"""Traits that JupyterHub sets after it has read its configuration; a change of either triggers the settings check.
 
-traitlets has no event for this: when it reads a file, it sets the traits before it merges the file into ``config``.
+traitlets has no event for the end of the configuration: it sets a file's traits before it merges them into ``config``.
 JupyterHub sets ``cookie_secret``, if not configured, before it opens its database, and ``session_factory`` after that.
 """
 
@@ -62,7 +62,10 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Return the settings as files or as a mapping; refuse None, such as from an unset environment variable."""
+    """Return the files or the mapping that :func:`configure` was given; refuse any other argument.
+
+    An unset environment variable gives None, for example, and the hub must not start without its settings.
+    """
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)
     if path_or_mapping != "" and isinstance(path_or_mapping, str | Path):
@@ -85,7 +88,7 @@ def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
 
 
 def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
-    """Check the settings; a problem names the last file of ``given`` and ``settings_files`` that sets the wrong key.
+    """Check the settings; a problem names the last of the files ``given`` and ``settings_files`` with the wrong key.
 
     :param given: the files that :func:`configure` has read, lowest precedence first.
     """
@@ -137,7 +140,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:
-    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``; subclasses win."""
+    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``; the derived class wins."""
     merged = Config()
     for name in GPUSpawner.section_names():
         merged.merge(_resolve_lazy_values(config.get(name, {})))

@@ -27,11 +27,11 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""Placeholder (NUL) for the unknown user id in an expanded template; no namespace can contain a NUL."""
+"""NUL character, which stands for the unknown user id in an expanded template; no namespace can contain a NUL."""
 
 
 class _UserId:
-    """A user id that templates format as a placeholder, because pods do not contain the id."""
+    """Replaces ``{userid}`` in KubeSpawner's templates with a placeholder, because a pod does not contain this id."""
 
     @override
     def __format__(self, spec: str) -> str:
@@ -46,8 +46,8 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
     The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
-    users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A call takes as long
-    as decoding a pod.
+    users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A call of the
+    function takes as long as decoding a pod's JSON.
 
     :param spawner: any spawner of the hub.
     """
@@ -94,7 +94,7 @@ def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Po
     reflector = spawner.pod_reflector
     if reflector is None or not has_read_pods(spawner):
         return None
-    # Decode only pods with these resources: most have no GPU, and decoding takes much longer than the search.
+    # Decode only pods that request the resources: most pods have no GPU, and decoding takes longer than this check.
     found = (decode.decode_pod(raw) for raw in tuple(reflector.pods.values()) if _has_resources(raw, resources))
     return tuple(pod for pod in found if pod is not None)
 
@@ -109,7 +109,7 @@ def has_read_pods(spawner: PodWatchingSpawner) -> bool:
 
 
 def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
-    """Return the exception of the first list of KubeSpawner's reflector of pods, or None.
+    """Return the exception with which the first list of KubeSpawner's reflector of pods failed, or None.
 
     :param spawner: any spawner of the hub.
     """
@@ -118,7 +118,7 @@ def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
 
 
 def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None:
-    """Return the future of the reflector's first list if that has ended."""
+    """Return the future of the first list of KubeSpawner's reflector of pods if the list has ended, else None."""
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
     return loaded if loaded is not None and loaded.done() and not loaded.cancelled() else None
@@ -131,7 +131,7 @@ async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | No
 
     :param spawner: any spawner of the hub.
     :param timeout_s: maximum number of seconds to wait; None for no limit.
-    :param waits_again: whether ``timeout_s`` counts from now, or else from when the hub began to read the list.
+    :param waits_again: True to count ``timeout_s`` from now; False to count from when the hub began to read the list.
     """
     give_up_dead_reflectors(type(spawner).reflectors)
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
@@ -145,9 +145,9 @@ async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | No
 
 
 async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
-    """Have KubeSpawner watch the events of servers and wait for its first list.
+    """Start KubeSpawner's reflector of events if necessary, and wait for its first list.
 
-    After the timeout, the list continues in the background.
+    After the timeout, the reflector goes on in the background.
 
     :param spawner: any spawner of the hub.
     :param timeout_s: seconds to wait.
@@ -186,7 +186,7 @@ def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitab
         try:
             await start(spawner)
         except SystemExit as error:
-            # If the watch of all namespaces fails, KubeSpawner ends the hub. A request for the form must not end it.
+            # KubeSpawner exits if it cannot watch all namespaces, but a request for the form must not end the hub.
             raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
     reading = asyncio.ensure_future(run())
@@ -245,7 +245,7 @@ PodEvent = Mapping[str, Any]
 """JSON of a Kubernetes v1 Event, as KubeSpawner's reflector holds it."""
 
 _SORTED_S = 0.9
-"""Seconds for which :class:`PodEventIndex` stays valid: slightly less than the 1 s between two looks at a start."""
+"""Seconds for which :class:`PodEventIndex` reuses its index: slightly less than the 1 s between a start's checks."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:

@@ -1,8 +1,8 @@
 """The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads, calls or overrides.
 
 Public names do not suffice, and a new version of these projects may change private ones. :data:`PRIVATE_NAMES` lists
-all of them. Importing this module compares the list with the installed versions, so that a hub with a version that
-lacks a name does not start, and its log says what is missing. Without that, starts would fail or limits vanish later.
+all of them. Importing this module compares the list with the installed versions. If a name is missing, the hub does not
+start, and its log names it. Without this check, the hub would run, but starts would fail or limits would not hold.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PrivateName(NamedTuple):
     :param owner: the class or module that has the name.
     :param lost: what does not work without the name, as part of a sentence.
     :param parameters: names of a function's parameters, without ``self``; None if the name is no function.
-    :param is_overridden: whether gpuspawner overrides the method with these parameters and no others.
+    :param is_overridden: whether gpuspawner overrides the method; additional parameters are then an error, too.
     """
 
     owner: Any
@@ -93,7 +93,7 @@ PRIVATE_NAMES = (
     ),
     PrivateName(KubeSpawner, "_options_form_default", _FORM, (), is_overridden=True),
     PrivateName(KubeSpawner, "_options_from_form_default", _FORM, (), is_overridden=True),
-    # The next five names have no underscore, but KubeSpawner's documentation does not name them.
+    # The next five names have no underscore, but count as private: KubeSpawner's documentation does not name them.
     PrivateName(KubeSpawner, "reflectors", _PODS),
     PrivateName(ResourceReflector, "first_load_future", _PODS),
     PrivateName(ResourceReflector, "watch_task", "starts wait for pods that nothing watches any more"),
@@ -123,7 +123,7 @@ def check_private_names(names: Iterable[PrivateName] = PRIVATE_NAMES) -> None:
     problems = [problem for each in names for problem in _find_difference(each)]
     if problems:
         message = "\n".join(("gpuspawner cannot run with the versions that are installed here.", *problems))
-        # JupyterHub's own message says only that the spawner class could not be imported.
+        # Log what is missing: JupyterHub's own message says only that the spawner class could not be imported.
         get_logger().critical(message)
         raise IncompatibleVersionError(message)
 
@@ -138,7 +138,8 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
             yield f"{subject} is gone; without it, {wanted.lost}."
         return
     found = inspect.getattr_static(owner, name, None)
-    function = getattr(found, "__func__", getattr(found, "func", found))  # unwraps a class method or traitlets' default
+    # Get the function inside a class method (`__func__`) or a method with traitlets' decorator `default` (`func`).
+    function = getattr(found, "__func__", getattr(found, "func", found))
     if not callable(function):
         yield f"{subject}() is gone; without it, {wanted.lost}."
     elif not _takes(function, wanted):
@@ -147,7 +148,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return all names in the code of a class's methods, which include the attributes that the methods assign."""
+    """Return all names that the code of a class's methods contains, such as the attributes that they assign."""
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
 
@@ -161,7 +162,7 @@ def _takes(function: Any, wanted: PrivateName) -> bool:
 
 
 class _Spawner(Protocol):
-    # Attributes of JupyterHub's Spawner
+    # JupyterHub's Spawner defines these attributes.
     user: Any
     _log_name: str
     _check_pending: bool
@@ -171,7 +172,7 @@ class _Spawner(Protocol):
     _start_pending: bool
     _stop_pending: bool
     _waiting_for_response: bool
-    # Attributes and methods of KubeSpawner
+    # KubeSpawner defines these attributes and methods.
     _start_future: asyncio.Future[Any] | None
     delete_grace_period: int
     k8s_api_request_timeout: float
@@ -186,7 +187,7 @@ class _Spawner(Protocol):
     async def _start_watching_events(self) -> object: ...
     async def _start_watching_pods(self) -> object: ...
 
-    # Attributes and methods of traitlets' base classes
+    # The base classes of traitlets define this attribute and this method.
     _trait_values: dict[str, Any]
 
     def _find_my_config(self, config: Any) -> Any: ...
@@ -230,9 +231,10 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def is_start_cancelled(spawner: object) -> bool:
-    """Return whether JupyterHub has canceled the start of a server, and has not noticed its end yet.
+    """Return whether JupyterHub has canceled the start of a server, and has not noticed yet that the start has ended.
 
-    It notices the end one turn of the event loop later, in a callback; until then the server is marked as spawning.
+    JupyterHub notices the end in a callback, one turn of the event loop later. Until then, it marks the server as
+    spawning.
     """
     private = cast("_Spawner", spawner)
     spawn = private._spawn_future
@@ -242,7 +244,7 @@ def is_start_cancelled(spawner: object) -> bool:
 
 
 def is_stop_pending(spawner: object) -> bool:
-    """Return whether JupyterHub stops the server.
+    """Return whether JupyterHub is stopping the server.
 
     JupyterHub's public ``pending`` does not show the stop while a canceled start has not ended.
     """
@@ -250,7 +252,7 @@ def is_stop_pending(spawner: object) -> bool:
 
 
 def is_checked(spawner: object) -> bool:
-    """Return whether JupyterHub checks whether the server still runs, as it does once after its own start."""
+    """Return whether JupyterHub, after a restart of the hub, is still checking whether the server runs."""
     return cast("_Spawner", spawner)._check_pending
 
 
@@ -272,7 +274,7 @@ async def wait_until_answering(spawner: object) -> None:
 
 @contextmanager
 def note_proxy_pending(spawner: object) -> Iterator[None]:
-    """Mark the server in this context as being added to the proxy."""
+    """Mark the server as being added to the proxy while the ``with`` block runs."""
     private = cast("_Spawner", spawner)
     private._proxy_pending = True
     try:
@@ -331,7 +333,7 @@ def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
 
 
 async def replace_object(spawner: object, manifest: Any, *, kind: str) -> None:
-    """Create an object that belongs to a pod, and delete that of an earlier pod, as KubeSpawner's start does.
+    """Create an object that belongs to a pod, after deleting the earlier pod's object, as KubeSpawner's start does.
 
     :param manifest: the object as a model of the Kubernetes client.
     :param kind: ``secret`` or ``service``.
@@ -345,9 +347,9 @@ async def replace_object(spawner: object, manifest: Any, *, kind: str) -> None:
 
 
 async def delete_pod(spawner: object, *, now: bool) -> None:
-    """Delete the pod of a server, and do not wait until it is gone, as KubeSpawner's ``stop()`` does.
+    """Delete the pod of a server, but do not wait until the pod is gone; KubeSpawner's ``stop()`` does wait.
 
-    :param now: whether to delete it without a grace period.
+    :param now: whether to delete the pod without a grace period.
     """
     private = cast("_Spawner", spawner)
     grace_s = 0 if now else private.delete_grace_period
@@ -372,7 +374,8 @@ def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespa
     :param user_id: the value for ``{userid}`` in templates.
     """
     private = cast("_Spawner", spawner)
-    hub_namespace = private._namespace_default()  # read once, because KubeSpawner reads a file
+    # Call `_namespace_default` only once, because it reads a file.
+    hub_namespace = private._namespace_default()
     return SimpleNamespace(
         user=SimpleNamespace(id=user_id),
         slug_scheme=spawner.slug_scheme,
@@ -415,8 +418,9 @@ def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None
 def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
     """Return KubeSpawner's cache of API clients, by event loop, class name and arguments.
 
-    KubeSpawner uses a client that is put into this cache. KubeSpawner's traits (k8s_api_host, k8s_api_ssl_ca_cert,
-    k8s_api_verify_ssl) can set the API server, but no credentials, context or account to impersonate.
+    A caller adds a client to this cache so that KubeSpawner uses it. KubeSpawner's traits (k8s_api_host,
+    k8s_api_ssl_ca_cert, k8s_api_verify_ssl) can set the API server, but no credentials, context or account to
+    impersonate.
     """
     cache: MutableMapping[tuple[object, ...], CoreV1Api] = kubespawner.clients._client_cache
     return cache

@@ -1,7 +1,7 @@
 """Keeps KubeSpawner's reflectors usable after failures, and lets servers start if the hub may not read events.
 
 Without gpuspawner, a hub that may not read events fails each start with "Forbidden". If each user has a namespace, the
-hub exits when a reflector fails, for which an outage of the API server suffices.
+hub exits when a reflector fails, for example during an outage of the API server.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def is_given_up(reflector: Any) -> bool:
 
 
 def measure_first_list_s(reflector: Any) -> float:
-    """Return for how many seconds a reflector has been reading its first list; 0 if it does not read it.
+    """Return for how many seconds a reflector has been reading its first list; 0 if the list has ended.
 
-    :param reflector: one of KubeSpawner's, or None.
+    :param reflector: a reflector of KubeSpawner, or None for the result 0.
     """
     if reflector is None or reflector.first_load_future.done():
         return 0.0
@@ -94,7 +94,7 @@ def unregister_failed_reflector(
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
     :param spares_hub: whether to raise the reflector's failure instead of KubeSpawner's ``SystemExit``, which stops the
-        hub. A hub that has just started should stop: JupyterHub would consider servers stopped that it cannot poll.
+        hub. A hub that has just started should stop: JupyterHub would consider a server stopped if it cannot poll it.
     """
     before = reflectors.get(key)
     try:
@@ -118,14 +118,14 @@ def unregister_failed_reflector(
 
 
 def _retrieve_failure(reflector: Any) -> BaseException | None:
-    """Return the exception of a reflector's first list, if any; asyncio no longer logs an exception once retrieved."""
+    """Return the exception of a reflector's first list, if any, so that asyncio does not log it as never retrieved."""
     first: asyncio.Future[None] = reflector.first_load_future
-    # A cancelled task cancels the future that it awaits, and exception() of a cancelled future raises an error.
+    # A cancelled task cancels the future that it awaits. Do not call exception() then, because it would raise an error.
     return None if not first.done() or first.cancelled() else first.exception()
 
 
 async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
-    """Wait for the first list of a reflector that another start has started; return at once if there is none.
+    """Wait for the first list of a reflector that another start has started; return at once if no list is running.
 
     KubeSpawner itself awaits the shared future of the first list, so a cancelled start cancels the future. All starts
     that wait for it then fail with HTTP status 500. This function does not cancel the future. If the start that reads
@@ -146,9 +146,9 @@ EVENTS_DENIED_S = 60.0
 
 
 class EventsAccess:
-    """Starts the reflector of events if the hub may read events; the hub's process has one object.
+    """Starts the reflector of events if the hub may read events; the hub's process has one such object.
 
-    If the hub may not read events, it logs a warning once for each namespace.
+    If the hub may not read events, this class logs a warning once for each namespace.
 
     :param clock: returns monotonic seconds.
     """
@@ -169,7 +169,7 @@ class EventsAccess:
             return None
         try:
             reflector = await start()
-        except (ApiException, SystemExit):  # KubeSpawner exits if it cannot watch all namespaces
+        except (ApiException, SystemExit):  # KubeSpawner raises SystemExit if it cannot watch all namespaces.
             if not _is_denied(type(spawner).reflectors.get(key)):
                 raise
             if key not in self._denied_until:
@@ -182,7 +182,7 @@ class EventsAccess:
 
 
 def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory for a reflector that does not stop the hub when its watch gives up, and knows when it began.
+    """Return a factory for a reflector that does not stop the hub when its watch gives up, and stores when it was made.
 
     If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the API server
     went down or the hub lost the permission to watch. With gpuspawner, the next start replaces the reflector.

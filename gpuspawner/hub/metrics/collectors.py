@@ -27,7 +27,7 @@ _GPU, _COUNT = f"{ANNOTATION_PREFIX}gpu", f"{ANNOTATION_PREFIX}gpu-count"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 GPUState = tuple[str, str]
-"""Metric label of a GPU type, and the state of its GPUs: :data:`HELD` or :data:`REQUESTED`."""
+"""Metric label of a GPU type, and the state of GPUs: :data:`HELD` or :data:`REQUESTED`."""
 
 
 def count_servers(
@@ -57,17 +57,18 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
         return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
-    # Without the annotation, read the limits: an earlier version of gpuspawner made the pod, or a hook added GPUs.
+    # The pod has no annotation for its GPUs if an earlier version of gpuspawner made it, or a hook added the GPUs.
+    # Count the GPUs in the containers' limits instead.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
     number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
     return (OTHER_LABEL, number) if number else (NO_GPU, 0)
 
 
 class ClusterMetrics(Collector):
-    """Collects counts of servers and GPUs, the age of the cluster store's data, and the restarts of its watches.
+    """Collects counts of servers and GPUs, the age of a :class:`ClusterStore`'s data, and the restarts of its watches.
 
     :param reflectors: returns KubeSpawner's reflectors, by kind and namespace.
-    :param store: returns the cluster store of this process, or None before its first use.
+    :param store: returns the :class:`ClusterStore` of this process, or None before its first use.
     """
 
     def __init__(self, reflectors: Callable[[], Mapping[Any, Any]], store: Callable[[], ClusterStore | None]) -> None:
@@ -119,7 +120,7 @@ class ClusterMetrics(Collector):
 class SettingsMetrics(Collector):
     """Reports whether settings files are valid; rereads changed files at each scrape, before a user opens a form.
 
-    :param followed: the settings that have files.
+    :param followed: the settings that were read from files.
     """
 
     def __init__(self, followed: Iterable[ReloadingSettings]) -> None:

@@ -1,7 +1,8 @@
 """Defines the metrics of starts, stages, verdicts and refusals, on JupyterHub's ``/hub/metrics``.
 
-Names have JupyterHub's prefix (``JUPYTERHUB_METRICS_PREFIX``). Labels are slugs of GPU types, codes and stages, never a
-user's name or text, and have a limited number of values. ``metrics.collectors`` computes other metrics at each scrape.
+A verdict predicts whether a start's pod starts now. Names have JupyterHub's prefix (``JUPYTERHUB_METRICS_PREFIX``).
+Labels are slugs of GPU types, codes and stages, never a user's name or text, and have a limited number of values.
+``metrics.collectors`` computes other metrics at each scrape.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from prometheus_client import Counter, Histogram
 
 NO_GPU = "none"
 OTHER_LABEL = "other"
-"""Label of GPU types that are not offered, and of all further values when a label has its maximum of values."""
+"""Label value for GPU types that users cannot choose, and for all values beyond a label's maximum number of values."""
 
 _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
@@ -20,7 +21,7 @@ _MAX_VALUES = 100
 """Maximum number of values of a label; with more GPU types, only those used first have their own value."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-"""Upper bounds of the buckets in seconds, for starts with a cached image up to starts on a new node."""
+"""Upper bounds in seconds of the histograms' buckets, for starts with a cached image up to starts on a new node."""
 
 _SPAWNS = Counter(
     "spawns",
@@ -89,7 +90,7 @@ class BoundedLabel:
 
 
 gpu_label = BoundedLabel()
-"""Returns the label of a GPU type's slug; metrics of pods and of starts use this one object, so their labels agree."""
+"""Returns the label value for a GPU type's slug; metrics of pods and of starts share this object, so they agree."""
 _reason_label = BoundedLabel()
 _stage_label = BoundedLabel()
 _scheduler_label = BoundedLabel()
@@ -118,7 +119,7 @@ def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
 
 
 def count_verdict(verdict: str, outcome: str) -> None:
-    """Count a verdict together with the real outcome of the start.
+    """Count a start by its verdict, which predicts whether its pod starts now, and by the real outcome.
 
     :param verdict: the predicted outcome.
     :param outcome: result of :func:`gpuspawner.hub.metrics.starts.classify_verdict`.
@@ -127,7 +128,7 @@ def count_verdict(verdict: str, outcome: str) -> None:
 
 
 def count_refusal(reason: str) -> None:
-    """Count a refused choice.
+    """Count a refusal of user options.
 
     :param reason: code of the first reason for the refusal.
     """

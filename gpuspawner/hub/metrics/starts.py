@@ -51,7 +51,7 @@ def classify_outcome(error: BaseException | None) -> str:
 
 
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
-    """Return a code for the outcome of a start that had a verdict: ``ready``, ``waited``, ``no_node`` and others.
+    """Return a code for a start's real outcome, to compare with the prediction: ``ready``, ``waited``, ``no_node`` etc.
 
     :param outcome: result of :func:`classify_outcome`.
     :param refused: whether the start was refused before its pod was created.
@@ -100,7 +100,7 @@ class SpawnMeter:
         self._stage_began = self._began
 
     def note_verdict(self, verdict: str) -> None:
-        """Record the verdict on whether the start's pod starts now.
+        """Record the verdict, which predicts whether the start's pod starts now.
 
         :param verdict: the predicted outcome.
         """

@@ -2,9 +2,9 @@
 
 The module keeps them in context variables, because tornado runs each request in its own context:
 
-- The viewer may be an admin who opens another user's form. The spawner's handler may belong to another request.
+- The viewer may be an admin who opens another user's form. ``Spawner.handler`` may belong to another request.
 - After an invalid form, JupyterHub asks a spawner for the form again, but without the values that the user sent. It may
-  even ask the spawner of the user's default server. The draft restores the values.
+  even ask the spawner of the user's default server. :class:`FormDraft` restores the values.
 - An open form refreshes itself. It sends its values in a header, because a query would start a server.
 - A link whose query has fields with :data:`PREFILL_PREFIX` fills in the form. The spawner removes these fields before
   JupyterHub reads the query, so that the link does not start a server.
@@ -56,7 +56,7 @@ def is_viewer_admin() -> bool:
 CHOICE_HEADER = "Gpuspawner-Choice"
 
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
-"""Maximum length of the header ``Gpuspawner-Choice``: the longest text of every field, plus the fields' names."""
+"""Maximum number of characters in the header ``Gpuspawner-Choice``: the longest text of each field, and its name."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)
@@ -115,8 +115,8 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember the form that this request sent; call this in the request's own task.
 
-    If JupyterHub wraps a coroutine in a task, the task has a copy of the context, so a variable that it sets is lost.
-    All tasks share the draft object, so any task may add problems to it.
+    If JupyterHub wraps a coroutine in a task, the context variables that the task sets are lost after the task. All
+    tasks of the request share the returned object, so any task may add problems to it.
 
     :param form: values by field, as JupyterHub parses the form or a query.
     """
@@ -173,7 +173,7 @@ def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
 
 
 def take_prefill(handler: Any) -> None:
-    """Remove the values for the form from the query of a link, and keep them as the draft of the form.
+    """Remove the values for the form from the query of a link, and remember them like those of a form that was sent.
 
     Call this in the request's own task.
 

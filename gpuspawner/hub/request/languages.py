@@ -17,7 +17,10 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import ENGLISH, Language, set_language
 
 LANGUAGE_FIELD = "_language"
-"""Form field with the form's language; JupyterHub does not pass the request to the method that reads the form."""
+"""Name of the form field that contains the form's language.
+
+JupyterHub does not pass the request, and so no ``Accept-Language``, to the method that reads a sent form.
+"""
 
 _MAX_HEADER_CHARACTERS = 400
 """Number of characters of ``Accept-Language`` that gpuspawner reads; browsers send about 50."""
