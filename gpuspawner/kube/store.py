@@ -1,4 +1,4 @@
-"""Keeps nodes and pods in memory for this process, with NodePools, devices, volumes and classes of pods.
+"""Keeps nodes and pods in memory, with NodePools, DRA devices, volumes, PriorityClasses and RuntimeClasses.
 
 The form must neither fail nor wait because of the API server. After a failed request the store therefore returns an
 inventory that says what is unknown and why, or how old the data is. Nodes and pods stay known if only NodePools,
@@ -32,17 +32,17 @@ from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
-"""Pods on a page of a list; 500 pods have about as many bytes as 100 nodes, whose labels and image lists are long."""
+"""Number of pods on a list's page; 500 pods are about as large as 100 nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
-"""ResourceSlices, ResourceClaims or classes on a page of a list; one ResourceSlice may hold 128 devices."""
+"""Number of DRA objects, PriorityClasses or RuntimeClasses on a list's page; one ResourceSlice may hold 128 devices."""
 VOLUMES_PER_PAGE = 500
-"""PersistentVolumes, VolumeAttachments, CSINodes or StorageClasses on a page of a list."""
+"""Number of PersistentVolumes, VolumeAttachments, CSINodes or StorageClasses on a page of a list."""
 
 PRIORITY_GROUP, PRIORITY_CLASSES = "scheduling.k8s.io", "priorityclasses"
 RUNTIME_GROUP, RUNTIME_CLASSES = "node.k8s.io", "runtimeclasses"
 
 RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""Selects pods that hold or wait for resources. A pod that finishes is no longer selected, so a watch
+"""Field selector of pods that hold or wait for resources. A pod that finishes is no longer selected, so a watch
 reports it as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
 
 _T = TypeVar("_T")
@@ -141,8 +141,8 @@ class ClusterStore:
             self._start()
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
-            # asyncio.timeout would cancel the caller's task for a moment, and the hub tells by that whether JupyterHub
-            # has cancelled a start: another request in this moment would find the server neither pending nor ready.
+            # Do not use asyncio.timeout, which cancels the caller's task for a moment. In that moment, another request
+            # would take the start of this task for one that JupyterHub has cancelled.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)
@@ -223,7 +223,7 @@ class ClusterStore:
         self, plural: str, cache: ObjectCache[Any], *, group: str, page_size: int = DEVICES_PER_PAGE
     ) -> WatchLoop:
         if group:
-            # CustomObjectsApi lists any resource: older versions of kubernetes_asyncio have no class for DRA.
+            # Use CustomObjectsApi, which lists any resource: old versions of kubernetes_asyncio have no class for DRA.
             custom = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
             method: APIMethod = partial(custom, group, "v1", plural)
         else:

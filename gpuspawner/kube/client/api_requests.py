@@ -159,15 +159,15 @@ async def _parse_page(
     except ValueError as error:
         raise APIUnavailableError("the answer is no JSON") from error
     if not has_items or not isinstance(metadata, dict):
-        # Without this check, a malformed answer would count as an empty list and delete every object in memory.
+        # Raise an error for a malformed answer: if it counted as an empty list, the hub would forget every object.
         raise APIUnavailableError("the answer is no list of objects")
     return metadata
 
 
 WATCH_VERBS = ("list", "watch")
-"""Verbs that the hub needs to watch a resource, because it lists the resource first."""
+"""Verbs that the hub needs to watch a resource: it lists the resource first."""
 NOT_SERVED = "find"
-""":func:`find_missing_verb` returns this instead of a verb if the API server does not serve the resource."""
+""":func:`find_missing_verb` returns this value instead of a verb if the API server does not serve the resource."""
 
 
 async def find_missing_verb(

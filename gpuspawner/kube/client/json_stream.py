@@ -74,7 +74,7 @@ _DECODER = json.JSONDecoder()
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
 """Matches a bracket, a complete string, or the opening quote of a string whose end has not arrived."""
 _LONGEST_END = len("e+")
-"""Greatest number of characters that ``raw_decode`` leaves unread if a number is cut off: it reads ``1e+`` as 1."""
+"""Maximum number of characters that ``raw_decode`` leaves unread of a cut number: it reads only 1 of ``1e+``."""
 
 
 async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:

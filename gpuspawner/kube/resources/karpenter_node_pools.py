@@ -54,7 +54,7 @@ class KarpenterNodePools:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.first_attempt = asyncio.Event()
-        """Set once the first list has succeeded or failed."""
+        """Event that is set once the first list has succeeded or failed."""
         self.generation = 0
         """Number of changes of the NodePools so far."""
         self._api_client = api_client
@@ -106,8 +106,8 @@ class KarpenterNodePools:
             if error.status not in _REFUSALS:
                 raise
             verb = await self._missing_verb()
-            # An API server that has just started answers 403 to all requests, so the hub keeps the NodePools in memory
-            # if the check says that it has the right.
+            # An API server that has just started answers 403 to all requests. If the check of the hub's rights after
+            # the 403 allows the list, the hub therefore keeps the NodePools in memory.
             if self.scalable_node_pools and not verb:
                 raise
             return self._keep(_explain_unlisted(verb), asked_at)

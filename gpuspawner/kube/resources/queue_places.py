@@ -33,18 +33,18 @@ _POSITIONS_PATH = (
 )
 _LIST_PATH = "/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/{plural}"
 _POD_LABEL = "kueue.x-k8s.io/job-uid"
-"""Label of a Workload with the uid of its pod."""
+"""Label on a Workload; its value is the uid of the Workload's pod."""
 
 QUEUE_CACHE_S = 5.0
 """Seconds for which the hub reuses what it read about a queue, for all pods in the queue."""
 QUEUE_DENIED_S = 60.0
-"""Seconds until the next request for a queue after the API server refused one."""
+"""Seconds until the next request for a queue after the API server refused a request for it."""
 NEW_POD_S = 1.0
-"""Seconds between two requests for Workloads if a pod has joined that the last request did not ask for."""
+"""Minimum seconds between two requests for a namespace's Workloads if a new pod was not in the first request."""
 _FORGOTTEN_S = 30.0
-"""Seconds after which the hub no longer asks for the Workload of a pod that nothing has asked for."""
+"""Seconds after the last call of :meth:`QueuePlaces.find_place` for a pod until the hub stops reading its Workload."""
 _PER_REQUEST = 100
-"""Maximum number of Workloads in one request, whose URL has the pods' uids."""
+"""Maximum number of Workloads in one request; the URL of the request contains the uid of each Workload's pod."""
 
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
@@ -56,7 +56,7 @@ _Workloads = Mapping[str, WorkloadState | None]
 
 @dataclass(slots=True)
 class _CachedRead:
-    """The result of the last request.
+    """The cached result of the last request for positions, Workloads or a LocalQueue of Kueue.
 
     :param value: None if the request failed.
     :param at: seconds of the clock at which the request ended.
@@ -69,7 +69,7 @@ class _CachedRead:
 
 
 class QueuePlaces:
-    """Reads and caches the places in Kueue's queues, for all servers of the hub.
+    """Reads and caches the places of the servers' pods in Kueue's queues.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param timeout_s: timeout of each request in seconds.
@@ -108,7 +108,7 @@ class QueuePlaces:
             self._read_problem(namespace, queue, wait_s=wait_s), self._read_workloads(namespace, uid, wait_s=wait_s)
         )
         if problem is not None:
-            # Kueue serves no positions in a queue that is missing or stopped, or positions that mean nothing.
+            # Do not read positions in a queue that is missing or stopped: Kueue serves none, or meaningless ones.
             return QueuePlace(queue=queue, reason=problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)
@@ -135,7 +135,8 @@ class QueuePlaces:
 
     async def _read_problem(self, namespace: str, queue: str, *, wait_s: float | None) -> QueueReason | None:
         async def ask() -> QueueReason | None:
-            # A list tells a queue that does not exist from an API that the cluster does not serve.
+            # List LocalQueues by name instead of reading one: status 404 would not tell whether the queue is missing
+            # or the cluster does not serve Kueue's API.
             query = {"fieldSelector": f"metadata.name={queue}"}
             answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "localqueues"}, query=query)
             return next((read_queue_problem(each) for each in _list_items(answer)), QueueReason.NO_QUEUE)
@@ -214,7 +215,7 @@ class QueuePlaces:
 def _list_items(answer: object) -> list[dict[str, object]]:
     items = as_dict(answer).get("items")
     if not isinstance(items, list):
-        # Without this check, a malformed answer would say that a queue or a Workload does not exist.
+        # Raise an error for a malformed answer: an empty list would say that a queue or a Workload does not exist.
         raise APIUnavailableError("the answer is no list of objects")
     return as_dicts(items)
 
@@ -234,7 +235,7 @@ def _find_position(pod_metadata: Mapping[str, object], positions: _Positions) ->
     found = positions.get(as_text(pod_metadata.get("uid")))
     if found is not None:
         return found
-    # Otherwise find the Workload by its name, which Kueue builds from "pod", the pod's name and a hash.
+    # Find the Workload by its name instead of the pod's uid; the name consists of "pod", the pod's name and a hash.
     name = re.compile(rf"pod-{re.escape(as_text(pod_metadata.get('name')))}-[0-9a-f]{{5}}")
     return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
 
@@ -242,7 +243,7 @@ def _find_position(pod_metadata: Mapping[str, object], positions: _Positions) ->
 def _parse_positions(answer: object) -> dict[str, int]:
     found: dict[str, int] = {}
     for workload in as_dicts(as_dict(answer).get("items")):
-        # Not positionInLocalQueue: Kueue admits in the order of the ClusterQueue, which LocalQueues may share.
+        # Do not read positionInLocalQueue: Kueue admits in the order of the ClusterQueue, which LocalQueues may share.
         position = as_int(workload.get("positionInClusterQueue"))
         if position is None:
             continue

@@ -1,7 +1,7 @@
 """Reads how much a namespace's ResourceQuotas leave for new pods, and the LimitRanges of a namespace.
 
 The hub reads both only for a form or a start and does not watch them: the status of a quota changes with every pod, and
-the right to read them is for one namespace. Simultaneous callers for the same namespace share one request.
+the hub's Role covers only one namespace. Simultaneous callers for the same namespace share one request.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gpuspawner.kube.client.pacing import SharedTasks
 QUOTA_CACHE_S = 3.0
 LIMIT_RANGE_CACHE_S = 60.0
 QUOTA_RETRY_S = 10.0
-"""Seconds until the next request for a namespace's objects after a failed one."""
+"""Seconds until the next request for a namespace's objects after a failed request."""
 QUOTA_DENIED_S = 60.0
-"""Seconds until the next request after the API server refused one; each refusal appears in the audit log."""
+"""Seconds until the next request after the API server refused a request; each refusal appears in the audit log."""
 _TIMEOUT_S = 3.0
 _MAX_CACHED = 4096
 
@@ -58,7 +58,7 @@ class _CachedAnswer(NamedTuple, Generic[_T]):
 class _NamespaceReader(Generic[_T]):
     """Lists the objects of one kind in a namespace, and caches the result.
 
-    :param read: returns the result from ``items`` of the list.
+    :param read: converts ``items`` of the list to the result.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ResourceQuotas:
     async def read_remaining(
         self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S, wait_s: float | None = None
     ) -> RemainingQuota | None:
-        """Return how much a namespace's quotas leave, or None if it has none or the hub cannot read them in time.
+        """Return how much a namespace's quotas leave; None without quotas, or if the hub cannot read them in time.
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
@@ -144,7 +144,7 @@ class LimitRanges:
         self._reader = _NamespaceReader(api.list_namespaced_limit_range, as_dicts, timeout_s=timeout_s, clock=clock)
 
     async def read(self, namespace: str, *, wait_s: float | None = None) -> Sequence[object]:
-        """Return the LimitRanges (v1) of a namespace as JSON; none if the hub cannot read them in time.
+        """Return the LimitRanges (v1) of a namespace as JSON; an empty tuple if the hub cannot read them in time.
 
         :param namespace: namespace of the pods.
         :param wait_s: seconds to wait at most; None for no limit besides the request's timeout.

@@ -2,8 +2,8 @@
 
 :class:`VolumeTopology` reads only the claims of the current user's pod and caches each result for up to a minute.
 :class:`VolumeLimits` watches the limits of CSI drivers. If a node has one, it also watches the cluster's volumes, their
-attachments and the StorageClasses. What the hub may not read counts as absent, so only a node that is known to be full
-is full.
+attachments and the StorageClasses. Objects that the hub may not read count as absent, so a node never counts as full
+without proof.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from gpuspawner.kube.watch.watch_loop import WatchLoop
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
-"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. All choices in a
-form use the cached result."""
+"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. One form checks
+the pods of many GPU types, which share the cached result."""
 VOLUME_UNANSWERED_S = 10.0
-"""Seconds until the next request after one without an answer in time."""
+"""Seconds until the next request about a claim after a request without an answer in time."""
 _MAX_CACHED = 4096
 
 STORAGE_GROUP = "storage.k8s.io"
@@ -126,8 +126,8 @@ class VolumeTopology:
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
         :param namespace: namespace of the pod.
-        :param new_claims: names of the claims that the hub will create if they do not exist; None if it has created
-            them, so that a claim that was absent before is read again.
+        :param new_claims: names of the claims that the hub will create if they do not exist; None if the hub has
+            created them, so that a cached "does not exist" is out of date and the claim is read again.
         :param wait_s: seconds to wait at most; None for no limit besides the requests' timeout.
         """
         if not constraints.unread_claims:

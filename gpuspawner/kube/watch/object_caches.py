@@ -13,7 +13,7 @@ from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Occupancy
 
 ObjectKey: TypeAlias = tuple[str, str]
-"""Namespace (empty for cluster-wide objects) and name."""
+"""Namespace and name of an object; the namespace of a cluster-wide object is empty."""
 
 _T = TypeVar("_T")
 

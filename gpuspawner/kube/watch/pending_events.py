@@ -3,8 +3,8 @@
 A pod changes about five times while it starts, and each event has about 10 KB. :class:`PendingEvents` therefore decodes
 only the last event of each object.
 
-A new list differs from the cache only by changes during an interruption. :class:`ListReconciler` applies these together
-when all pages have arrived; page by page, new pods would count beside pods that no longer exist.
+After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` applies all changes when
+the last page has arrived. If it applied each page, new pods would count beside pods that no longer exist.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ListReconciler(Generic[_T]):
         for value in self._cache.list_values():
             self._unseen[self._cache.make_key(value)] = value
             await self._pacer.yield_if_due()
-        # An empty cache is filled directly, which avoids holding every object twice.
+        # If the cache is empty, record() puts objects into it directly, which avoids holding every object twice.
         self._is_first = not self._unseen
 
     def record(self, raw: object) -> None:
@@ -88,8 +88,8 @@ _EVENT_START = re.compile(
 
 
 MAX_PENDING_BYTES = 512 * 1024
-"""Size in bytes of pending events (of about 50 pods) at which the hub applies them even if no form needs the data;
-applying them takes a few milliseconds."""
+"""Size in bytes of all pending events at which the hub applies them even if no form needs the data. These are events of
+about 50 pods; applying them takes a few milliseconds."""
 
 
 class RelistError(Exception):
@@ -145,8 +145,8 @@ class PendingEvents:
         event = _parse_event(line)
         kind = event.get("type")
         if kind == "ERROR":
-            # Mostly 410 Gone, because the resourceVersion is too old. List the resource again after other errors, too:
-            # the API does not say whether the watch could continue.
+            # The error is mostly 410 Gone, because the resourceVersion is too old. List the resource again after other
+            # errors, too: the API does not say whether the watch could continue.
             raise RelistError("the API server ended the watch with an error")
         if kind == "BOOKMARK":
             self._bookmark = _read_version(event) or self._bookmark
@@ -172,8 +172,8 @@ class PendingEvents:
         _, previous = self._last.pop(key, ("", b""))
         self._bytes += len(line) - len(previous)
         self._last[key] = (version, line)
-        # The version of a bookmark counts only while no event follows it: the later one is newer, and the texts of two
-        # versions cannot be compared.
+        # Drop the resourceVersion of the last bookmark, because the version of this event is newer. The hub goes by the
+        # order of arrival, because two versions cannot be compared as texts.
         self._bookmark = ""
 
     def _apply_line(self, key: ObjectKey, line: bytes) -> None:

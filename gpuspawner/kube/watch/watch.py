@@ -37,7 +37,7 @@ _NEVER_COLLECT = 2**31 - 1
 
 
 class GCTuning:
-    """Adjusts the process's garbage collector to large lists, of which several may run at once."""
+    """Adjusts Python's garbage collector for large lists of objects; the hub may read several lists at once."""
 
     def __init__(self) -> None:
         self._readers = 0
@@ -59,7 +59,7 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exempt all present objects from garbage collection if the cache has more than doubled since the last freeze.
+        """Exempt all present objects from garbage collection if the cache has more than doubled since the last time.
 
         Python still frees frozen objects by reference counting. It never frees reference cycles that are garbage now,
         so freezes must be rare: https://docs.python.org/3/library/gc.html#gc.freeze
@@ -82,8 +82,8 @@ class WatchTiming:
     :param watch_s: length of each watch request. The API server sends a bookmark two seconds before the request ends
         (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also the
         usual maximum age of the data, and the time after which the hub notices a dead connection.
-    :param grace_s: the hub gives up a connection that is silent for ``watch_s`` and this time.
-    :param settle_s: time after a watch's response in which the API server should send the changes since the last watch.
+    :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
+    :param settle_s: time in which the API server should begin to send a new watch the changes since the last watch.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.
     """
 
@@ -109,12 +109,12 @@ class WatchedResource:
 
 
 IDLE_GAP_S = 0.005
-"""Seconds without an event after which a new watch has delivered all changes since the last watch: the API server sends
-those without gaps. In a cluster that changes all the time, a bookmark shows that they have arrived."""
+"""Seconds without an event that prove that a new watch has delivered all changes since the last watch: the API server
+sends these changes without gaps. In a cluster that changes all the time, a bookmark is the proof instead."""
 
 MAX_SILENT_WATCHES = 6
-"""Consecutive watches without an event or a bookmark after which the hub lists again. An API server whose etcd was
-restored from a backup sends nothing until its versions exceed the version from which the watch continues."""
+"""Number of watches in a row without an event or a bookmark after which the hub lists again. An API server whose etcd
+was restored from a backup sends nothing until its versions exceed the version from which the watch continues."""
 
 
 class Watch:
@@ -250,7 +250,8 @@ class Watch:
                 settle_s = self._timing.settle_s
                 timeout_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
                 chunk = await _read_chunk(content, timeout_s=None if is_settled else timeout_s)
-                # Read again: if bytes arrived while other tasks blocked the event loop, there was no gap.
+                # Read again after a timeout: bytes may have arrived while other tasks blocked the event loop, so that
+                # there was no gap between the events.
                 if chunk is None and not (chunk := content.read_nowait()):
                     if lines.is_empty:
                         is_settled = True

@@ -103,7 +103,7 @@ class WatchLoop:
         self.missing_right = ""
         self.restarts = 0
         self.first_attempt = asyncio.Event()
-        """Set once the first list has succeeded or failed."""
+        """Event that is set once the first list has succeeded or failed."""
         self._what = description
         self._missing_verb = find_missing_verb
         self._pauses = pauses
