@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         }
     }
     for path in _CHART_PATHS:
-        # Set the old list to []: if the admin passes the old values and then the result, Helm replaces the old list.
+        # Write an empty profile list: it replaces the old list if the admin passes Helm the old file and then this one.
         if _get_at(section, path):
             _set_at(values, path, value=[])
     for key in root:
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
-    """Return the path of the parent chart's key (empty if there is none), the values below it, and the profile list."""
+    """Return the key of a parent chart (empty without one), the values below that key, and the profile list."""
     document = _load_document(file)
     if isinstance(document, list):
         return (), {}, document
@@ -115,7 +115,7 @@ def _find_default_image(section: Mapping[str, Any]) -> str:
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits and guarantees for profiles without their own; ``hub.config`` wins over ``singleuser``."""
+    """Return the limits and guarantees of profiles that set none; ``hub.config`` overrides ``singleuser``."""
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
         for key, trait in zip(("limit", "guarantee"), traits, strict=True):
@@ -137,7 +137,7 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        path.stat()  # stat() raises an OSError with the reason; the loader reports every error as a missing file
+        path.stat()  # raises an OSError with the reason; PyFileConfigLoader reports every error as a missing file
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
         except (Exception, SystemExit) as error:

@@ -36,7 +36,7 @@ _NEAR = 0.75
 
 
 def find_chart_warnings(values: HelmValues) -> Iterator[Finding]:
-    """Yield findings about the spawner class, profiles, replaced values, ``hub.config.Spawner`` and the image tag."""
+    """Yield findings about the spawner class, ``profileList``, the image tag, and values that have no effect."""
     yield from _check_spawner_class(values)
     yield from _check_profiles(values)
     yield from _check_replaced_values(values)
@@ -50,7 +50,7 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
     name = section.get("spawner_class")
     if name is None:
         if any("gpuspawner" in str(script) for script in values.get_chart_section(("hub", "extraConfig")).values()):
-            return  # no warning: a script in hub.extraConfig may set the spawner class
+            return  # a script in hub.extraConfig may set the spawner class, so its absence is no mistake
         if _has_settings(values):
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
             yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
@@ -83,7 +83,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
     "images": ("image", "singleuser.image.name", "singleuser.image.tag"),
     "priorities": ("priority_class_name",),
 }
-"""Setting of gpuspawner → KubeSpawner's traits and paths of chart values that have no effect if the setting is set."""
+"""gpuspawner's setting → KubeSpawner's traits and chart values that have no effect if the admin uses the setting."""
 
 
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
@@ -113,7 +113,7 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 
 
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
-    """Return whether ``images`` contains the chart's image, which then still has an effect: nodes pre-pull it."""
+    """Return whether the setting ``images`` lists the image of ``source``, so that nodes may still pre-pull it."""
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
     entries = [entry for entry in (images.values() if isinstance(images, Mapping) else ()) if _is_enabled(entry)]
@@ -122,9 +122,9 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
 
 
 def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a finding for each GPU resource of the traits ``extra_resource_*`` that servers do not, or may not, get.
+    """Yield a finding for each GPU resource in KubeSpawner's traits that gpuspawner may remove from servers.
 
-    :param configured: the settings.
+    :param configured: the catalog that the settings describe.
     """
     limits, guarantees = (
         find_trait_source(values, f"extra_resource_{kind}") or TraitSource((), {}) for kind in ("limits", "guarantees")
@@ -208,7 +208,8 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
     """Yield a warning for each image that every node pulls in advance, and that no user can choose.
 
-    :param configured: the settings; without images, or with custom images, every image may be chosen.
+    :param configured: the catalog that the settings describe. Users may choose any image if the catalog lists no image
+        or allows custom images.
     """
     puller = values.get_chart_section(("prePuller",))
     is_any_allowed = not configured.images or configured.custom_images is not None

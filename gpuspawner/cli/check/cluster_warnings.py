@@ -32,7 +32,7 @@ from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedS
 from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
-"""Logger that discards the messages of the cluster store, because the command reports the store's errors itself."""
+"""Logger that discards the messages of ``ClusterStore``, because the command reports the store's errors itself."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _CONTROL_PLANE_TAINT_PREFIX = "node-role.kubernetes.io/"
@@ -94,7 +94,7 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     source = find_trait_source(values, OWN_GPUS_TRAIT) or TraitSource((), {})
     for flag in find_dropped_gpu_warnings(offer.catalog):
         if flag.settings != (OWN_GPUS_TRAIT,):
-            continue  # told without a cluster, too
+            continue  # chart_warnings.find_dropped_gpus reports these GPUs even without a cluster
         path = (*source.path, flag.resource)
         yield make_finding(values, path, severity=Severity.WARNING, code=flag.kind.value, message=flag.message)
 

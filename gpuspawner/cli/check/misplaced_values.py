@@ -1,7 +1,8 @@
 """Finds values without effect: misplaced sections, keys that are no trait, values of a type that a trait rejects.
 
 JupyterHub at most logs a warning about a misplaced key. Files may contain values of zero-to-jupyterhub at two places,
-such as the top level and below ``jupyterhub:``. The other checks examine one of these; this module reports the other.
+such as the top level and below ``jupyterhub:``. The other modules of ``check`` read only the values at
+:attr:`HelmValues.root`; this module reports values elsewhere.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _FREE_KEYS = frozenset(
 """Keys of the chart below which the admin chooses the key names, so that no key there is misplaced."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
-"""Section of the chart → keys of the chart in that section whose names are also names of gpuspawner settings."""
+"""Section of the chart's values → keys of that section that have the same name as a setting of gpuspawner."""
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
-"""Traits that :mod:`gpuspawner.cli.values.chart_config` checks instead: it adds the chart's own terms to the values."""
+"""Traits that this module does not check, because :mod:`gpuspawner.cli.values.chart_config` checks their values."""
 _CHART_SECTIONS = ("hub", "singleuser")
 
 
@@ -52,7 +53,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
     :param trait: a traitlets ``TraitType``.
     """
-    if isinstance(trait, Type):  # don't validate: traitlets would import the class
+    if isinstance(trait, Type):  # don't validate a Type: traitlets would import the class that the value names
         return "" if isinstance(value, str) and value else "the name of a class"
     try:
         validate_trait_value(trait, value, owner=_TraitHolder())
@@ -63,7 +64,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
 
 def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait accepts only numbers or booleans; messages may show these, because they are no secrets."""
+    """Return whether a trait accepts only numbers or booleans; messages may show its value, which is no secret."""
     return isinstance(trait, Int | Float | Bool)
 
 
@@ -91,7 +92,7 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return the settings in a section ``…Spawner`` of an unknown class, which ``hub.extraConfig`` may define."""
+    """Return gpuspawner's settings in the section of an unknown spawner class, such as one of ``hub.extraConfig``."""
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
     return [key for key in settings if key in SETTING_TRAITS]
@@ -117,7 +118,8 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
         traits = {**traits, **GPUSpawner.class_traits(config=True)}
     for key, entry in section.value.items():
         if key in traits:
-            # settings_errors checks the values of settings. Other sections may hold secrets: don't show their values.
+            # The module settings_errors checks gpuspawner's settings. Other sections may hold secrets, so messages omit
+            # their values.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
                 shown = is_own or isinstance(traits[key], ByteSpecification)
                 yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
@@ -132,7 +134,7 @@ def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
-        # If hub.config has a value, it replaces the chart's, and _check_section checks it.
+        # Skip a trait that hub.config sets: _check_section checks that value, which replaces the chart's.
         if source is not None and source.path[len(values.root)] == "singleuser":
             trait = traits[name]
             shown = is_number_or_bool(trait)
@@ -155,7 +157,7 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # If the wrong path is as long as the right one, show the wrong one up to the first key that differs.
+        # If a misplaced path is as long as the right path, show it only up to its first wrong key.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"

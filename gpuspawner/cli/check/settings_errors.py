@@ -19,7 +19,7 @@ from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.validation_errors import DottedPaths
 
 _KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
-"""Codes of problems with a key; a finding with such a code shows the position of the key, not of its value."""
+"""Codes of problems with a key; for such a problem, findings show the position of the key, not of its value."""
 
 
 _NEEDED_VALUES = frozenset(
@@ -64,8 +64,10 @@ _NEEDED_VALUES = frozenset(
     singleuser.storage.type
     """.split()  # noqa: SIM905 - a list of texts would take four times the lines
 )
-"""Paths at which null makes Helm fail with zero-to-jupyterhub 4.4: the null removes a default that a template or the
-chart's schema requires, or the null stays and violates the schema."""
+"""Paths in the values of zero-to-jupyterhub 4.4 at which a null makes Helm fail.
+
+The null removes a default that a template or the chart's schema requires, or the schema forbids a null there.
+"""
 
 
 def find_fatal_nulls(values: HelmValues) -> Iterator[Finding]:
@@ -133,7 +135,7 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the section that has most of a field's path, the keys of the path found there, and the missing rest."""
+    """Return the section with most of a problem's path, the part of the path in that section, and the missing rest."""
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
     whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
@@ -141,18 +143,18 @@ def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedV
 
 
 def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
-    """Yield each entry of a mapping or list: the entry's name in problem paths, its key or index, and its value."""
+    """Yield for each entry of a mapping or list its name in a problem's path, its key or index, and its value."""
     if isinstance(parent.value, dict):
         yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
     elif isinstance(parent.value, list):
         for index, entry in enumerate(parent.value):
             yield str(index), index, entry
-            if isinstance(entry.value, str):  # a problem's path may contain a slug instead of an index
+            if isinstance(entry.value, str):  # a problem's path may name a list entry by slug instead of by index
                 yield sanitize_name(entry.value), index, entry
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if ``hub`` or ``hub.config`` is no mapping, otherwise one for each invalid value of the chart."""
+    """Yield an error if ``hub`` or ``hub.config`` is no mapping, otherwise one for each chart value of a wrong type."""
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]

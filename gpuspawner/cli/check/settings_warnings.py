@@ -27,8 +27,8 @@ from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy import RuleEntry
 
-# Limits above the largest hardware: machines have up to 1,920 CPUs, 32 TiB of memory and 16 GPUs, GPUs up to 288 GB.
-# Kubernetes supports 5,000 nodes (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
+# These maxima cover the largest hardware: a machine has up to 1,920 CPUs, 32 TiB of memory and 16 GPUs; a GPU has up
+# to 288 GB. Kubernetes supports up to 5,000 nodes (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
 _MOST_CPU_MILLIS = 2048 * 1000
 _MOST_MEMORY_BYTES = 64 * 1024**4
 _MOST_GPU_MEMORY_BYTES = 2 * 1024**4
@@ -39,7 +39,9 @@ _LONGEST_MINUTES = 24 * 60
 
 
 def find_oversized_limits(model: SettingsModel, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem, with a path below ``hub.config.GPUSpawner``, for each limit above any machine, GPU or cluster.
+    """Yield a problem for each limit that no existing machine, GPU or cluster can reach.
+
+    The problems' paths start below ``hub.config.GPUSpawner``.
 
     :param model: the settings as written.
     :param configured: the catalog that the settings describe.
@@ -120,11 +122,11 @@ def _make_too_large(field: str, than: str, *, shown: str) -> Problem:
 
 
 _UNNAMED_TYPE_PREFIXES = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
-"""Prefixes of the slugs that discovery gives to GPU types if node labels don't name the GPU model."""
+"""Prefixes of the slugs that gpuspawner gives to GPU types of nodes whose labels don't name the GPU model."""
 
 
 def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each slug that is neither a GPU type of the settings nor one that discovery may find.
+    """Yield a problem for each slug that names neither a GPU type of the settings nor one that nodes may have.
 
     :param model: the settings as written.
     """
@@ -140,7 +142,7 @@ def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _may_be_found(slug: str, models: set[str]) -> bool:
-    """Return whether discovery may find a GPU type with the slug; MIG and sharing add a suffix to the model's slug."""
+    """Return whether a GPU type of nodes may have the slug: a GPU model, perhaps with a suffix for MIG or sharing."""
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models
     )

@@ -28,13 +28,13 @@ _TAINTS_BY_LABEL = (
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     (_AKS_SPOT, "spot", Taint(key=_AKS_SPOT, value="spot", effect="NoSchedule"), "AKS puts on spot nodes"),
 )
-"""Node label, its value (empty for any), the taint of nodes with this label, and the cloud that adds the taint."""
+"""Rows: a node label, its value (empty for any), the taint of nodes with the label, and the cloud that adds it."""
 _START_TIMEOUT_S = 300
-"""The chart's default of ``singleuser.startTimeout``."""
+"""Default of ``singleuser.startTimeout`` in zero-to-jupyterhub, in seconds."""
 
 
 class _LabelExpression(NamedTuple):
-    """What a node selector term requires of one label.
+    """The requirement of a node selector term for one label.
 
     :param operator: ``In``, ``NotIn`` or another operator.
     """

@@ -36,16 +36,16 @@ from gpuspawner.hub.pod.trait_values import OWN_RESOURCE_TRAITS, read_own_resour
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 FALLBACK_IMAGE = "quay.io/jupyterhub/k8s-singleuser-sample"
-"""The chart's image of servers."""
+"""Default image of servers in zero-to-jupyterhub."""
 _SILENT = logging.getLogger(__name__)
-"""Logger that discards the messages of the cluster store, because the commands report the store's errors themselves."""
+"""Logger that discards the messages of ``ClusterStore``, because the commands report the store's errors themselves."""
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The state of a cluster at one moment, and the catalog that the settings make of that state.
+    """The state of a cluster at one moment, and the catalog of GPU types and images that users could choose then.
 
     :param cluster: the connection to the cluster.
     :param values: the merged values files.

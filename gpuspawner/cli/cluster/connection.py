@@ -129,7 +129,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
             message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
             raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
     except (TimeoutError, OSError, aiohttp.ClientError):
-        pass  # if the error persists, the command's next request reports it
+        pass  # ignore a failed connection: if it persists, the command's next request reports it
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
 
 

@@ -248,7 +248,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _split_comment(comment: Sequence[str]) -> tuple[str, str]:
-    """Return a comment in two parts: the text before the first sentence with "without it", and the rest."""
+    """Split a comment into the purpose of a right and, from "without it" on, what fails if the right is missing."""
     sentences = _SENTENCE_END.split(" ".join(" ".join(line.lstrip(" #") for line in comment).split()))
     begins = next((at for at, sentence in enumerate(sentences) if "ithout it" in sentence), len(sentences))
     return " ".join(sentences[:begins]), " ".join(sentences[begins:])

@@ -50,7 +50,7 @@ class Finding:
     :param severity: how bad the mistake is.
     :param code: stable identifier for programs, as in :class:`gpuspawner.core.errors.Problem`.
     :param path: keys joined by dots; empty if the finding concerns a whole file.
-    :param message: a sentence without its subject, the path: ``must be a number``.
+    :param message: a sentence whose subject is the path, such as ``must be a number``.
     :param place: position in the file, None if no file contains the path.
     :param more: further lines, such as YAML to copy.
     """

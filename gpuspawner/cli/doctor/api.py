@@ -101,7 +101,7 @@ async def check_permissions(
 
 
 def describe_unanswered(asked: Collection[Permission], answers: Mapping[Permission, bool]) -> str:
-    """Return a text that names the rights without an answer, or "" if each right has one."""
+    """Return a text that names the rights about which the API server gave no answer, or "" if there are none."""
     missing = [describe_permissions([right]) for right in asked if right not in answers]
     return f"no answer to {len(missing)} of {len(asked)} questions: {shorten_list(missing)}" if missing else ""
 

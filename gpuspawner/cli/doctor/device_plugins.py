@@ -35,7 +35,7 @@ _ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"
     "helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\\n"
     "  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true",
-    # The patch adds -product-name: templates/labeller.yaml of AMD's chart starts the labeller without that argument.
+    # kubectl adds the argument -product-name, because AMD's chart omits it (its templates/labeller.yaml).
     "amd": "# AMD's node labeller, which has to be told to write the product's name:\n"
     "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin \\\n"
     "  --namespace kube-system --set labeller.enabled=true \\\n"
@@ -125,7 +125,7 @@ def _has_gpu_label(node: Node, key: str) -> bool:
     value = node.labels.get(key)
     if value in (None, "false") or _OTHER_LABELS[key] not in ("", value):
         return False
-    # Leave out nodes with labels of GPU Feature Discovery or GKE: node_health.check_hub_flags reports them.
+    # Leave out nodes that GPU Feature Discovery or GKE has labeled: node_health.check_hub_flags reports them.
     has_model = any(label.startswith(("nvidia.com/gpu.p", "cloud.google.com/gke-accel")) for label in node.labels)
     return node.labels.get(_WORKLOAD_LABEL, "container") == "container" and not has_model
 

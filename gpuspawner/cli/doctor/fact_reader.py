@@ -53,7 +53,7 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError
 
 _HUB_PODS_QUERY = {"labelSelector": "app=jupyterhub,component=hub"}
 _LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
-"""Leases of components; each node has one more in ``kube-node-lease``."""
+"""Query for the Leases of components; it leaves out ``kube-node-lease``, which has a Lease for each node."""
 
 _CLUSTER_PATHS = {
     ObjectKind.NODES: ("/api/v1/nodes",),
@@ -122,7 +122,7 @@ class FactReader:
 async def read_facts(
     viewer: ClusterViewer, *, account: ServiceAccount | None
 ) -> tuple[ClusterFacts, Mapping[ObjectKind, str]]:
-    """Return the facts, and the reason for each kind of object that cannot be read.
+    """Return the facts about a cluster, and for each kind of object that cannot be read the reason.
 
     :param viewer: the connection to the cluster, and the settings.
     :param account: the hub's ServiceAccount; None to find it in the hub's pod or the values.

@@ -158,7 +158,7 @@ def list_pod_webhooks(read: Mapping[ObjectKind, tuple[KubernetesObject, ...]], n
         for webhook in as_dicts(configuration.get("webhooks"))
         if (service := as_dict(as_dict(webhook.get("clientConfig")).get("service")))
         and webhook.get("failurePolicy") != "Ignore"
-        and not webhook.get("matchConditions")  # CEL expressions, which only the API server evaluates
+        and not webhook.get("matchConditions")  # skip webhooks with CEL: only the API server can evaluate it
         and any(_is_about_new_pods(rule) for rule in as_dicts(webhook.get("rules")))
         and selects_labels(decode_selector(as_dict(webhook.get("namespaceSelector"))), labels)
     ]

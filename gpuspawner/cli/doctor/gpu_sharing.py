@@ -72,7 +72,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type whose units are shares of a GPU although a server may request several units."""
+    """Yield a finding for each GPU type of shared GPUs whose ``max_count`` lets a server request several shares."""
     for slug in facts.configured.gpus:
         gpu = facts.catalog.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:
@@ -174,7 +174,7 @@ def check_privileged_containers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_environment_sources(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a note for ConfigMaps and Secrets whose variables may override which GPUs a server was given."""
+    """Yield a note for ConfigMaps and Secrets whose environment variables may give a server other GPUs than its own."""
     sources = facts.requirements.environment_sources if facts.requirements is not None else ()
     if sources and facts.catalog.gpus:
         yield Diagnosis(

@@ -142,12 +142,12 @@ _WITHOUT_EVENTS = "People may not be told why a server waits."
 
 
 def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield one finding for each role of ``helm-values/rbac.yaml`` of which the hub lacks a right."""
+    """Yield a finding for each role of ``helm-values/rbac.yaml`` with a right that the hub lacks."""
     if facts.account is None or facts.lacks(ObjectKind.ACCOUNTS, facts.account.name):
         return
     for grant in facts.grants:
         lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
-        # Only warn: servers start even if the hub may not watch events (gpuspawner.hub.kubespawner.reflectors).
+        # Only warn about events: a hub that may not watch events still starts servers (see hub.kubespawner.reflectors).
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:

@@ -108,7 +108,7 @@ def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") 
 
 
 def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeResult, ...]:
-    """Return the results of a probe pod's containers; a container that has not ended gets a ``trouble``."""
+    """Return the results of a probe pod's containers; ``trouble`` says why a container has not ended."""
     status = as_dict(pod.get("status"))
     found = []
     for each in as_dicts(status.get("containerStatuses")):
@@ -179,12 +179,12 @@ class _ProbePod:
     def __init__(self, cluster: ClusterConnection, node: str) -> None:
         self._cluster = cluster
         self._node = node
-        # Not by generateName: remove() has to know the name even if the API server's answer to the creation is lost.
+        # Don't use generateName: remove() needs the name even if the API server's answer to the creation is lost.
         self.name = f"gpuspawner-probe-{secrets.token_hex(4)}"
         self._pod: dict[str, object] = {}
         self._trouble = ""
         self._is_under_way = False
-        """Whether the API server has not answered the request for the pod, so that it may still create the pod."""
+        """True while the API server has not answered the request to create the pod, and may still create it."""
 
     async def run(self, image: str, pull_policy: str) -> None:
         manifest = build_probe_pod(self._node, name=self.name, image=image, pull_policy=pull_policy)
@@ -201,7 +201,7 @@ class _ProbePod:
         except (APIUnavailableError, ValueError) as error:
             self._trouble = str(error)
             if getattr(error, "status", None) is not None:
-                self._is_under_way = False  # the API server refused the pod
+                self._is_under_way = False  # an error status: the API server will not create the pod any more
 
     async def remove(self) -> bool:
         """Delete the pod and return whether it is gone."""

@@ -29,7 +29,7 @@ from gpuspawner.core.progress.pod_status import is_bound, is_untouched, read_pha
 _POD_COUNTS = ("pods", "count/pods")
 _LOOKED_AT_WITHIN = timedelta(seconds=30)
 _LEASE_RENEWED_WITHIN = timedelta(minutes=5)
-"""Time after which a scheduler without a renewed Lease counts as down; clocks of admins may differ by some minutes."""
+"""Time without a renewed Lease after which a scheduler counts as down; the admin's clock may be wrong by minutes."""
 _DEFAULT_SCHEDULER_LEASE = "kube-scheduler"
 _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
 
@@ -60,7 +60,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for quota in facts.list_objects(ObjectKind.QUOTAS):
         spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
-            continue  # a quota with scopes may not apply to servers
+            continue  # skip the ResourceQuota: with scopes, it may not apply to servers
         hard = decode_resources(spec.get("hard"))
         name = get_object_name(quota)
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
@@ -153,7 +153,7 @@ def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the scheduler that the values name for servers is down, or if there is no trace of it."""
+    """Yield a finding if the scheduler that the values name for servers is down, or probably does not exist."""
     name = facts.requirements.scheduler if facts.requirements is not None else DEFAULT_SCHEDULER
     if name in _group_overlooked_pods(facts):
         return
@@ -182,7 +182,7 @@ def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 def _check_unknown_scheduler(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     is_complete = {ObjectKind.LEASES, ObjectKind.DEPLOYMENTS, ObjectKind.PODS} <= facts.read.keys()
-    # The chart makes its scheduler together with the hub, so without a hub there is nothing to find yet.
+    # The chart installs its scheduler together with the hub, so without a hub the scheduler may be missing, too.
     has_hub = bool(facts.list_objects(ObjectKind.HUB_PODS))
     has_placed = any(is_bound(pod) and read_scheduler(pod) == name for pod in facts.list_objects(ObjectKind.PODS))
     if is_complete and has_hub and not has_placed:
@@ -213,7 +213,7 @@ def _group_overlooked_pods(facts: ClusterFacts) -> dict[str, list[str]]:
 def _is_renewed(lease: KubernetesObject, facts: ClusterFacts) -> bool:
     spec = as_dict(lease.get("spec"))
     renewed = parse_timestamp(spec.get("renewTime"))
-    # A scheduler that stops in good order gives its Lease back without a holder.
+    # A scheduler that stops cleanly releases its Lease: holderIdentity is empty, though renewTime is recent.
     return (
         renewed is not None
         and facts.now - renewed < _LEASE_RENEWED_WITHIN
@@ -294,6 +294,6 @@ def _format_amount(amount: int, resource: str) -> str:
 
 
 def _parse_ratio(quantity: str) -> float:
-    """Return the number of a quantity such as "2"; return infinity, which rejects no server, for any other text."""
+    """Return the number of a quantity such as "2", or infinity for any other text, so that no server is rejected."""
     found = decode_resources({"cpu": quantity}).get("cpu")
     return float("inf") if found is None else found / 1000

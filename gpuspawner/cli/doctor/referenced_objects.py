@@ -154,7 +154,7 @@ def _explain_inactive(queue: KubernetesObject) -> str:
 
 def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     above = _find_cluster_queue(facts, name)
-    # The message of the ClusterQueue names the cause; that of its LocalQueues says only that it is not active.
+    # Check the ClusterQueue first: its message names the cause; a LocalQueue says only that it is not active.
     for kind, key, called, where in (
         (ObjectKind.CLUSTER_QUEUES, above, f"ClusterQueue {above} of LocalQueue {name}", ""),
         (ObjectKind.LOCAL_QUEUES, name, f"LocalQueue {name}", f" -n {facts.namespace}"),
@@ -172,7 +172,7 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 
 
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type whose servers the ClusterQueue could never admit, or not with all GPUs."""
+    """Yield a finding for each GPU type whose servers Kueue never admits, or never with ``max_count`` GPUs."""
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
     if queue is None or not name or ObjectKind.CLUSTER_QUEUES not in facts.read:

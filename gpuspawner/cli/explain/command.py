@@ -137,7 +137,7 @@ def _parse_user_options(text: str) -> _UserOptions:
 
 
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
-    """Treat ``--image`` as an image reference if it has a slash or colon and is no slug in ``images``."""
+    """Return the user options; ``--image`` is an image reference if it has a slash or colon and no slug equals it."""
     if arguments.user_options is not None:
         return arguments.user_options.value
     given = {part: getattr(arguments, part) for part in _CHOICE_ARGUMENTS if getattr(arguments, part) is not None}

@@ -47,7 +47,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
     :param person: the user and their groups.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
-    # Set these class attributes on a subclass, so that those of GPUSpawner itself stay unchanged.
+    # Create a subclass with its own class attributes, so that those of GPUSpawner itself stay unchanged.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
@@ -59,7 +59,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """Pretends that the server runs, so that the policy leaves none of the user's servers out of its count."""
+    """Pretend that the server runs, so that the policy counts the resources of all servers of the user."""
 
 
 def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
@@ -71,7 +71,7 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
         groups=[SimpleNamespace(name=name) for name in sorted(person.groups or ())],
         escaped_name=person.name,
     )
-    # Without an image in the values, servers have the chart's.
+    # If the values name no image, servers use the default image of zero-to-jupyterhub.
     image = {} if get_configured_trait(viewer.config, "image") else {"image": FALLBACK_IMAGE}
     try:
         return kind(
@@ -81,7 +81,7 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
             api_token=TOKEN_PLACEHOLDER,
             oauth_client_id=TOKEN_PLACEHOLDER,
             log=_SILENT,
-            # Wait longer than the default, which is short because the form must not wait for a large cluster.
+            # The default of capacity_timeout is short, because users wait for the form; the command may wait longer.
             capacity_timeout=FIRST_READ_TIMEOUT_S,
             **image,
         )

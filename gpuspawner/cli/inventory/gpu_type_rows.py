@@ -44,7 +44,7 @@ class TypeAccess:
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return by slug which users may choose each GPU type.
 
-    The function asks the policy about a user of each single group, and about each named user as if in no group.
+    The function applies the policy to an imaginary user of each group, and to each named user as if in no group.
     """
     policy = catalog.policy
     if policy is None:
@@ -75,9 +75,9 @@ class TypeRow:
     :param gpu: the GPU type.
     :param offered: false if the settings hide the type.
     :param nodes: number of nodes on which servers may get GPUs of the type.
-    :param reserved: number of further nodes with a lasting taint that servers of the type don't tolerate.
+    :param reserved: number of nodes with such GPUs and a permanent taint that servers of the type don't tolerate.
     :param there_is: total, healthy and free GPUs, and the most GPUs that one server could get.
-    :param taints: lasting taints of all nodes with the type, and whether servers of the type tolerate them.
+    :param taints: permanent taints of all nodes with the type, and whether servers of the type tolerate them.
     :param access: users that may choose the type; None without values files.
     """
 
@@ -162,7 +162,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide; leave out types that are hidden for shared nodes only."""
+    """Return the GPU types that the settings hide, but no types that are hidden because they share nodes with these."""
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 

@@ -79,7 +79,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "start_timeout": 300,
     "events_enabled": True,
     "cmd": "jupyterhub-singleuser",
-    # The chart sets these empty values on KubeSpawner, so they override hub.config.Spawner.
+    # The chart passes these values to KubeSpawner even if they are empty, so they override hub.config.Spawner.
     **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
     **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
     **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
@@ -158,7 +158,10 @@ _OMISSIONS = (
     ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
     ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
 )  # fmt: skip
-"""Path of a chart value, default, and notice if the value is set; for the image tag: if the chart adds a tag."""
+"""Rows: path of a chart value, the chart's default, and the notice to the admin if the value is true.
+
+The notice about the image tag appears if :func:`needs_chart_tag` returns true.
+"""
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
@@ -217,7 +220,7 @@ def find_hub_account(values: Mapping[str, Any]) -> str:
     """Return the name of the hub's ServiceAccount by the chart's rules."""
     named = get_chart_value(values, "hub.serviceAccount.name")
     if not named and get_chart_value(values, "hub.serviceAccount.create", default=True) is False:
-        return "default"  # the ServiceAccount of a pod without serviceAccountName
+        return "default"  # Kubernetes uses this ServiceAccount for a pod without serviceAccountName
     if named:
         return str(named)
     return _prefix_name(values, DEFAULT_HUB_ACCOUNT)

@@ -36,7 +36,7 @@ CHART_NAME = "jupyterhub"
 """Name of the chart, and usually its key in the values of a parent chart."""
 _MAX_PARENTS = 3
 _NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of the chart's own values, below which this program does not look for values of the chart."""
+"""Keys of zero-to-jupyterhub's values; below such a key, :func:`_find_root` looks for no nested zero-to-jupyterhub."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -194,13 +194,13 @@ def require_sections(values: HelmValues) -> None:
 
 
 def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Prefer the section with gpuspawner's settings if several sections look like the chart's values."""
+    """Return the path of the chart's values; of several candidates, prefer the one with gpuspawner's settings."""
     nested = list(_iterate_nested(merged, ()))
     for marker in _CHART_MARKERS:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # Another chart may have a key hub: at depth 2 or more, hub marks this chart's values only below jupyterhub.
+            # Two or more levels deep, a key hub or singleuser may be another chart's, except directly below jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path

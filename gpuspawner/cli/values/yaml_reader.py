@@ -36,8 +36,8 @@ def read_text(file: str) -> str:
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 more: room for a byte order mark
-    # read() may cut the last character of a longer file in two; replace such bytes instead of raising an error.
+        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 more bytes leave room for a byte order mark
+    # A longer file may be cut within a character; replace undecodable bytes instead of raising an error.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
@@ -114,14 +114,14 @@ def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None
                 if start.line < end.line and end.line + 1 == place.line:
                     found = FilePosition(place.file, start.line + 1, start.column + 1)
     except (yaml.YAMLError, ValueError, OverflowError):
-        pass  # the caller already reports this error of the parser
+        pass  # ignore the parser's error, which the caller already reports
     return found
 
 
 def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
-        mark = opened  # point at the opening quote or bracket, or at the key without a colon
+        mark = opened  # report the position of the opening quote or bracket, or of the key without a colon
     if mark is not None:
         return FilePosition(file, mark.line + 1, mark.column + 1)
     before = text[: max(getattr(error, "position", 0) or 0, 0)]
@@ -264,7 +264,7 @@ def _compose_documents(text: str) -> Iterator[Any]:
     try:
         while loader.check_node():
             yield loader.get_node()
-    except (ValueError, OverflowError):  # raised by chr() for an escape beyond Unicode
+    except (ValueError, OverflowError):  # PyYAML calls chr(), which raises these for an escape beyond Unicode
         raise ScannerError(None, None, "found an escape that is no character", loader.get_mark()) from None
     finally:
         loader.dispose()
@@ -328,7 +328,7 @@ class _Reader:
             if key_node.tag == f"{_TAG}merge":
                 merged = self._merged(value_node, path, depth=depth + 1)
                 self._warn_of_overridden(key_node, path, found=found, merged=merged, own=own)
-                found |= merged  # later lines override earlier ones, as in Helm
+                found |= merged  # a merge key << overrides the keys above it, as in Helm
                 continue
             name = self._key(key_node, path)
             if name is None:
