@@ -1,4 +1,4 @@
-"""Predicts whether a user's server starts with one choice, by the hub's code for policy, pod, verdict and alternatives.
+"""Predicts with the hub's own code whether a user's server starts with one choice of options.
 
 The explanation says why nodes reject the pod in words close to kube-scheduler's, with names of resources and taints.
 """
@@ -106,7 +106,7 @@ class Explanation:
     :param invalid: problems that make the choice invalid for every user.
     :param refused: problems with this user's policy or limits; empty if allowed, None if the admin named no user.
     :param verdict: the prediction for the pod that the hub would create, or None if there is no pod.
-    :param groups: the nodes, grouped by their answers.
+    :param groups: the nodes, grouped by whether the pod fits, and why not.
     :param nearest: user options of similar choices that start now.
     :param manifest: the pod's manifest as the hub would send it to the API server.
     """
