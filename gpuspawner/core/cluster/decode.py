@@ -1,13 +1,14 @@
 """Decode v1 Nodes and Pods from the API's JSON into :mod:`.model`'s values.
 
-Malformed parts of the JSON are left out and raise no exception, so another user's broken object cannot break the form.
+Malformed parts of the JSON are left out and raise no exception, so a broken object of another user does not break the
+spawn form.
 
-A pod that does not exist yet is completed as the API server would: host network ports (pkg/apis/core/v1/defaults.go),
-tolerations of not-ready and unreachable nodes (admission plugin DefaultTolerationSeconds), and ``matchLabelKeys``
-merged into selectors. Its RuntimeClass may add a node selector, tolerations and overhead: the pod then tolerates every
-taint, and where it would run remains undecided.
+This module fills in what the API server adds to a pod that does not exist yet: host network ports
+(pkg/apis/core/v1/defaults.go), tolerations of not-ready and unreachable nodes (admission plugin
+DefaultTolerationSeconds), and ``matchLabelKeys`` merged into selectors. An unknown RuntimeClass may add
+tolerations: gpuspawner then treats the pod as tolerating every taint, and is never sure that a node accepts the pod.
 
-To save memory, equal values share one object, such as the labels of thousands of replicas, so callers must not modify
+To save memory, equal values, such as the labels of thousands of replicas, are one object. Callers must not modify
 results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
 """
 
@@ -49,25 +50,25 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 _MAX_VALUES = 8192
 """Largest number of cached values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
-"""Values with more strings than this are not cached: the selectors of one pod may take a megabyte."""
+"""A value with more strings than this is not cached, because the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 
 
 def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a mapping equal to ``found`` that callers with equal labels share; keys and values are interned."""
+    """Return a mapping equal to ``found``; to save memory, calls with equal labels return the same object."""
     if len(found) > _MAX_PARTS:
         return found
     return _make_labels(tuple(found.items())) if found else _NO_LABELS
 
 
 def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
-    """Return a mapping equal to ``found`` that callers with equal amounts share; keys are interned."""
+    """Return a mapping equal to ``found``; to save memory, calls with equal amounts return the same object."""
     return _make_amounts(tuple(found.items())) if found else _NO_AMOUNTS
 
 
 def intern_value(value: _H, *, size: int) -> _H:
-    """Return an object equal to ``value`` that callers with equal values share.
+    """Return an object equal to ``value``; to save memory, calls with equal values return the same object.
 
     :param size: number of strings in the value; a value with more than 64 strings is not shared.
     """
@@ -102,7 +103,8 @@ _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 _DEFAULT_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _RUNTIME_CLASS = "runtimeClassName"
 _ANY_TAINT = Toleration(operator="Exists")
-"""Toleration of a pod to which a RuntimeClass may add tolerations (plugin/pkg/admission/runtimeclass/admission.go)."""
+"""Toleration of every taint, assumed for a new pod to which an unknown RuntimeClass may add tolerations
+(plugin/pkg/admission/runtimeclass/admission.go)."""
 _EXCLUSIVE_DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
 """Kinds of volumes that only one pod may use at a time (kube-scheduler's plugin VolumeRestrictions)."""
 _UNREADABLE_RULE = gettext_lazy("a rule about other pods that cannot be read")
@@ -164,7 +166,7 @@ def decode_bound_constraints(
             as_dict(spec.get("affinity")).get("podAntiAffinity"), namespace=namespace, labels=labels, created=True
         )
     except InvalidSelectorError:
-        apart = ()  # kube-scheduler, too, ignores malformed anti-affinity (PodInfo.Update)
+        apart = ()  # Like kube-scheduler, ignore malformed anti-affinity (PodInfo.Update).
     ports = frozenset(_decode_host_ports(spec))
     return _intern_bound_constraints(apart, ports) if apart or ports else NO_CONSTRAINTS
 
@@ -212,14 +214,14 @@ def _decode_claims(spec: Mapping[str, object]) -> Iterable[str]:
 
 
 def _list_ephemeral_claims(spec: Mapping[str, object], *, pod: str) -> Iterable[str]:
-    """Yield the names of the claims that Kubernetes creates together with a pod."""
+    """Yield the names of the PersistentVolumeClaims that Kubernetes creates for a pod's generic ephemeral volumes."""
     for volume in as_dicts(spec.get("volumes")):
         if isinstance(volume.get("ephemeral"), dict):
             yield f"{pod}-{as_text(volume.get('name'))}"
 
 
 def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
-    """Yield, in words for users, the constraints that kube-scheduler's filters check but gpuspawner does not."""
+    """Yield a text for users for each constraint that kube-scheduler's filters check but gpuspawner does not."""
     if as_dicts(spec.get("resourceClaims")) or any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
         yield gettext_lazy("devices that are requested through a resource claim or a device class")
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
@@ -232,7 +234,8 @@ def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> It
     if _needs_declared_features(spec):
         yield gettext_lazy("something that not every node can do")
     if not all(map(is_valid_requirement, _list_preferred_expressions(spec))):
-        # kube-scheduler then fails whenever it has to choose between nodes (nodeaffinity.NewPreferredSchedulingTerms).
+        # A malformed preference makes kube-scheduler fail if more than one node fits
+        # (nodeaffinity.NewPreferredSchedulingTerms).
         yield gettext_lazy("a preference for nodes that cannot be read")
 
 
@@ -244,7 +247,7 @@ def _list_preferred_expressions(spec: Mapping[str, object]) -> Iterable[Selector
 
 
 def _find_unadmitted(spec: Mapping[str, object]) -> Iterable[str]:
-    """Yield, in words for users, what the API server adds to a pod or refuses when it is created."""
+    """Yield a text for users for each part of a new pod that the API server may extend or refuse."""
     if _read_runtime_class(spec):
         yield gettext_lazy("what the cluster adds for its runtime class")
     if any(each.get("operator") in ("Gt", "Lt") for each in as_dicts(spec.get("tolerations"))):
@@ -256,7 +259,7 @@ def _read_runtime_class(spec: Mapping[str, object]) -> str:
 
 
 def _needs_declared_features(spec: Mapping[str, object]) -> bool:
-    """Return whether a pod needs nodes that declare a feature (NodeDeclaredFeatures, on by default in v1.36)."""
+    """Return whether a pod needs nodes that declare a feature (feature gate NodeDeclaredFeatures, on in v1.36)."""
     if spec.get("hostNetwork") is True and spec.get("hostUsers") is False:
         return True
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
@@ -265,7 +268,7 @@ def _needs_declared_features(spec: Mapping[str, object]) -> bool:
 
 
 def decode_runtime_class(raw: object) -> RuntimeClass:
-    """Return a RuntimeClass (node.k8s.io/v1) as a :class:`.RuntimeClass`."""
+    """Return a RuntimeClass (node.k8s.io/v1), decoded from JSON."""
     whole = as_dict(raw)
     scheduling, overhead = as_dict(whole.get("scheduling")), as_dict(whole.get("overhead"))
     return RuntimeClass(
@@ -277,9 +280,9 @@ def decode_runtime_class(raw: object) -> RuntimeClass:
 
 
 def add_runtime_class(spec: Mapping[str, object], classes: Iterable[RuntimeClass]) -> Mapping[str, object]:
-    """Return a new pod's spec with what the admission plugin RuntimeClass adds, and without the class's name.
+    """Return a new pod's spec with the additions of the admission plugin RuntimeClass, without ``runtimeClassName``.
 
-    The spec of a pod without a RuntimeClass, or with an unknown one, is returned unchanged.
+    If the pod names no RuntimeClass, or an unknown one, its spec is returned unchanged.
 
     :param spec: ``spec`` of a v1 Pod that does not exist yet.
     :param classes: the known RuntimeClasses.
@@ -384,7 +387,7 @@ def decode_pod(raw: object) -> Pod | None:
 
 
 def decode_priority_class(raw: object) -> PriorityClass:
-    """Return a v1 PriorityClass as a :class:`.PriorityClass`."""
+    """Return a PriorityClass (scheduling.k8s.io/v1), decoded from JSON."""
     whole, metadata = as_dict(raw), _split_object(raw)[0]
     return PriorityClass(
         name=as_text(metadata.get("name")),
@@ -397,20 +400,20 @@ def decode_priority_class(raw: object) -> PriorityClass:
 def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> Pod:
     """Return a pod that does not exist yet with the priority that the API server will give it.
 
-    The API server's admission plugin Priority does the same (plugin/pkg/admission/priority/admission.go). Of several
-    global defaults, the one with the lowest value counts.
+    The API server's admission plugin Priority does the same (plugin/pkg/admission/priority/admission.go). If several
+    PriorityClasses have ``globalDefault``, the one with the lowest value counts.
 
     :param pod: the decoded pod.
     :param spec: the ``spec`` from which the pod was decoded.
-    :param classes: the cluster's PriorityClasses; None if they are unknown. Then ``spec.priority`` counts, and a pod
-        that names no class gets priority 0.
+    :param classes: the cluster's PriorityClasses; None if they are unknown: the pod then gets the priority in
+        ``spec.priority``, or 0.
     """
     priority, preempts = _resolve_priority(spec, classes)
     return replace(pod, priority=priority, preempts=preempts)
 
 
 def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
-    """Return the priority with which a pod that does not exist yet will preempt others; None if unknown or it will not.
+    """Return the priority with which a new pod will preempt other pods; None if it will not or if unknown.
 
     :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
     :param classes: the cluster's PriorityClasses; None if they are unknown.
@@ -420,7 +423,7 @@ def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[Pr
 
 
 def _resolve_priority(spec: Mapping[str, object], classes: Iterable[PriorityClass] | None) -> tuple[int, bool | None]:
-    """Return the priority of a new pod and whether it preempts others, None if its class is unknown."""
+    """Return a new pod's priority, and whether it preempts other pods (None if its PriorityClass is unknown)."""
     name, own, preempts = as_text(spec.get("priorityClassName")), as_int(spec.get("priority")), _may_preempt(spec)
     known = sorted(classes or (), key=lambda each: each.value)
     found = next((each for each in known if (each.name == name if name else each.is_default)), None)
@@ -444,8 +447,9 @@ def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
 
 
 def _drop_device_classes(requests: dict[str, int]) -> Mapping[str, int]:
-    """Return requests without devices of DRA device classes: ResourceClaims hold them, no node lists them.
+    """Return requests without the extended resources of DRA device classes.
 
+    Nodes do not list these resources, and ResourceClaims hold their devices:
     https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
     """
     if any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
@@ -466,7 +470,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
 
 def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
-    """Return v1 Tolerations as they are, without those that the API server adds to pods."""
+    """Return decoded v1 Tolerations; do not add the default tolerations of the API server."""
     return tuple(
         Toleration(
             key=as_text(each.get("key")),
@@ -479,7 +483,7 @@ def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
 
 
 def decode_taints(raw: object) -> tuple[Taint, ...]:
-    """Return v1 Taints as a tuple that nodes with equal taints share; taints without a key are left out."""
+    """Return v1 Taints without those that have no key; nodes with equal taints share one tuple."""
     return _intern_taints(tuple(_iter_taints(raw)))
 
 

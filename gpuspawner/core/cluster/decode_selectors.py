@@ -22,7 +22,7 @@ _POD_OPERATORS = frozenset({IN, NOT_IN, EXISTS, DOES_NOT_EXIST})
 
 
 class InvalidSelectorError(ValueError):
-    """Kubernetes would reject this label selector, so it is unknown which pods it selects."""
+    """A label selector is malformed: Kubernetes would reject it, so the pods that it selects are unknown."""
 
 
 def decode_node_terms(raw: object) -> tuple[NodeSelectorTerm, ...] | None:
@@ -44,7 +44,7 @@ def decode_pod_terms(
     """Return the required terms of a v1 PodAffinity or PodAntiAffinity.
 
     :param raw: v1 PodAffinity or PodAntiAffinity.
-    :param namespace: namespace of the pod with these terms; a term that names no namespaces applies to it.
+    :param namespace: namespace of the pod with these terms; a term that names no namespaces applies to this namespace.
     :param labels: labels of the pod with these terms.
     :param created: True if the pod exists, so the API server has already merged ``matchLabelKeys`` into selectors.
     :raises InvalidSelectorError: for a malformed label selector.
@@ -56,7 +56,7 @@ def decode_pod_terms(
 
 
 def decode_spread_constraints(raw: object, *, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
-    """Return the topology spread constraints with ``DoNotSchedule``.
+    """Return a pod's topology spread constraints that have ``whenUnsatisfiable: DoNotSchedule``.
 
     :param raw: list of v1 TopologySpreadConstraint.
     :param labels: labels of the pod with these constraints.
@@ -132,8 +132,8 @@ _ZONE_SEPARATOR = "__"
 def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:
     """Return a PersistentVolume's constraints on nodes, as :attr:`.PodConstraints.volume_terms`; empty if it has none.
 
-    The constraints come from the volume's node affinity and from its zone and region labels. A node without any zone or
-    region label meets the constraints from the labels.
+    The constraints come from the volume's node affinity and from its zone and region labels. A node that has
+    neither a zone nor a region label meets the constraints from the volume's labels.
 
     :param raw: v1 PersistentVolume.
     """
@@ -141,7 +141,7 @@ def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]
     affinity = decode_node_terms(as_dict(as_dict(whole.get("spec")).get("nodeAffinity")).get("required"))
     labels = as_text_map(as_dict(whole.get("metadata")).get("labels"))
     zones = {key: _split_zones(labels[key]) for key in (*_BETA_LABELS, _ZONE, _REGION) if key in labels}
-    # kube-scheduler, too, ignores a zone label with an empty part (``LabelZonesToSet``).
+    # Like kube-scheduler, ignore a zone label with an empty part, such as ``us-east1-b__`` (``LabelZonesToSet``).
     by_zone = (_build_zone_terms(key, found) for key, found in zones.items() if all(found))
     return (*(() if affinity is None else (affinity,)), *by_zone)
 

@@ -2,9 +2,9 @@
 
 Devices are counted as kube-scheduler allocates them to a pod that requests an extended resource (Kubernetes 1.36,
 ``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``): the newest DeviceClass with that
-resource selects the devices, and only untainted devices of complete pools are allocatable. A resource is uncounted on a
-node if the number of its devices is uncertain: unsupported selectors, partitioned or shared devices, devices that
-belong to several nodes.
+resource selects the devices, and only untainted devices of pools with all their ResourceSlices are allocatable. The
+number of a resource's devices on a node is unknown ("uncounted") if gpuspawner does not support a selector, or if
+devices are partitioned, shared, or usable from several nodes.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class OfferedDevices:
     on_unknown_nodes: frozenset[str] = frozenset()
 
     def subtract_claims(self, claims: Iterable[ResourceClaim] | None) -> ClusterDevices:
-        """Return the devices, with the number of devices that ResourceClaims hold.
+        """Return the devices of all nodes, with the number of devices that ResourceClaims hold on each node.
 
-        :param claims: all claims of the cluster; None if claims or devices are not fully known, which makes all
-            resources uncounted.
+        :param claims: all claims of the cluster; None if claims or devices are not fully known: the number of devices
+            of every resource is then unknown.
         """
         if claims is None:
             nodes = {
@@ -64,14 +64,14 @@ class OfferedDevices:
 
 
 class DeviceCounter:
-    """Counts devices; a pool is counted again only when one of its slices or a DeviceClass changes."""
+    """Counts DRA devices; counts a pool of devices again only if its ResourceSlices or a DeviceClass changed."""
 
     def __init__(self) -> None:
         self._by_resource: dict[str, DeviceClass] = {}
         self._pools: dict[_DevicePoolId, tuple[list[ResourceSlice], OfferedDevices]] = {}
 
     def count_devices(self, classes: Iterable[DeviceClass], slices: Iterable[ResourceSlice]) -> OfferedDevices:
-        """Return the devices counted by extended resource.
+        """Return the number of DRA devices of each extended resource on each node.
 
         :param classes: all DeviceClasses.
         :param slices: all ResourceSlices.
@@ -173,7 +173,7 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the resources that a DRA device provides; record those that are uncountable because of the device."""
+        """Return the resources for which a DRA device counts; record those whose number the device makes unknown."""
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():
             is_selected = selects_device(device_class.selectors, device.attributes, driver=part.driver)

@@ -3,8 +3,9 @@
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 
 gpuspawner evaluates only CEL selectors that compare the driver and text attributes with constants, joined by ``&&``:
-``device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'``. DRA drivers ship this form.
-The result of any other selector is unknown. Malformed JSON raises no exception; it makes a count smaller or unknown.
+``device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'``. DRA drivers ship such
+selectors. The result of any other selector is unknown. Malformed JSON raises no exception; it makes the number of
+devices smaller or unknown.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class AttributeTerm(NamedTuple):
 
 
 DeviceSelector: TypeAlias = tuple[AttributeTerm, ...] | None
-"""Comparisons that must all be true; None for a CEL expression that gpuspawner does not support."""
+"""Comparisons of a DeviceClass selector, which must all be true; None if gpuspawner does not support the selector."""
 
 
 def parse_cel_selector(expression: str) -> DeviceSelector:
-    """Return the terms of a CEL expression, or None if the expression is unsupported."""
+    """Return the comparisons of a CEL expression, or None if gpuspawner does not support the expression."""
     terms: list[AttributeTerm] = []
     position = 0
     while match := _CEL_TERM.match(expression, position):
@@ -57,7 +58,7 @@ def parse_cel_selector(expression: str) -> DeviceSelector:
 
 
 def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """Return whether all selectors select a device, or None if that is unknown.
+    """Return whether all selectors of a DeviceClass select a device, or None if that is unknown.
 
     Like kube-scheduler's allocator, this function stops at the first selector that is not true.
 
@@ -72,7 +73,7 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 
 
 def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """As in CEL, one false term makes the result False even if other terms are errors; else an error makes it None."""
+    """Return False if a comparison is false, else None if one is an error, else True, as ``&&`` does in CEL."""
     values = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
     answers = [None if value is None else value == term.value for value, term in zip(values, terms, strict=True)]
     if False in answers:
@@ -92,9 +93,9 @@ class DeviceId(NamedTuple):
 class Device:
     """A device of a DRA driver, with the facts that counting needs.
 
-    :param attributes: name with domain (``gpu.nvidia.com/type``) → text; attributes of other types are left out.
+    :param attributes: name with domain (``gpu.nvidia.com/type``) → text; attributes that are not text are left out.
     :param tainted: the device has a taint with effect ``NoSchedule`` or ``NoExecute``.
-    :param uncountable: the device is partitioned, shared or conditional, so claims alone do not tell if it is free.
+    :param uncountable: the device is partitioned, shared or conditional, so ResourceClaims do not tell if it is free.
     """
 
     name: str
@@ -139,7 +140,7 @@ class DeviceClass:
 class ResourceClaim:
     """A ResourceClaim (resource.k8s.io/v1).
 
-    :param held_devices: devices that are allocated to this claim and to no other.
+    :param held_devices: devices allocated to this claim, without those that it only monitors (admin access).
     """
 
     name: str
@@ -180,7 +181,7 @@ class ClusterDevices:
 
 
 class EquippedNode(NamedTuple):
-    """A node whose amounts include its DRA devices; ``claimed``: extended resource → number that claims hold."""
+    """A node whose amounts include its DRA devices; ``claimed``: resource → number that ResourceClaims hold."""
 
     node: Node
     claimed: Mapping[str, int]
@@ -196,9 +197,9 @@ _NO_AMOUNTS: Mapping[str, int] = {}
 def equip_node(
     node: Node, node_devices: NodeDevices, *, on_unknown_nodes: frozenset[str] = frozenset()
 ) -> EquippedNode:
-    """Return a node whose amounts include its DRA devices.
+    """Return a node whose ``allocatable`` and ``capacity`` include its DRA devices.
 
-    Devices count only for resources that kubelet does not offer on the node, as in kube-scheduler
+    Devices count only for resources that kubelet does not report as allocatable, as in kube-scheduler
     (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
     :param node: a node whose amounts do not include its DRA devices.
@@ -231,7 +232,7 @@ def fits_claim(node: Node, requests: Iterable[tuple[str, int]]) -> bool:
     ``preFilterExtendedResources``).
 
     :param node: a node whose amounts include its DRA devices.
-    :param requests: pairs of an extended or other resource and the requested amount.
+    :param requests: pairs of a resource (extended or not) and the requested amount.
     """
     names = node.published_by_dra | node.uncounted
     return not names or sum(number for name, number in requests if name in names) <= MAX_CLAIM_DEVICES
@@ -245,13 +246,13 @@ _UNCOUNTABLE_FIELDS = (
     "bindingFailureConditions",
     "nodeAllocatableResourceMappings",
 )
-"""Fields of a DRA device; each of them shows that the device is partitioned, shared or conditional."""
+"""Fields of a DRA device. A device with any of them is partitioned, shared or usable only under conditions."""
 _UNIQUE_ATTRIBUTES = frozenset({"uuid", "pciBusID"})
-"""Attributes that are left out to save memory: they differ for each device, and no DeviceClass selects by them."""
+"""To save memory, gpuspawner drops these attributes: they differ for each device and no DeviceClass selects by them."""
 
 
 def decode_resource_slice(raw: object) -> ResourceSlice:
-    """Return a ResourceSlice. If its ``resourceSliceCount`` is invalid, its pool never counts as complete."""
+    """Return a ResourceSlice; without a valid ``resourceSliceCount``, the devices of its pool are not allocatable."""
     metadata, spec = _split_object(raw)
     pool, driver = as_dict(spec.get("pool")), intern(as_text(spec.get("driver")))
     return ResourceSlice(
@@ -299,7 +300,7 @@ def _decode_device(raw: Mapping[str, object], *, driver: str) -> Device:
 
 
 def _decode_attributes(raw: object, *, driver: str) -> dict[str, str]:
-    """Complete the names of a DRA device's attributes: a name without a domain gets the driver's name as its domain."""
+    """Return a DRA device's text attributes; a name without a domain gets the driver's name as its domain."""
     attributes: dict[str, object] = {}
     for name, value in as_dict(raw).items():
         full = name if "/" in name else f"{driver}/{name}"

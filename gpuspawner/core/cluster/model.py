@@ -41,7 +41,7 @@ class PodAffinityTerm:
 
     :param topology_key: node label; nodes with the same value of it are one topology domain.
     :param selector: selects other pods by their labels.
-    :param namespaces: names of namespaces with those pods.
+    :param namespaces: names of the namespaces in which the term selects pods.
     :param namespace_selector: selects further namespaces by their labels; None selects none, ``()`` selects all.
     """
 
@@ -76,8 +76,8 @@ class Toleration:
     """A toleration (core/v1).
 
     :param key: taint key; empty with ``Exists`` tolerates every taint.
-    :param operator: ``Equal``, ``Exists``, ``Gt`` or ``Lt``; any other tolerates nothing.
-    :param value: taint value for ``Equal``; for ``Gt`` and ``Lt`` the number with which the taint's is compared.
+    :param operator: ``Equal``, ``Exists``, ``Gt`` or ``Lt``; any other operator tolerates nothing.
+    :param value: taint value for ``Equal``; for ``Gt`` and ``Lt`` the number with which the taint's value is compared.
     :param effect: taint effect; empty for all effects.
     """
 
@@ -88,7 +88,8 @@ class Toleration:
 
 
 PossibleLabels = Mapping[str, tuple[str, ...]]
-"""Label → values that a future node may have; ``()`` = the node will lack the label. Unlisted labels are unknown."""
+"""Label → values that it may have on a node that does not exist yet; ``()`` if the node will not have the label.
+Labels that are not listed may have any value."""
 
 
 class HostPort(NamedTuple):
@@ -117,7 +118,7 @@ class PodConstraints:
     :param is_gated: the pod has scheduling gates, so kube-scheduler does not schedule it yet.
     :param unread_claims: names of PersistentVolumeClaims whose volumes are not read yet. Reading a claim adds its
         volume's ``volume_terms``, or an entry in ``undecided`` if the claim has no volume.
-    :param undecided: constraints that gpuspawner does not check, in words for users.
+    :param undecided: constraints that gpuspawner does not check, each as a text for users.
     """
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -134,12 +135,12 @@ class PodConstraints:
 
     @property
     def node_affinity_key(self) -> tuple[int, int]:
-        """Cache key: ids of node selector and affinity, which replicas mostly share. Valid while this object lives."""
+        """Cache key: ``id()`` of node selector and node affinity, valid as long as this constraints object lives."""
         return id(self.node_selector), id(self.node_terms)
 
 
 NO_CONSTRAINTS = PodConstraints()
-"""The constraints of a pod without any; all such pods share this object."""
+"""The constraints of a pod that has none; all pods without constraints share this object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +165,13 @@ class Node:
     :param labels: label → value.
     :param taints: in the order of the API.
     :param allocatable: resource → whole base units (``cpu``: millicores, ``memory``: bytes, devices: their number).
-    :param capacity: in the same form; for GPUs, ``capacity - allocatable`` is the number of broken devices.
+    :param capacity: resource → whole base units; for GPUs, ``capacity - allocatable`` is the number of broken devices.
     :param unschedulable: the node is cordoned (``spec.unschedulable``).
     :param ready: the node's condition Ready is True.
-    :param uncounted: extended resources of unknown number on the node; ``allocatable`` and ``capacity`` lack them.
-    :param published_by_dra: resources for which a DRA driver publishes devices on the node, in known number or not.
+    :param uncounted: extended resources of which the node has an unknown number; ``allocatable`` and ``capacity`` lack
+        these resources.
+    :param published_by_dra: resources for which a DRA driver publishes devices on the node, even if their number is
+        unknown.
     """
 
     name: str
@@ -204,8 +207,8 @@ class Pod:
     :param constraints: all constraints of a pending pod; of a bound pod only anti-affinity and host ports.
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     :param claims: names of the PersistentVolumeClaims that the pod uses.
-    :param attachments: volumes that CSI drivers attach for the pod and that a node may have in limited number: resource
-        of :mod:`.volumes` → number. Empty for a bound pod, whose node counts its volumes.
+    :param attachments: resource of :mod:`.volumes` (a CSI driver with a limit per node) → number of the pod's volumes.
+        Empty for a bound pod, because its node counts its volumes.
     """
 
     name: str
@@ -240,9 +243,9 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeClass:
-    """What the API server adds to the pods of a RuntimeClass (node.k8s.io/v1), as in the pod's ``spec``.
+    """A RuntimeClass (node.k8s.io/v1): what the API server adds to the ``spec`` of its pods.
 
-    :param overhead: resource → quantity; None if the class has none.
+    :param overhead: resource → quantity; None if the RuntimeClass sets no overhead.
     """
 
     name: str
@@ -255,9 +258,9 @@ class RuntimeClass:
 class MachineConstraints:
     """The machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
 
-    :param sizes: resource → amounts that one machine may have, ascending; a missing resource is unknown.
+    :param sizes: resource → amounts that one machine may have, ascending; the amount of a missing resource is unknown.
     :param limits: resource → largest total amount of all nodes of the pool; key ``nodes`` limits their number.
-    :param remaining: resource → rest of the limit for new nodes; ``nodes`` is 0 while the pool cannot grow at all.
+    :param remaining: resource → what the limit leaves for new nodes; ``nodes`` is 0 while the pool cannot grow.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
     :param is_reliable: the pool was decoded completely, is not static, and has no condition that reports failing nodes.
@@ -275,13 +278,13 @@ class MachineConstraints:
 class ScalableNodePool:
     """A node pool to which an autoscaler may add nodes.
 
-    :param name: name of Karpenter's NodePool, or display name of the GPU type with ``scale_up``.
+    :param name: name of Karpenter's NodePool, or display name of the GPU type with the setting ``scale_up``.
     :param minutes: time until a new node is ready, None if unknown.
     :param node_allocatable: resource → allocatable amount of a new node, in the units of :class:`Node`. A missing
         extended resource (with a ``/`` in its name) counts as 0, any other missing resource as unlimited.
     :param max_new_nodes: number of nodes that may be added, None for no limit.
     :param labels: possible values of the known labels of a new node.
-    :param examples: existing nodes of the pool; a new node will have the same labels and taints.
+    :param examples: existing nodes of the pool, or nodes like them; a new node will have the same labels and taints.
     :param machines: constraints on machines if the autoscaler chooses a machine for the pending pods;
         ``node_allocatable`` is then empty. None if the machine type is fixed.
     """

@@ -15,7 +15,7 @@ from gpuspawner.core.cluster.selectors import (
 )
 
 _MAX_COMBINATIONS = 64
-"""Number of combinations of node selector terms that are checked; a match in a later combination is not found."""
+"""At most this many combinations of node selector terms (of a pod and its volumes) are checked, later ones ignored."""
 
 
 def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
@@ -34,7 +34,7 @@ def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
 def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
     """Return whether a future node with these possible labels could match a pod's node selector and node affinity.
 
-    A label that is not listed may have any value.
+    A label that ``labels`` lacks may have any value.
     """
     if any(key in labels and value not in labels[key] for key, value in constraints.node_selector.items()):
         return False
@@ -44,7 +44,7 @@ def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints)
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
     """Return whether an autoscaler can choose labels that match a pod's node selector, node affinity and all volumes.
 
-    ``labels`` are the values to choose from. A requirement on a label that is not listed is not met.
+    ``labels`` holds the values that the autoscaler can choose per label. A requirement on another label is not met.
     """
     selector = [
         SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()
@@ -60,7 +60,7 @@ def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints
 
 def filter_values(values: tuple[str, ...], requirement: SelectorRequirement) -> tuple[str, ...]:
     """Return those values of a label that meet a requirement."""
-    if requirement.operator in (IN, NOT_IN):  # A set is fast even for long lists of values.
+    if requirement.operator in (IN, NOT_IN):  # A set keeps In and NotIn fast for long lists of values.
         common = frozenset(values).intersection(requirement.values)
         return tuple(value for value in values if (value in common) is (requirement.operator == IN))
     return tuple(value for value in values if meets_requirement({requirement.key: value}, requirement))

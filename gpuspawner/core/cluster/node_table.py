@@ -1,6 +1,7 @@
 """Keep nodes in a table with one row per node and one column per resource, and equivalent nodes in groups.
 
-A scan checks labels and taints once per group and compares amounts by column, so thousands of nodes take milliseconds.
+A check of a pod against all nodes compares labels and taints once per group, and amounts column by column, so thousands
+of nodes take milliseconds.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""At most this many groupings, the most recently used, stay up to date. A pod's constraints define a grouping."""
+"""The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
 _MAX_CHANGES = 512
-"""The table remembers for this many changes of free amounts, the latest ones, which row changed."""
+"""The table remembers the changed row for this many changes of free amounts, the latest ones."""
 _MAX_COLUMNS = 64
 """The table keeps at most this many resources as columns, the most recently added."""
 _MAX_FLOORS = 8
-"""The table keeps columns of free amounts for at most this many floors, the most recently used."""
+"""The table keeps columns of free amounts for at most this many priorities (``floor``), the most recently used."""
 
 _AmountReader = Callable[[Node], int]
 
@@ -36,7 +37,7 @@ class _RequestedReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGrouping:
-    """A rule for which nodes are equivalent: those with equal taints, cordon, DRA devices and these properties.
+    """A rule that groups equivalent nodes: those with equal taints, cordon, DRA resources and the properties below.
 
     :param values: labels whose values must be equal.
     :param presence: labels that all equivalent nodes have or all lack.
@@ -48,7 +49,7 @@ class NodeGrouping:
     by_name: bool = False
 
     def build_key(self, node: Node) -> tuple[object, ...]:
-        """Return a key that equivalent nodes share."""
+        """Return the key of a node's group: two nodes are equivalent if their keys are equal."""
         labels = node.labels
         return (
             node.unschedulable,
@@ -62,7 +63,7 @@ class NodeGrouping:
 
 
 class EquivalentNodes:
-    """Rows of a node table whose nodes are equivalent.
+    """A group of equivalent nodes, as rows of a :class:`NodeTable`.
 
     :ivar example: one of the nodes.
     :ivar cache: results that callers computed for these nodes; cleared when one of the nodes changes.
@@ -92,7 +93,7 @@ class EquivalentNodes:
         return not self._rows.keys().isdisjoint(rows)
 
     def pick(self, column: list[int]) -> tuple[int, ...]:
-        """Return the values of a column in the rows of this group."""
+        """Return the values of a table's column in the rows of this group of nodes."""
         if self._pick is None:
             self._pick = make_picker(self.rows)
         return self._pick(column)
@@ -106,14 +107,14 @@ class EquivalentNodes:
             self._pick = None
 
     def discard(self, row: int) -> None:
-        """Remove a row if it is in the group."""
+        """Remove a node's row from the group; do nothing if the group does not have the row."""
         self.cache.clear()
         if self._rows.pop(row, row) is None:
             self._pick = None
 
 
 def make_picker(rows: Sequence[int]) -> Callable[[list[_T]], tuple[_T, ...]]:
-    """Return a function that takes a column and returns its values in these rows."""
+    """Return a function that takes a column and returns its values in the given rows."""
     if len(rows) > 1:
         return itemgetter(*rows)
     return lambda column: tuple(column[row] for row in rows)
@@ -125,11 +126,11 @@ _NodesByKey = dict[tuple[object, ...], EquivalentNodes]
 class NodeTable:
     """A table of all nodes. A node keeps its row; the row of a removed node is reused.
 
-    Amounts that are free above a ``floor`` include what pods of a lower priority than the floor hold, because
-    kube-scheduler may preempt these pods. The floor None leaves out no pod.
+    Several methods take a ``floor``: a priority. Amounts that pods of lower priority hold then count as free, because
+    kube-scheduler may preempt these pods. Without a floor (None), all pods count.
 
-    :param requested: function of a node name, a resource and a floor; returns the requested amount of the pods at or
-        above the floor in units of :class:`Node`.
+    :param requested: function of a node name, a resource and a floor; returns the amount that the pods at or above
+        the floor request on the node, in the units of :class:`Node`.
     :ivar change_count: number of changes of free amounts so far.
     """
 
@@ -139,7 +140,7 @@ class NodeTable:
         self._nodes: list[Node | None] = []
         self._unused: list[int] = []
         self._free: dict[int | None, dict[str, list[int]]] = {}
-        """Floor → resource → column."""
+        """Floor (a priority, or None) → resource → column of free amounts."""
         self._allocatable: dict[str, list[int]] = {}
         self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0
@@ -222,7 +223,7 @@ class NodeTable:
         """Compute the free amounts of some resources on a node again; do nothing if the node is unknown.
 
         :param name: name of the node.
-        :param resources: the resources of which the pods at or above some floor now request another amount.
+        :param resources: the resources whose requested amounts may have changed.
         """
         row = self._rows.get(name)
         if row is None:
@@ -247,7 +248,7 @@ class NodeTable:
     def get_free_column(self, resource: str, floor: int | None = None) -> list[int]:
         """Return each row's free amount of a resource; negative if requests exceed the allocatable amount."""
         columns = self._free.pop(floor, {})
-        self._free[floor] = columns  # The last floor is the most recently used.
+        self._free[floor] = columns  # The dict is in order of use: the floor used last comes last.
         _drop_oldest(self._free, _MAX_FLOORS)
         return self._get_column(columns, resource, amount=partial(self._compute_free, resource, floor=floor))
 
@@ -268,7 +269,7 @@ class NodeTable:
             for row, node in enumerate(self._nodes):
                 if node is not None:
                     _add_row(groups, row, node=node, key=grouping.build_key(node))
-        self._groups[grouping] = groups  # The last grouping is the most recently used.
+        self._groups[grouping] = groups  # The dict is in order of use: the grouping used last comes last.
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())
 

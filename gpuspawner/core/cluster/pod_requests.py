@@ -27,7 +27,7 @@ _NATIVE_PREFIXES = (_HUGE_PAGES, "attachable-volumes-")
 
 
 def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | None = None) -> dict[str, int]:
-    """Return resource → whole base units (``cpu``: millicores), without resources of which the pod requests none.
+    """Return a pod's requests as resource → whole base units (``cpu``: millicores), without zeros.
 
     :param spec: ``spec`` of a v1 Pod.
     :param status: ``status`` of a bound v1 Pod. During an in-place resize, the larger of old and new amount counts.
@@ -40,7 +40,7 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 
 
 class _ResizeStatus:
-    """During an in-place resize, the larger of held and requested amounts counts, or the held one if infeasible."""
+    """A pod's amounts in an in-place resize: the larger of held and requested, or held if the resize is infeasible."""
 
     def __init__(self, status: Mapping[str, object]) -> None:
         self._infeasible = any(
@@ -110,7 +110,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
 
 
 def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:
-    """Count a limit without a request as a request, as the API server does."""
+    """Return a container's requests; a limit without a request counts as a request, as in the API server."""
     resources = as_dict(container.get("resources"))
     return {**_read_amounts(resources.get("limits")), **_read_amounts(resources.get("requests"))}
 
@@ -144,7 +144,7 @@ def _read_amounts(raw: object) -> MilliAmounts:
     return amounts
 
 
-# With typed=True, True (not a quantity) and 1 have separate cache entries.
+# ``typed`` keeps True, which is not a quantity, apart from 1 in the cache.
 @lru_cache(maxsize=4096, typed=True)
 def _parse_millis(value: str | float) -> int | None:
     try:

@@ -40,7 +40,7 @@ def matches_term(node: Node, term: NodeSelectorTerm) -> bool:
 
 
 def meets_requirement(labels: Mapping[str, str], requirement: SelectorRequirement) -> bool:
-    """Return whether labels meet a well-formed requirement; a missing label meets ``NotIn``."""
+    """Return whether a node's or pod's labels meet a well-formed requirement; a missing label meets ``NotIn``."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -93,7 +93,7 @@ def _parse_int64(text: str) -> int | None:
 
 
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-"""The API server sets this label on each namespace to the namespace's name; it cannot be changed."""
+"""Label of each namespace with the namespace's name; the API server sets this label, and users cannot change it."""
 
 
 def selects_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
@@ -104,7 +104,7 @@ def selects_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
     """Return whether a pod affinity term applies to pods in a namespace, or None if that depends on unknown labels.
 
-    gpuspawner does not read namespaces: it knows only their label with the name.
+    gpuspawner does not read namespaces: of a namespace's labels it knows only ``kubernetes.io/metadata.name``.
     """
     if namespace in term.namespaces:
         return True

@@ -1,6 +1,6 @@
 """Keep the state of the cluster: nodes, their pods and free resources, updated one change at a time.
 
-:class:`Occupancy` is the mutable state. :class:`Inventory` is a snapshot of what could be read.
+:class:`Occupancy` is the mutable state. :class:`Inventory` is a snapshot of the objects that gpuspawner could read.
 :class:`AntiAffinityIndex` holds the anti-affinity of bound pods.
 """
 
@@ -38,15 +38,18 @@ class AntiAffinityIndex:
         self._by_labels: _TermCounts = {}
 
     def add(self, pod: Pod) -> None:
-        """Add the terms of a bound pod."""
+        """Add the anti-affinity terms of a bound pod."""
         self._change(pod, 1)
 
     def remove(self, pod: Pod) -> None:
-        """Remove the terms of a bound pod."""
+        """Remove the anti-affinity terms of a bound pod."""
         self._change(pod, -1)
 
     def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Iterable[tuple[str, int]]]]:
-        """Yield the terms that may apply to a namespace, each with the (node name, priority) of the pods with it."""
+        """Yield the anti-affinity terms that may apply to a namespace.
+
+        Each term comes with the (node name, priority) of the pods that have the term.
+        """
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
 
@@ -65,14 +68,14 @@ class AntiAffinityIndex:
 
 
 class ClaimIndex:
-    """PersistentVolumeClaims that bound pods use, by node, and the nodes by claim."""
+    """Index of the PersistentVolumeClaims that bound pods use: the claims by node, and the nodes by claim."""
 
     def __init__(self) -> None:
         self._claims: dict[str, dict[ClaimKey, int]] = {}
         self._nodes: dict[ClaimKey, dict[str, int]] = {}
 
     def change(self, pod: Pod, by: int) -> None:
-        """Add the claims of a bound pod with 1, or remove them with -1."""
+        """Add the claims of a bound pod (if ``by`` is 1), or remove the claims (if ``by`` is -1)."""
         if pod.node is None:
             return
         for name in pod.claims:
@@ -81,7 +84,7 @@ class ClaimIndex:
             _change_count(self._nodes, claim, inner=pod.node, by=by)
 
     def list_claims(self, node: str, *, without: Iterable[Pod] = ()) -> Iterable[ClaimKey]:
-        """Return the claims that the pods on a node use, apart from some of these pods."""
+        """Return the claims that the pods on a node use; ignore the pods in ``without``."""
         counts = self._claims.get(node, {})
         less = Counter((pod.namespace, name) for pod in without for name in pod.claims)
         return [claim for claim, number in counts.items() if number > less[claim]]
@@ -110,20 +113,20 @@ _ONE_POD: Mapping[str, int] = {PODS: 1}
 _NO_DEVICES = ClusterDevices()
 _NO_VOLUMES = ClusterVolumes()
 _ANY_PRIORITY = 2**31
-"""More than the priority of any pod."""
+"""A number above the priority of any pod."""
 
 
 class Occupancy:
     """All nodes and pods, and the amounts that pods and ResourceClaims hold on each node.
 
-    The order of changes does not matter. A pod may arrive before its node; it counts once the node is added.
+    Nodes and pods may be added in any order. A pod that is added before its node counts once the node is added.
 
     Several methods take a ``floor``: a priority. They leave out the bound pods whose priority is lower, because
-    kube-scheduler may preempt these pods. None leaves out no pod.
+    kube-scheduler may preempt these pods. Without a floor (None), all pods count.
 
-    :ivar generation: grows with each change that may change whether a pod fits.
-    :ivar nodes_generation: grows with each such change of a node.
-    :ivar table: the nodes with their amounts in columns, for scans.
+    :ivar generation: number that grows with each change that may affect whether a pod fits on a node.
+    :ivar nodes_generation: number that grows with each change of a node.
+    :ivar table: the nodes with their amounts in columns, for checks of all nodes at once.
     :ivar anti_affinity_index: anti-affinity of the bound pods.
     :ivar volumes: the cluster's volumes, and how many of them each node may have.
     """
@@ -134,12 +137,12 @@ class Occupancy:
         self.anti_affinity_index = AntiAffinityIndex()
         self.table = NodeTable(self._get_requested_amount)
         self._plain_nodes: dict[str, Node] = {}
-        """Nodes by name, without the devices of DRA drivers and the limits of CSI drivers."""
+        """Nodes by name as Kubernetes reports them, without DRA devices and the volume limits of CSI drivers."""
         self._devices = _NO_DEVICES
         self.volumes = _NO_VOLUMES
         self._claim_index = ClaimIndex()
         self._held: dict[str, Mapping[str, int]] = {}
-        """Node name → resource → devices that ResourceClaims hold, and volumes."""
+        """Node name → resource → number of DRA devices that ResourceClaims hold, or of volumes on the node."""
         self._pods: dict[str, dict[str, Pod]] = {}
         self._levels: dict[int, dict[str, list[Pod]]] = {}
         """Priority → node name → bound pods."""
@@ -152,7 +155,7 @@ class Occupancy:
 
     @classmethod
     def build(cls, nodes: Iterable[Node], pods: Iterable[Pod]) -> Occupancy:
-        """Return an occupancy of nodes and pods.
+        """Build an :class:`Occupancy` from nodes and pods.
 
         :param nodes: nodes with distinct names.
         :param pods: bound and pending pods.
@@ -201,7 +204,7 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def put_volumes(self, volumes: ClusterVolumes) -> None:
-        """Replace what is known of the cluster's volumes.
+        """Replace the known volumes of the cluster and the volume limits of nodes.
 
         :param volumes: the volumes of the whole cluster, and the limits of all nodes.
         """
@@ -221,7 +224,7 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
-        """Return resource → number of volumes that a node would have in addition with some pods.
+        """Return resource → number of volumes that some pods would add to those of a node.
 
         :param node: name of the node.
         :param pods: pods without a node.
@@ -235,17 +238,17 @@ class Occupancy:
         return total - Counter(self.volumes.count_on_node(node, own))
 
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
-        """Return node → resource → number of the pod's volumes that other pods use there; a node counts them once.
+        """Return node → resource → number of a pod's volumes that other pods on the node use already.
 
-        The number is unlimited if the pod needs no other volume of the driver: such a pod may run even on a node whose
-        volumes exceed the limit.
+        A node counts a volume once, however many pods use it. If other pods use all of the pod's volumes of a CSI
+        driver, the number is ``UNLIMITED``: the pod may then run even on a node whose volumes exceed the limit.
 
         :param pod: a pod without a node.
-        :param floor: leave out other pods of lower priority; their nodes are in the result, perhaps without a resource.
+        :param floor: leave out other pods of lower priority; the result still has their nodes, perhaps without entries.
         """
         if not pod.attachments:
             return {}
-        # Many pods may share a claim without a limit, such as a file share: their nodes need no closer look.
+        # Leave out claims whose CSI driver has no limit, such as file shares: many nodes may use them.
         own = self.volumes.select_limited((pod.namespace, name) for name in pod.claims)
         nodes = {node for claim in own for node in self._claim_index.list_nodes(claim)}
         counts = (
@@ -297,8 +300,8 @@ class Occupancy:
     def get_pod(self, namespace: str, name: str) -> Pod | None:
         """Return a pod, or None if it is unknown.
 
-        :param namespace: of the pod.
-        :param name: of the pod.
+        :param namespace: namespace of the pod.
+        :param name: name of the pod.
         """
         return self._pods.get(namespace, {}).get(name)
 
@@ -315,9 +318,9 @@ class Occupancy:
         return self._pods.keys()
 
     def iter_pods(self, namespace: str | None = None) -> Iterator[Pod]:
-        """Yield pods, unordered.
+        """Yield the pods of one namespace or of all namespaces, unordered.
 
-        :param namespace: only pods of this namespace; None for all.
+        :param namespace: name of the namespace; None for all namespaces.
         """
         if namespace is not None:
             yield from self._pods.get(namespace, {}).values()
@@ -338,21 +341,22 @@ class Occupancy:
     def find_floor(self, pod: Pod) -> int | None:
         """Return the priority below which kube-scheduler may preempt bound pods for a pod; None if no pod is below it.
 
-        :param pod: a pending pod, or one that is not created yet. If its priority is unknown, every bound pod counts.
+        :param pod: a pending pod, or one that is not created yet. If its priority is unknown, kube-scheduler may
+            preempt every bound pod.
         """
         if pod.preempts is False:
             return None
         return self.find_floor_below(pod.priority if pod.preempts else _ANY_PRIORITY)
 
     def find_floor_below(self, priority: int | None) -> int | None:
-        """Return a priority if there are bound pods of lower priority, else None.
+        """Return the given priority if a bound pod has a lower priority, else None.
 
-        :param priority: priority of pods that preempt others; None returns None.
+        :param priority: priority of a pod that may preempt others; if None, the result is None.
         """
         return priority if priority is not None and any(level < priority for level in self._levels) else None
 
     def list_lower_pods(self, node: str, floor: int | None) -> Sequence[Pod]:
-        """Return the bound pods of lower priority than a floor on a node.
+        """Return the bound pods on a node whose priority is lower than a floor.
 
         :param node: name of the node, which may be unknown.
         :param floor: a priority; None returns no pod.
@@ -364,14 +368,14 @@ class Occupancy:
     def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → requested amount on a node, without zeros; ``pods`` is the number of its pods.
 
-        Only ResourceClaims hold the devices that DRA drivers publish on a node, whatever its pods request from a device
-        plugin that is gone: kube-scheduler leaves such resources to DRA (plugins/noderesources/fit.go,
+        For a resource that a DRA driver publishes on the node, only the devices that ResourceClaims hold count, and
+        requests of pods do not: kube-scheduler leaves such a resource to DRA (plugins/noderesources/fit.go,
         ``shouldDelegateResourceToDRA``). Volumes of CSI drivers that have a limit are included.
 
         :param node: name of the node, which may be unknown.
-        :param floor: leave out pods of lower priority, but not their ResourceClaims, which outlive a preemption, nor
-            their attached volumes: kube-scheduler counts a node's VolumeAttachments also while it looks for pods to
-            preempt there (nodevolumelimits/csi.go, ``Filter``).
+        :param floor: leave out pods of lower priority. Their ResourceClaims still count, as they outlive a preemption.
+            Their attached volumes still count, as kube-scheduler counts a node's VolumeAttachments also while it looks
+            for pods to preempt there (nodevolumelimits/csi.go, ``Filter``).
         """
         requested = self._requested.get(node, _NO_AMOUNTS)
         held = self._held.get(node, _NO_AMOUNTS)
@@ -434,7 +438,7 @@ class Occupancy:
             return
         if held:
             self._held[node] = held
-        # Count again even if the amounts are equal: of these volumes a preemption may free others than before.
+        # Even if the held amounts are equal, a preemption may now free other volumes, so count free amounts again.
         self.table.recount(node, before.keys() | held.keys())
         self.generation += held != before
 
@@ -530,16 +534,17 @@ class Inventory:
     """A snapshot of the cluster.
 
     :param nodes: None if nodes could not be read: capacity is then unknown, not zero.
-    :param pods: None if pods of all namespaces could not be read: free resources are then unknown.
+    :param pods: None if gpuspawner could not read the pods of all namespaces: free resources are then unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
-    :param occupancy: nodes and pods, kept up to date by watches; None without the pods of all namespaces.
-    :param empty_occupancy: the nodes without pods, used while pods are unknown; None = :func:`get_occupancy` builds it.
+    :param occupancy: nodes and pods, kept up to date by watches; None if the pods of all namespaces are unknown.
+    :param empty_occupancy: the nodes without pods, used while pods are unknown; if None, :func:`get_occupancy` builds
+        one.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
     :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
     :param priority_classes: the cluster's PriorityClasses; None if they could not be read.
     :param runtime_classes: the cluster's RuntimeClasses; None if they could not be read.
     :param age_s: seconds since the API server last confirmed this data; None if unknown.
-    :param generation: grows with each change.
+    :param generation: number that grows with each change of the data.
     """
 
     nodes: tuple[Node, ...] | None = None
@@ -556,10 +561,11 @@ class Inventory:
 
 
 class KnownOccupancy(NamedTuple):
-    """The occupancy of an inventory.
+    """The nodes and the known pods of an :class:`Inventory`.
 
     :param occupancy: the nodes and the known pods.
-    :param pods_known: whether the pods of all namespaces are known; otherwise nodes may have fewer free resources.
+    :param pods_known: whether the pods of all namespaces are known; if not, nodes may have less free than
+        ``occupancy`` says.
     """
 
     occupancy: Occupancy

@@ -14,7 +14,7 @@ from gpuspawner.core.cluster.model import Node, Taint, Toleration
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
-"""The numbers that Kubernetes compares: decimal integers in canonical form (apimachinery, ``IsDecimalInteger``)."""
+"""Numbers that ``Lt`` and ``Gt`` compare: decimal integers in canonical form (apimachinery, ``IsDecimalInteger``)."""
 _INT64 = range(-(2**63), 2**63)
 _CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """A pod that tolerates this taint may run on a cordoned node (node_unschedulable.go)."""
@@ -83,7 +83,7 @@ _TRANSIENT_SUFFIX = "/agent-not-ready"
 
 
 def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    """Return whether neither a cordon nor a taint keeps new pods with these tolerations off a node.
+    """Return whether a node's cordon and taints let new pods with these tolerations onto the node.
 
     The condition Ready is not checked: like kube-scheduler, this function relies on the taints of a NotReady node.
     """

@@ -1,8 +1,8 @@
 """Count the volumes that CSI drivers attach to each node, and how many a driver may attach to one node.
 
-The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). Each driver is a resource:
-its limit is an amount of the node, and each volume a need of the pod. A driver without a limit on a node may attach any
-number of volumes.
+The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). gpuspawner treats
+each driver as a resource: a node's allocatable amount is the driver's limit, and a pod requests 1 for each volume. A
+driver without a limit on a node may attach any number of volumes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 VOLUMES_PREFIX = "attachable-volumes-csi-"
 """Prefix of the resources that stand for the volumes of one CSI driver; kubelet once reported limits by these names."""
 UNLIMITED = 2**62
-"""Limit of a driver without one, more than any number of volumes."""
+"""Limit of a CSI driver that reports no limit: more than any number of volumes."""
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""
@@ -31,14 +31,14 @@ _MIGRATED_DISKS: Mapping[str, tuple[str, str, str]] = {
     "gcePersistentDisk": ("pdName", "pd.csi.storage.gke.io", "kubernetes.io/gce-pd"),
     "portworxVolume": ("volumeID", "pxd.portworx.com", "kubernetes.io/portworx-volume"),
 }
-"""In-tree kind of volume → key of the volume's ID, CSI driver that handles such volumes, and in-tree provisioner
+"""In-tree kind of volume → (field with the volume's ID, CSI driver that handles such volumes, in-tree provisioner)
 (nodevolumelimits/utils.go, ``isCSIMigrationOn``)."""
 _MIGRATED_PROVISIONERS = {provisioner: driver for _, driver, provisioner in _MIGRATED_DISKS.values()}
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 class Volume(NamedTuple):
-    """A volume of a CSI driver; volumes with equal values are one.
+    """A volume of a CSI driver; two objects with equal values are the same volume.
 
     :param handle: the driver's ID of the volume.
     """
@@ -52,7 +52,7 @@ class CSINode:
     """The limits of a node's CSI drivers.
 
     :param name: name of the node.
-    :param limits: driver → number of volumes that it may attach to the node, without drivers that have no limit.
+    :param limits: driver → number of volumes that it may attach to the node; drivers without a limit are left out.
     """
 
     name: str
@@ -65,7 +65,7 @@ class PersistentVolume:
 
     :param volume: the volume, None if no CSI driver handles it.
     :param claim: the claim that the volume is bound to, or is reserved for.
-    :param is_migrated: a CSI driver handles a volume of an in-tree kind.
+    :param is_migrated: the volume is of an in-tree kind that a CSI driver now handles.
     """
 
     name: str
@@ -103,7 +103,7 @@ class StorageClass:
 
 
 _PHASES_WITHOUT_CLAIM = ("Released", "Failed")
-"""A volume in these phases still names its former claim, and a new claim of that name has another volume
+"""A PersistentVolume in these phases still names its former claim, but a new claim of that name has another volume
 (https://kubernetes.io/docs/concepts/storage/persistent-volumes/#phase)."""
 
 
@@ -168,7 +168,9 @@ def _get_spec(raw: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterVolumes:
-    """What is known of the cluster's volumes. What is unknown is empty: a node then counts fewer volumes, or no limit.
+    """The known volumes of the cluster and the known limits of CSI drivers.
+
+    If volumes are unknown, nodes count fewer volumes than they have; if limits are unknown, nodes have no limits.
 
     :param limits: node → driver → number of volumes that it may attach to the node.
     :param drivers: the drivers that have a limit on at least one node.
@@ -195,7 +197,7 @@ class ClusterVolumes:
         return replace(node, allocatable=intern_amounts({**node.allocatable, **amounts}))
 
     def count_on_node(self, node: str, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return how many volumes of each limited driver a node has, by resource.
+        """Return resource → number of volumes on a node, for each CSI driver that has a limit.
 
         :param node: name of the node.
         :param claims: the claims of the pods on the node.
@@ -205,10 +207,11 @@ class ClusterVolumes:
         return self._count({*self._find_volumes(claims), *self.attached.get(node, ())})
 
     def add_needs(self, pod: Pod, *, new_claims: Mapping[str, str | None]) -> Pod:
-        """Return a pod that does not run yet with the volumes that it needs (:attr:`.Pod.attachments`).
+        """Return a pod with the number of volumes that it needs filled in (:attr:`.Pod.attachments`).
 
-        :param pod: the pod.
-        :param new_claims: claims that will be created for the pod → name of the StorageClass, None for the default.
+        :param pod: a pod that is not bound to a node yet.
+        :param new_claims: name of a claim that will be created for the pod → name of its StorageClass, None for the
+            default.
         """
         if not self.limits or not pod.claims:
             return pod
@@ -221,14 +224,14 @@ class ClusterVolumes:
         return replace(pod, attachments=intern_amounts(self._count({*self._find_volumes(keys), *made})))
 
     def count_shared(self, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return how many different volumes of each limited driver some claims have, by resource.
+        """Return resource → number of different volumes of some claims, for each CSI driver that has a limit.
 
         :param claims: claims that pods on one node use, and that another pod needs there.
         """
         return self._count(set(self._find_volumes(claims)))
 
     def select_limited(self, claims: Iterable[ClaimKey]) -> set[ClaimKey]:
-        """Return the claims whose volume belongs to a driver with a limit on some node.
+        """Return those claims whose volume belongs to a CSI driver that has a limit on some node.
 
         :param claims: claims of a pod.
         """
@@ -256,7 +259,7 @@ def collect_volumes(
     attachments: Iterable[VolumeAttachment],
     classes: Iterable[StorageClass] = (),
 ) -> ClusterVolumes:
-    """Return what is known of the cluster's volumes.
+    """Build the known volumes of the cluster and the limits of CSI drivers from Kubernetes objects.
 
     :param csi_nodes: the CSINodes.
     :param persistent_volumes: the PersistentVolumes; None if unknown.
@@ -281,7 +284,7 @@ def collect_volumes(
 
 
 def _find_attached(attachment: VolumeAttachment, known: Mapping[str, PersistentVolume] | None) -> Volume | None:
-    """Return the volume of an attachment, or None if kube-scheduler does not count the attachment."""
+    """Return the volume of a VolumeAttachment, or None if kube-scheduler does not count the attachment."""
     if not attachment.driver or not attachment.persistent_volume:
         return None
     if known is None:
