@@ -46,7 +46,8 @@ _KARPENTER_LABEL_PREFIXES = ("karpenter.", *KARPENTER_PREFIXES)
 node only if a NodePool declares that label (pkg/scheduling/requirements.go, ``Compatible``)."""
 
 _SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""Karpenter's label ``instance-cpu`` counts CPUs, ``instance-memory`` MiB; the factors convert them to base units."""
+"""Karpenter's label ``instance-cpu`` counts CPUs, ``instance-memory`` MiB; the factors convert them to millicores
+and bytes."""
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
@@ -58,7 +59,7 @@ _KARPENTER_OPERATORS = {"Gte": (GT, -1), "Lte": (LT, 1)}
 
 
 def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ...]:
-    """Return the node pools that may grow, in Karpenter's order of preference (``spec.weight``).
+    """Return the NodePools to which Karpenter may add nodes, in Karpenter's order of preference (``spec.weight``).
 
     :param raw_pools: v1 NodePools as JSON.
     """
@@ -69,7 +70,7 @@ def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ..
 def derive_pools_from_nodes(
     scalable_pools: Iterable[ScalableNodePool], nodes: Iterable[Node]
 ) -> Iterator[ScalableNodePool]:
-    """Yield a pool with a known node size for each NodePool and each instance type of its existing nodes.
+    """Yield one pool with a known node size for each NodePool and each instance type among the NodePool's nodes.
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
     :param nodes: all existing nodes; labels tell which of them Karpenter added.
@@ -120,7 +121,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the largest amount of each resource, as a broken or starting node reports less than its machine has."""
+    """Return each resource's largest amount on a node; a broken or starting node reports less than its machine has."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -129,9 +130,10 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
-    """Leave out MIG slices and shared GPUs: only the device plugin reports them, so Karpenter adds no node for them.
+    """Return the resources that Karpenter expects of a new node, without MIG slices and shared GPUs.
 
-    Karpenter's GPU count label counts physical GPUs.
+    Only the device plugin reports MIG slices and shared GPUs, so Karpenter adds no node for them. Karpenter's label
+    ``instance-gpu-count`` counts physical GPUs.
     """
     counts = (_parse_number(labels[key]) for key in _GPU_COUNT_LABELS if key in labels)
     gpus = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
@@ -172,7 +174,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             isinstance(node_spec.get("requirements"), list)
             and None not in decoded
             and is_complete
-            # Without the condition Ready, Karpenter has not processed the NodePool yet.
+            # If a NodePool has no condition Ready, Karpenter has not processed the NodePool yet.
             and conditions.get("Ready") in ("True", "False")
             # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster.
             and conditions.get("NodeRegistrationHealthy") != "False"
@@ -187,7 +189,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
 
 
 def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None:
-    """Ignore ``minValues`` of a NodePool's requirement, as ``minValues`` does not restrict any single node."""
+    """Return a NodePool's requirement, None if malformed; ignore ``minValues``, which restricts no single node."""
     values = raw.get("values") or []
     operator, step = _KARPENTER_OPERATORS.get(as_text(raw.get("operator")), (as_text(raw.get("operator")), 0))
     requirement = SelectorRequirement(key=as_text(raw.get("key")), operator=operator, values=as_texts(values))
@@ -228,7 +230,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Extend possible GPU counts down to 0, because the GPUs of the machine may be of another vendor."""
+    """Return a vendor's possible GPU counts extended down to 0, as a machine's GPUs may be of another vendor."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))

@@ -39,8 +39,8 @@ NODE_COUNT = "nodes"
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
     """Return whether a pod may fit a NodePool's largest machine and the NodePool's limits, not counting existing nodes.
 
-    Karpenter compares limits with machine sizes. These are not exactly known (the cloud provider's code subtracts
-    ``vmMemoryOverheadPercent`` from the memory), so this function compares limits with the pod's requests.
+    Karpenter compares limits with machine sizes. gpuspawner does not know machine sizes exactly (the cloud provider's
+    code subtracts ``vmMemoryOverheadPercent`` from the memory), so it compares limits with the pod's requests.
     """
     for name, number in requests.items():
         sizes = machines.sizes.get(name)
@@ -52,15 +52,15 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 def has_capacity_left(
     machines: MachineConstraints, requests: Mapping[str, int], *, ahead: Iterable[Mapping[str, int]] = ()
 ) -> bool:
-    """Return whether the rest of a NodePool's limits allows a new machine for a pod after the pods ahead of it.
+    """Return whether a NodePool's limits allow a new machine for a pod, after machines for the pods ahead of it.
 
-    Each pod counts as the smallest machine that is large enough. If machine sizes are unknown, the pod counts as its
-    requests, so Karpenter may need more. A pod ahead that the rest of the limits excludes uses nothing: Karpenter
-    skips that pod and adds machines for the pods after it (pkg/controllers/provisioning/scheduling/scheduler.go).
+    For each pod, the smallest machine that is large enough counts against the limits. If machine sizes are unknown, the
+    pod's requests count, so Karpenter may need more. A pod ahead whose machine the limits exclude does not count:
+    Karpenter skips it and adds machines for the pods after it (pkg/controllers/provisioning/scheduling/scheduler.go).
 
     :param machines: the node pool's constraints on machines.
     :param requests: the requests of the pod.
-    :param ahead: the requests of each pod ahead.
+    :param ahead: the requests of each pod that gets a machine before this pod.
     """
     remaining: Mapping[str, int] = machines.remaining
     for each in ahead:
@@ -71,7 +71,7 @@ def has_capacity_left(
 def _charge(
     machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """Return what a machine for a pod leaves of a NodePool's limits, or None if the limits exclude the machine."""
+    """Subtract a machine for a pod from a NodePool's remaining limits; return None if they exclude the machine."""
     left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
     return None if any(number < 0 for number in left.values()) else left
 
@@ -109,12 +109,12 @@ _ANY_COUNT = range(1, 2**31)
 
 
 def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableNodePool, ...]:
-    """Return the node pools that the ``scale_up`` settings of a GPU type describe, even if a pool is at ``max_nodes``.
+    """Return the node pools that a GPU type's ``scale_up`` settings describe, even those that reached ``max_nodes``.
 
     A node counts against ``max_nodes`` once it reports the type's GPUs. A starting node with the type's labels but
-    without GPUs does not count: pending pods cannot use it yet, so it is a node still to be added.
+    without GPUs does not count: pending pods cannot use it yet, so the function treats it as a node still to be added.
 
-    :param gpu: a GPU type; a combined type has one pool for each member with ``scale_up``.
+    :param gpu: a GPU type; if it combines several types, each of them with ``scale_up`` has one pool.
     :param nodes: the existing nodes of the type, or all nodes.
     """
     nodes = tuple(nodes)
@@ -123,7 +123,7 @@ def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableN
 
 
 def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
-    """Return whether a pod would run on a new node of a pool.
+    """Return whether a pod would run on a new node of a node pool.
 
     The answer is UNKNOWN if it depends on facts that only an existing node has: its zone, undeclared labels and taints,
     other pods in its topology domain. For a Karpenter NodePool, YES means that no constraint forbids the pod; only
@@ -147,13 +147,14 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
 
 
 def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
-    """Return whether the new nodes of a pool have room for a pod after the pods ahead of it.
+    """Return whether the new nodes of a node pool have room for a pod in addition to the pods ahead of it.
 
-    Pods ahead fill one new node after another, the largest first. An autoscaler may pack better, so False may be wrong.
+    The pods ahead fill one new node after another, the largest pod first. An autoscaler may pack pods better, so False
+    may be wrong.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
-    :param ahead: pending pods that get room first; those that cannot run on the pool's nodes are ignored.
+    :param ahead: pending pods that start before the pod; those that cannot run on the pool's nodes are ignored.
     """
     ahead = [other for other in ahead if not _is_ruled_out(scalable_pool, other)]
     if scalable_pool.machines is not None:
@@ -173,7 +174,7 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
-    """Return whether the taints and labels of a pool's new nodes may allow a pod; sizes are not checked.
+    """Return whether the taints and labels of a node pool's new nodes may allow a pod; its requests are not checked.
 
     :param scalable_pool: the node pool.
     :param constraints: the pod's constraints.
@@ -241,7 +242,7 @@ def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Nod
 
 
 def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Keep this check of a pod against a node pool cheap, as it runs for every pending pod."""
+    """Return whether a pod cannot run on a node pool's new nodes. Keep this cheap: it runs for every pending pod."""
     if scalable_pool.max_new_nodes == 0:
         return True
     machines = scalable_pool.machines
@@ -287,7 +288,7 @@ _AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LA
 
 
 class AutoscalerTraces(NamedTuple):
-    """Labels on nodes that autoscalers set. A label proves that a node pool exists, not that it can grow.
+    """Labels that autoscalers have set on nodes. A label proves that a node pool exists, not that the pool can grow.
 
     :param any_size: True if Karpenter added nodes; it may add nodes of any size.
     :param fixed_size: True if pools with one machine type have nodes; more such pools may exist without nodes.
@@ -298,7 +299,7 @@ class AutoscalerTraces(NamedTuple):
 
 
 def find_autoscaler_traces(table: NodeTable) -> AutoscalerTraces:
-    """Return which autoscalers may exist, by the labels of existing nodes.
+    """Return which kinds of autoscalers left labels on existing nodes.
 
     :param table: a table of all nodes.
     """

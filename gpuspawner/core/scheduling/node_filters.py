@@ -1,10 +1,11 @@
 """Check a node for a pod without regard to other pods, and compare the pod's requests with the node's free resources.
 
-:class:`NodeFilters` checks what depends on the node alone, so its obstacles stay when other pods end: kube-scheduler's
-plugins NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and VolumeZone, and the part of
-PodTopologySpread and InterPodAffinity that requires a topology label on the node. :func:`find_shortages` compares
-requests with free resources and with the node's maximum number of pods (plugin NodeResourcesFit), and the pod's
-volumes with those that the node's CSI drivers may still attach (plugin NodeVolumeLimits).
+:class:`NodeFilters` checks what depends on the node alone, so its obstacles (reasons why the node does not accept the
+pod) stay when other pods end. These checks are kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
+NodeAffinity, VolumeBinding and VolumeZone, and the part of PodTopologySpread and InterPodAffinity that requires a
+topology label on the node. :func:`find_shortages` compares requests with free resources and with the node's maximum
+number of pods (plugin NodeResourcesFit), and the pod's volumes with those that the node's CSI drivers may still attach
+(plugin NodeVolumeLimits).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ UNKNOWN_AMOUNTS = Obstacle(
 
 
 def compute_needs(pod: Pod) -> ResourceNeeds:
-    """Return the amounts that a node must have free: the pod's requests and volumes, and 1 of ``pods``.
+    """Return the amounts that a node must have free: the pod's requests and volumes, and 1 of the resource ``pods``.
 
     Resources that the pod does not request are left out: a node with overcommitted memory accepts a pod that requests
     no memory.
@@ -41,7 +42,7 @@ def compute_needs(pod: Pod) -> ResourceNeeds:
 
 
 def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
-    """Return an obstacle for each resource of which a node has too little free, and one for unknown amounts."""
+    """Return an obstacle for each resource of which a node has too little free, and one if an amount is unknown."""
     return (
         *find_unknown_amounts(needs, node),
         *(
@@ -58,7 +59,7 @@ def select_countable(needs: ResourceNeeds, node: Node) -> ResourceNeeds:
 
 
 def find_unknown_amounts(needs: ResourceNeeds, node: Node) -> tuple[Obstacle, ...]:
-    """Return :data:`UNKNOWN_AMOUNTS` if the amount of a needed resource on the node is unknown."""
+    """Return :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown, else no obstacle."""
     return () if select_countable(needs, node) == needs else (UNKNOWN_AMOUNTS,)
 
 
@@ -75,15 +76,19 @@ _NODE_AFFINITY_OBSTACLE = Obstacle(reason=Reason.NODE_AFFINITY)
 
 
 class NodeFilters:
-    """The filters that depend on the node alone, for one pod; one check per group of :func:`build_node_grouping`."""
+    """Checks whether nodes accept one pod, by kube-scheduler's filters that do not depend on other pods."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._taint_obstacles: dict[int, tuple[Obstacle, ...]] = {}
-        """Id of a node's ``taints`` → obstacles. Equal taints are one object (:func:`.decode.decode_taints`)."""
+        """``id()`` of a node's ``taints`` → obstacles that the taints cause. Equal taints are one object
+        (:func:`.decode.decode_taints`)."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles that depend on the node alone; the node object must outlive these filters."""
+        """Return the reasons why a node does not accept the pod, apart from other pods and free resources.
+
+        The ``id()`` of the node's taints is a cache key, so the node object must live as long as this object.
+        """
         obstacles = self._taint_obstacles.get(id(node.taints))
         if obstacles is None:
             taints = find_untolerated_taints(node, self._pod.constraints.tolerations)
@@ -99,7 +104,7 @@ class NodeFilters:
 
 
 def build_node_grouping(pod: Pod) -> NodeGrouping:
-    """Return a grouping of nodes: all nodes of a group have the same obstacles of :class:`NodeFilters` for a pod.
+    """Return a rule that groups nodes: :class:`NodeFilters` finds the same obstacles on all nodes of a group.
 
     :param pod: a pending pod, or one that is not created yet.
     """

@@ -1,10 +1,10 @@
 """Find the topology domains that pod affinity and anti-affinity refer to, as interpodaffinity/filtering.go does.
 
-A domain is a node label and its value. gpuspawner does not read namespaces' labels. If a term selects namespaces by
-labels, its domains are therefore only possible matches.
+A domain is a node label and its value. gpuspawner does not read namespaces' labels. If an affinity term selects
+namespaces by labels, its domains are therefore only possible matches.
 
-To preempt pods, kube-scheduler removes the pods of lower priority from a single node. A domain therefore keeps its
-match if a matching pod has a priority of at least the ``floor``, or runs on another node of the domain.
+To make room for a pod, kube-scheduler preempts pods of lower priority (below the ``floor``) on a single node. A domain
+then still matches if one of its matching pods has at least that priority, or runs on another node.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ TopologyPair = tuple[str, str]
 class MatchingDomains:
     """Topology domains with pods that match pod affinity terms.
 
-    :ivar removable_on: names of the nodes with a matching pod of lower priority than the floor.
+    :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt (priority below the floor).
     """
 
     removable_on: set[str] = field(default_factory=set)
     _sure: dict[TopologyPair, set[str]] = field(default_factory=dict)
-    """Domain → nodes of its matching pods of lower priority than the floor; empty name for any other matching pod."""
+    """Domain → names of nodes with a preemptible matching pod; an empty name stands for any other matching pod."""
     _maybe: dict[TopologyPair, set[str]] = field(default_factory=dict)
 
     @property
     def sure(self) -> KeysView[TopologyPair]:
-        """Domains with a pod that matches."""
+        """Topology domains with a pod that certainly matches."""
         return self._sure.keys()
 
     @property
     def maybe(self) -> KeysView[TopologyPair]:
-        """Domains with a pod that matches if its namespace has certain labels."""
+        """Topology domains with a pod that matches if its namespace has certain labels, which are unknown."""
         return self._maybe.keys()
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
-        """Add the domains of a node, one for each topology key that is a label of the node.
+        """Add the topology domains of a node with a matching pod, one for each topology key among the node's labels.
 
-        :param known: True if a pod on the node matches, False if this depends on unknown labels of its namespace.
-        :param removable: the pod has a lower priority than the floor.
+        :param known: True if the pod certainly matches, False if this depends on unknown labels of its namespace.
+        :param removable: True if kube-scheduler may preempt the pod (priority below the floor).
         """
         holder = node.name if removable else ""
         if removable:
@@ -56,19 +56,19 @@ class MatchingDomains:
                 (self._sure if known else self._maybe).setdefault((key, node.labels[key]), set()).add(holder)
 
     def is_sure(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a domain has a matching pod once the removable pods of a node are gone."""
+        """Return whether a topology domain certainly has a matching pod after a preemption on the node ``without``."""
         return _is_held(self._sure.get(domain), without)
 
     def is_possible(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a domain may have a matching pod once the removable pods of a node are gone."""
+        """Return whether a topology domain may have a matching pod after a preemption on the node ``without``."""
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
-        """Return whether any domain has a matching pod once the removable pods of a node are gone."""
+        """Return whether any domain certainly has a matching pod after a preemption on the node ``without``."""
         return any(_is_held(holders, without) for holders in self._sure.values())
 
     def has_possible(self, *, without: str) -> bool:
-        """Return whether any domain may have a matching pod once the removable pods of a node are gone."""
+        """Return whether any domain may have a matching pod after a preemption on the node ``without``."""
         return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
 
@@ -77,7 +77,7 @@ def _is_held(holders: set[str] | None, without: str) -> bool:
 
 
 def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> MatchingDomains:
-    """Return the domains from which the anti-affinity of bound pods excludes a given pod."""
+    """Return the topology domains from which the anti-affinity of bound pods excludes a given pod."""
     domains = MatchingDomains()
     for term, places in occupancy.anti_affinity_index.iter_terms(pod.namespace):
         selected = selects_pod(term, pod.namespace, labels=pod.labels)
@@ -93,7 +93,7 @@ def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | 
 def find_domains_of_any_term(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the domains of the bound pods that at least one term selects."""
+    """Return the topology domains of the bound pods that at least one pod affinity term selects."""
     domains = MatchingDomains()
     for term in terms:
         _add_domains((term,), occupancy, domains=domains, floor=floor)
@@ -103,7 +103,7 @@ def find_domains_of_any_term(
 def find_domains_of_all_terms(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the domains of the bound pods that all terms select: for each pod, one domain per term's topology key."""
+    """Return the topology domains of bound pods that all pod affinity terms select, one per pod and topology key."""
     domains = MatchingDomains()
     if terms:
         _add_domains(terms, occupancy, domains=domains, floor=floor)
@@ -123,7 +123,8 @@ def iter_bound_pods(
 ) -> Iterator[Pod]:
     """Yield the bound pods of a namespace whose labels satisfy a predicate.
 
-    Equal labels are mostly one object (:mod:`gpuspawner.core.cluster.decode`), so answers are cached by the labels' id.
+    Equal labels are mostly one object (:mod:`gpuspawner.core.cluster.decode`), so the predicate's results are cached by
+    the ``id()`` of the labels.
     """
     answers: dict[int, bool] = {}
     for pod in occupancy.iter_pods(namespace):

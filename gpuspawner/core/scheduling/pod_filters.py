@@ -5,7 +5,7 @@ A nominated pod is pending, and preemption makes room for it on a node. As in ku
 the node's nominated pods of the same or a higher priority. This module checks resources and ports only with these pods,
 which is stricter. It checks pod affinity only without these pods, as additional pods cannot break it.
 
-With a ``floor``, this module checks each node as if the pods of lower priority on that node were gone, as
+With a ``floor`` (a priority), this module checks each node as if the pods of lower priority on that node were gone, as
 kube-scheduler does before a preemption (plugins/defaultpreemption/default_preemption.go, ``SelectVictimsOnNode``).
 """
 
@@ -62,8 +62,8 @@ class NominatedPods:
     def get_requested(self, node: str) -> Mapping[str, int]:
         """Return the requested amounts on a node, including those of nominated pods.
 
-        kube-scheduler keeps no devices of DRA drivers for nominated pods: its plugin DynamicResources has no
-        ``PreFilterExtensions``.
+        DRA devices do not include those of nominated pods, as kube-scheduler keeps none for them: its plugin
+        DynamicResources has no ``PreFilterExtensions``.
         """
         requested, known = self._occupancy.get_requested(node, self._floor), self._occupancy.get_node(node)
         if node not in self._pods:
@@ -81,7 +81,7 @@ class NominatedPods:
         return used.union(*(nominated.constraints.host_ports for nominated in self.list_pods(node)))
 
     def find_obstacles(self, node: Node) -> Iterator[Obstacle]:
-        """Yield the obstacles from anti-affinity, in both directions, between the pod and a node's nominated pods."""
+        """Yield an obstacle for each anti-affinity term that separates the pod and a node's nominated pods."""
         for nominated in self.list_pods(node.name):
             for term in _select_local_terms(self._pod.constraints.anti_affinity, node):
                 selected = may_select_pod(term, nominated.namespace, labels=nominated.labels)
@@ -113,12 +113,12 @@ def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
 
 
 class PodFilters:
-    """The filters that depend on other pods, for one pod; the constructor walks over all existing pods once.
+    """Checks nodes for one pod by the filters that depend on other pods; the constructor walks over all pods once.
 
     :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
-    :ivar special_nodes: names of the nodes that :meth:`get_requested` counts for this pod alone: those with nominated
-        pods, which count as if they ran there, and those whose pods already use the pod's volumes.
+    :ivar special_nodes: names of nodes whose requested amounts differ for this pod: nodes with nominated pods, which
+        count as if they ran there, and nodes whose pods already use the pod's volumes.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
@@ -153,7 +153,7 @@ class PodFilters:
         self.is_inactive = not (constraints.host_ports or self._keys)
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles from other pods on a node that has none of :class:`.node_filters.NodeFilters`."""
+        """Return the obstacles from other pods, on a node that passes :class:`.node_filters.NodeFilters`."""
         found = self._find_by_domain(node) if self._keys else ()
         if node.name in self._nominated.nodes:
             found = (*found, *self._check_nominated_affinity(node), *self._check_nominated_spread(node))
@@ -163,7 +163,7 @@ class PodFilters:
         return found
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return the requested amounts on a node, including those of nominated pods, without the pod's own volumes."""
+        """Return the amounts that a node's pods and nominated pods request, without volumes that the pod shares."""
         requested, shared = self._nominated.get_requested(node), self._shared.get(node)
         if not shared:
             return requested
@@ -173,7 +173,7 @@ class PodFilters:
         """Return the obstacles from anti-affinity between the pod and the pods nominated to a node.
 
         If the pod has no affinity or anti-affinity and no bound pod's anti-affinity selects it, kube-scheduler skips
-        the whole filter (``Skip`` in InterPodAffinity's PreFilter), and with it the anti-affinity of nominated pods.
+        the filter InterPodAffinity (``Skip`` in its PreFilter), and with it the anti-affinity of nominated pods.
         """
         has_terms = self._constraints.affinity or self._constraints.anti_affinity
         if not has_terms and not self._existing.sure and not self._existing.maybe:
@@ -207,7 +207,7 @@ class PodFilters:
             yield from _find_matching_domains(domains, node, keys=self._avoided_keys, reason=reason)
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
-        """Accept any node for a first replica: its affinity selects itself but no other pod (satisfyPodAffinity)."""
+        """Check pod affinity; any node suits a pod whose affinity selects only the pod itself (satisfyPodAffinity)."""
         domains, known = {(key, node.labels[key]) for key in self._affinity_keys}, self._affinity_domains
         if all(known.is_sure(each, without=node.name) for each in domains):
             return

@@ -43,7 +43,7 @@ class Obstacle:
     """A reason why a node does not accept a pod.
 
     :param reason: the filter that rejects the node.
-    :param detail: name of the missing resource, key of the taint, topology key, or for ``UNDECIDED`` words for users;
+    :param detail: name of the missing resource, key of the taint, topology key, or for ``UNDECIDED`` a text for users;
         empty for other reasons.
     """
 
@@ -56,7 +56,7 @@ class FitResult:
     """The result for one pod and one node.
 
     :param answer: whether kube-scheduler would bind the pod to the node now.
-    :param obstacles: empty for YES; for UNKNOWN, only obstacles with the reason ``UNDECIDED``.
+    :param obstacles: why the node does not accept the pod: empty for YES, only ``UNDECIDED`` reasons for UNKNOWN.
     """
 
     answer: Answer
@@ -65,7 +65,7 @@ class FitResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObstacleGroup:
-    """Nodes with the same obstacles.
+    """Nodes with the same obstacles (reasons why they do not accept a pod).
 
     :param nodes: number of nodes.
     :param obstacles: empty if the nodes accept the pod now.
@@ -80,13 +80,14 @@ class ScanResult:
     """The result for one pod and all nodes.
 
     :param answer: YES if at least one node accepts the pod now, else UNKNOWN if at least one node may.
-    :param places: number of copies of the pod that all nodes together accept now, up to the limit of the scan.
+    :param places: number of copies of the pod that all nodes together accept now, at most the ``limit`` of
+        :func:`.scan_nodes`.
     :param places_exact: False if ``places`` is only a lower bound: more copies fit than the limit, a node's answer is
         UNKNOWN, or copies of the pod restrict each other (affinity, anti-affinity, topology spread).
-    :param fit_if_empty: number of nodes that would accept the pod if no other pods ran. Limits of CSI drivers do not
-        count: a driver may raise its limit, and a volume that another pod uses on the node takes no more room.
+    :param fit_if_empty: number of nodes that would accept the pod if no other pods ran. Volume limits of CSI drivers do
+        not count: a driver may raise its limit, and a node counts a volume once even if several pods use it.
     :param groups: all nodes, grouped by obstacles; largest group first.
-    :param undecided: constraints that were not checked, in words for users.
+    :param undecided: constraints that were not checked, each as a text for users.
     """
 
     answer: Answer
@@ -101,7 +102,7 @@ _RANKS = {reason: rank for rank, reason in enumerate(Reason)}
 
 
 def sort_obstacles(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    """Return distinct obstacles in the order of the filters; drop those with ``UNDECIDED`` if there are others."""
+    """Return distinct obstacles in the order of kube-scheduler's filters; drop ``UNDECIDED`` ones if others exist."""
     obstacles = sorted(dict.fromkeys(found), key=lambda obstacle: _RANKS[obstacle.reason])
     decided = tuple(obstacle for obstacle in obstacles if obstacle.reason is not Reason.UNDECIDED)
     return decided or tuple(obstacles)

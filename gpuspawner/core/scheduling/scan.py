@@ -8,8 +8,8 @@ filter needs data that gpuspawner does not read (namespace labels, claims, devic
 condition Ready is not checked: like kube-scheduler, this module relies on the taints that a NotReady node gets.
 
 A node also accepts a pod if the filters accept it without the node's pods of lower priority: kube-scheduler then
-preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect which node and which
-pods it chooses. If the pod's priority is unknown, such a node's answer is UNKNOWN.
+preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect kube-scheduler's
+choice of the node and of the pods to preempt. If the pod's priority is unknown, the answer for such a node is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from gpuspawner.core.scheduling.results import (
 def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
     """Return whether kube-scheduler could bind a pod to a node now.
 
-    If the node has obstacles that do not depend on other pods, only these are returned, as they stay when pods end.
+    If the node has obstacles that do not depend on other pods, the result has only these, as they stay when pods end.
 
     :param pod: a pending pod, or one that is not created yet.
     :param node: a node of the occupancy.
@@ -76,7 +76,7 @@ _Obstacles = tuple[Obstacle, ...]
 
 
 class _NodeCheck:
-    """Checks single nodes for one pod."""
+    """Checks whether single nodes accept one pod."""
 
     def __init__(self, pod: Pod, occupancy: Occupancy) -> None:
         self._pod = pod
@@ -91,12 +91,12 @@ class _NodeCheck:
         return FitResult(answer=derive_answer(obstacles), obstacles=obstacles)
 
     def find_pod_obstacles(self, node: Node) -> _Obstacles:
-        """Return the obstacles on a node that accepts the pod without regard to other pods."""
+        """Return the reasons why a node that passes :class:`.node_filters.NodeFilters` does not accept the pod."""
         if self._floor is None:
             return self._compare(node, self._filters)
         if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
-        # Compare twice: a preemption may end the very pods that the pod's affinity requires, or that share its volumes.
+        # Check with and without a preemption: it may end pods that the pod's affinity needs or that share its volumes.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -109,7 +109,7 @@ class _NodeCheck:
         shortages = find_shortages(compute_needs(self._pod), node, requested=filters.get_requested(node.name))
         return sort_obstacles((*filters.find_obstacles(node), *shortages, *find_undecided(self._pod)))
 
-    # Both are made only for a node without other obstacles, as filters that depend on other pods are expensive.
+    # PodFilters are expensive to build, so ``_filters`` and ``_filters_above_floor`` are built on first use.
 
     @cached_property
     def _filters(self) -> PodFilters:
@@ -123,7 +123,7 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""A group caches, for at most this many different requests, how many of its nodes are large enough."""
+"""A group of nodes caches how many of its nodes are large enough, for at most this many different pod requests."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -152,7 +152,7 @@ def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int |
 
 
 def _doubt_priority(found: ScanResult) -> ScanResult:
-    """Return a result in which nodes that would accept the pod only by a preemption have the answer UNKNOWN."""
+    """Replace YES by UNKNOWN: the nodes accept the pod only by a preemption, and the pod's priority is unknown."""
     if found.answer is Answer.NO:
         return found
     nodes: Counter[_Obstacles] = Counter()
@@ -188,11 +188,11 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
-    """Return for each other pod whether :func:`fits_somewhere` is true for a pod with its requests; check nodes once.
+    """Return for each of ``others`` whether ``pod`` would fit on some node with the requests of that other pod.
 
-    Pods of lower priority keep their room, as if the pod preempted none.
+    Nodes are checked only once for all requests. The function assumes that the pod preempts no other pod.
 
-    :param pod: a pending pod, or one that is not created yet; gives all constraints, and its requests do not matter.
+    :param pod: a pending pod, or one that is not created yet; its constraints count, its own requests do not.
     :param others: pods with the requests to check.
     :param occupancy: all nodes and pods.
     """
@@ -217,12 +217,12 @@ def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy)
 
 
 def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield each number with a mask that has one bit per amount in the column, 1 if the amount covers the number."""
+    """Yield (number, mask) pairs: bit i of the mask is 1 if amount i of the column is at least the number."""
     ascending = sorted(numbers)
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
         highest[bisect_right(ascending, amount)] |= 1 << index
-    # An amount that covers a number covers all smaller numbers, too.
+    # An amount that is at least some number is also at least every smaller number.
     return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
 
 
@@ -232,8 +232,8 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # A preemption may end the pods that the pod's affinity requires, or that share its volumes on special nodes, so
-        # these nodes are checked with and without it.
+        # ``_NodeCheck`` checks single nodes with and without a preemption, as a preemption may end pods that the pod's
+        # affinity requires, or that share its volumes on special nodes.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
@@ -254,7 +254,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # The example stands for all nodes of the group: they have the same uncounted resources.
+        # The nodes of a group have equal ``uncounted`` resources, so ``group.example`` stands for all of them.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -270,7 +270,7 @@ class _Scan:
             self._check_special(self._table.get_by_row(row))
 
     def list_free_amounts(self, group: EquivalentNodes, resources: Sequence[str]) -> Iterator[tuple[int, ...]]:
-        """Yield the free amounts of resources on each node of a group that has no other obstacle than these amounts."""
+        """Yield the free amounts of ``resources`` on each node of a group that has no other kind of obstacle."""
         if self._node_filters.find_obstacles(group.example):
             return
         special = {row for row in self._special if row in group}
@@ -323,7 +323,7 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Count nodes by obstacles with masks: integers with one byte per node, 1 if the node belongs to the set."""
+        """Count nodes by obstacles; a set of nodes is an integer with one byte per node, 1 if the set has the node."""
         by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
         masks = _build_masks(self._needs, self._get_free_column, pick=pick)
         for (resource, _), mask in zip(self._needs, masks, strict=True):
@@ -348,7 +348,7 @@ class _Scan:
             self._places += 1 if self._pod.constraints.host_ports else max(1, min(copies))
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Count the copies of the pod on nodes whose byte in ``fits`` is 1; stop above the limit."""
+        """Count how many copies of the pod fit on the nodes whose byte in ``fits`` is 1; stop above the limit."""
         if self._pod.constraints.host_ports:  # One copy per node: a second copy would find the host port in use.
             self._places += sum(fits)
             return

@@ -1,7 +1,7 @@
 """Check topology spread constraints with ``DoNotSchedule``, as kube-scheduler's podtopologyspread/filtering.go does.
 
-A domain is a value of the constraint's node label. With a ``floor``, the check of a node ignores the pods of lower
-priority on that node, because kube-scheduler may preempt them.
+A domain is a value of the constraint's node label. With a ``floor`` (a priority), the check of a node ignores the pods
+of lower priority on that node, because kube-scheduler may preempt them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gpuspawner.core.scheduling.pod_affinity import iter_bound_pods
 
 
 class SpreadCheck:
-    """One spread constraint of one pod, with the number of matching pods in each domain.
+    """One topology spread constraint of one pod, with the number of matching pods in each domain.
 
-    :ivar removable: node name → number of matching pods on it whose priority is lower than the floor.
+    :ivar removable: node name → number of its matching pods that kube-scheduler may preempt (priority below the floor).
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class SpreadCheck:
         self._minimum = self._find_minimum(self._counts)
 
     def allows(self, node: Node) -> bool:
-        """Return whether the constraint accepts a node; the node must have the constraint's label."""
+        """Return whether the spread constraint accepts a node; the node must have the constraint's topology label."""
         left = self._counts.get(node.labels[self.key], 0) - self.removable[node.name]
         skew = left + self._own_count - min(self._minimum, left)
         return skew <= self._constraint.max_skew
 
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
-        """Return whether the constraint accepts a node once these additional pods run on it."""
+        """Return whether the spread constraint accepts a node if the pods ``more`` run on the node in addition."""
         counts = dict(self._counts)
         if node.name in self._domains:
             counts[node.labels[self.key]] += (
@@ -76,7 +76,7 @@ class SpreadCheck:
 
 
 def _find_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> Mapping[str, str]:
-    """Like kube-scheduler, leave out nodes that lack the topology label of any of the pod's spread constraints."""
+    """Return node name → domain. Like kube-scheduler, leave out nodes that lack a label of any spread constraint."""
     table = occupancy.table
     keys = {each.topology_key for each in pod.constraints.spread_constraints}
     return {

@@ -89,14 +89,15 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 100
-"""If there are more words than this, only candidates from an n-gram index are compared: a comparison is slow."""
+"""If more allowed words than this exist, a misspelled word is compared only with candidates from an n-gram index, as
+comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""If more words than this share an n-gram, only the first of them get a score for it: such an n-gram tells little."""
+"""If more words than this contain an n-gram, only the first of them score for it: a common n-gram tells little."""
 _MAX_CANDIDATES = 12
 
 
 def find_closest_word(word: str, words: Collection[str]) -> str:
-    """Return the word most similar to ``word``, or an empty text if none is similar."""
+    """Return the word in ``words`` that is most similar to ``word``, or an empty text if none is similar."""
     if len(words) > _MAX_COMPARED:
         words = _select_candidates(word, _index_by_ngram(tuple(words)))
     return next(iter(get_close_matches(word, words, n=1)), "")
@@ -132,7 +133,8 @@ _MAX_QUOTED = 40
 def quote(value: object) -> str:
     """Return a user's input for a message: on one line and cut to 40 characters.
 
-    :param value: the user's input; for a list, an object or a very large number, the result only says what it is.
+    :param value: the user's input; for a list, an object or a very large number, the result is just ``a list``,
+        ``an object`` or ``a number``.
     """
     if isinstance(value, str):
         return repr(value if len(value) <= _MAX_QUOTED else value[: _MAX_QUOTED - 1] + "…")
@@ -167,7 +169,7 @@ def describe_unknown_field(name: object, known: Collection[str]) -> str:
 
 
 def format_list(slugs: Collection[str], *, max_items: int = 12) -> str:
-    """Return slugs as a list inside a sentence: ``a, b and 3 more``.
+    """Return names (slugs) as a list inside a sentence: ``a, b and 3 more``.
 
     :param slugs: slugs in the order to show.
     :param max_items: largest number of slugs to show.

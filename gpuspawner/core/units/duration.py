@@ -13,7 +13,7 @@ from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 _MAX_LENGTH = 64
-"""Largest number of characters of a duration; a longer text is rejected unread."""
+"""Largest number of characters of a duration; a longer text is rejected before it is parsed."""
 
 _MINUTE_S = 60
 _UNITS = (("day", 24 * 60), ("hour", 60), ("minute", 1))
@@ -29,7 +29,7 @@ _DURATION = re.compile(
 
 
 def parse_duration(value: object) -> int:
-    """Return a duration in seconds, a multiple of 60.
+    """Parse a duration that a user or admin wrote; return seconds, a multiple of 60.
 
     :param value: text with units: ``30m``, ``8h``, ``1.5h``, ``2d``, ``2h30m``, ``2 hours 30 minutes``.
     :raises QuantityError: for anything else, including a number without a unit.

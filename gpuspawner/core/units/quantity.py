@@ -15,7 +15,7 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import gettext_lazy
 
 _MAX_LENGTH = 64
-"""Largest number of characters of an amount; a longer text is rejected unread, as arithmetic on it would be slow."""
+"""Largest number of characters of an amount; a longer text is not parsed but rejected, as arithmetic on it is slow."""
 _UPPER_BOUND = 2**63
 """Smallest number that does not fit Kubernetes' signed 64-bit integers."""
 
@@ -46,7 +46,7 @@ class TooPreciseError(QuantityError):
 
 
 def parse_memory(value: object) -> int:
-    """Return memory as users and settings write it, in bytes.
+    """Return an amount of memory, as users and settings write it, in bytes.
 
     :param value: whole number of bytes, or text with a unit: ``16G`` = ``16Gi`` = ``16 GiB`` = 16 × 1024^3 bytes. A
         fraction of a byte is dropped. JupyterHub's ``ByteSpecification`` has the same rules.
@@ -60,7 +60,7 @@ def parse_memory(value: object) -> int:
 
 
 def parse_cpu(value: object) -> int:
-    """Return CPUs as users and settings write them, in millicores.
+    """Return a number of CPUs, as users and settings write it, in millicores.
 
     :param value: number of CPUs (``2``, ``0.5``, ``"0.5"``) or text in millicores (``"500m"``).
     :raises QuantityError: for anything else, and for 2^63 millicores or more.
@@ -72,7 +72,7 @@ def parse_cpu(value: object) -> int:
 def parse_quantity(value: object) -> Fraction:
     """Return a Kubernetes quantity as an exact number of CPUs, bytes or devices.
 
-    Fractions below 10^-9, which Kubernetes rounds up, are kept, as all callers round up the result.
+    Kubernetes rounds up fractions below 10^-9. This function keeps them, as all callers round up the result.
 
     :param value: ``resource.Quantity`` as in JSON: text, rarely a number.
     :raises QuantityError: for anything else, for a negative quantity, and for 2^63 or more.
@@ -142,7 +142,7 @@ def format_gib(size_bytes: int) -> str:
 
 
 def _strip_text(value: str) -> str:
-    """Empty a text that is too long, so that no pattern matches it."""
+    """Strip spaces from a text; make a text that is too long empty, so that no pattern matches it."""
     return value.strip() if len(value) <= _MAX_LENGTH else ""
 
 
@@ -173,7 +173,7 @@ def _parse_cpu_text(text: str | None) -> int:
     return _check_range(millis)
 
 
-@lru_cache(maxsize=4096)  # 2 and 2.0 share a cache entry, but give the same text.
+@lru_cache(maxsize=4096)  # 2 and 2.0 share a cache entry, and both give the text "2".
 def _format_number(number: float) -> str:
     # repr() is the shortest text that reads back as the same float: 0.1, not 0.1000000000000000055…
     return _format_decimal(Fraction(repr(number)))
@@ -187,7 +187,7 @@ def _check_range(number: Fraction) -> int:
 
 @lru_cache(maxsize=4096)
 def _format_decimal(number: Fraction) -> str:
-    """Require a denominator without prime factors except 2 and 5, because the loop would not end for others."""
+    """Return a number as an exact decimal; a number without one, such as 1/3, would make the loop endless."""
     digits = 0
     while number * 10**digits % 1:
         digits += 1
