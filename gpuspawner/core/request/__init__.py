@@ -5,8 +5,9 @@ JupyterHub stores, and :class:`PodRequirements`. A ``SelectionError`` has one pr
 uses neither users, policies nor KubeSpawner.
 
 - ``fields`` has the classes of form fields; ``field_definitions`` declares each field. Start there to add a field.
-- ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values.
-- ``pod_requirements`` computes what the pod must contain.
+- ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and words
+  the errors beside their fields.
+- ``pod_requirements`` computes what the pod must contain, such as the size of ``/dev/shm``.
 """
 
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS

@@ -58,8 +58,7 @@ class PodChoice:
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     """Return the values of KubeSpawner's traits for one start.
 
-    The result lacks ``start_timeout``, which must be set earlier: JupyterHub reads it before it calls hooks and
-    ``start()``.
+    The result lacks ``start_timeout``, which is set earlier: JupyterHub reads it before hooks and ``start()``.
 
     :param choice: the user's choice.
     :param base: the admin's value of each trait.

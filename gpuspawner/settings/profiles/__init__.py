@@ -4,7 +4,7 @@ Callers pass the value of `c.KubeSpawner.profile_list` and KubeSpawner's default
 admin about parts that are lost or changed. The rest of `gpuspawner.settings` does not import this package.
 
 - `variants`: expand a profile into one variant for each combination of choices in its options.
-- `profile_list`: convert images, amounts of CPU and memory, and presets; start here.
+- `profile_list`: convert the keys of `kubespawner_override`: images, CPU and memory, presets; start here.
 - `profile_gpus`: convert the GPU types.
 """
 
