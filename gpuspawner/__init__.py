@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name == "GPUSpawner":
         from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
 
-        # JupyterHub imports the spawner class before the configuration is complete, so settings are checked later.
+        # JupyterHub imports the spawner class before it has read all settings, so `watch_hub_config` checks them later.
         startup.watch_hub_config()
         return spawner.GPUSpawner
     if name == "configure":

@@ -1,4 +1,4 @@
-"""Compute what gpuspawner offers, decides and shows, from plain values to plain values.
+"""Compute what gpuspawner offers, decides and shows; inputs and results are plain Python values.
 
 The hub and the command line read the inputs from Kubernetes and the settings. Invalid inputs raise :mod:`errors`.
 This package must not do I/O, read the clock, log or use asyncio; it imports the standard library only.

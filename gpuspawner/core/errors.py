@@ -30,7 +30,7 @@ class Problem:
 class GPUSpawnerError(Exception):
     """Base class of all errors that gpuspawner raises on purpose.
 
-    :param problems: one or more problems; a message with one line shows the first problem.
+    :param problems: one or more invalid fields or settings; where only one can be shown, it is the first.
     """
 
     def __init__(self, *problems: Problem) -> None:
@@ -40,12 +40,12 @@ class GPUSpawnerError(Exception):
 
     @property
     def field(self) -> str:
-        """Field of the first problem."""
+        """Form field or YAML path of the error's first problem."""
         return self.problems[0].field
 
     @property
     def code(self) -> str:
-        """Code of the first problem."""
+        """Code of the error's first problem."""
         return self.problems[0].code
 
 
@@ -54,7 +54,7 @@ class SelectionError(GPUSpawnerError):
 
 
 class PolicyError(SelectionError):
-    """Policy denies a valid choice, for good or for now; :mod:`gpuspawner.core.policy.denials` has the codes."""
+    """The policy denies a valid choice, always or for now; :mod:`gpuspawner.core.policy.denials` has the codes."""
 
 
 class SettingsError(GPUSpawnerError):

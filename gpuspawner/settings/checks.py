@@ -39,7 +39,7 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of KubeSpawner's own image, which the form offers if the settings contain no image."""
+"""Slug of the image in KubeSpawner's configuration, which the form offers if the settings contain no image."""
 
 
 class _KnownNames:
@@ -47,7 +47,7 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: slug without punctuation and unit → first enabled GPU type with such a slug, to suggest a correction.
+    :ivar bare: slug without punctuation and GB → slug of the first such GPU type that is enabled, for suggestions.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -134,7 +134,10 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 
 
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
-    """Report only likely misspellings with ``discover_gpus``, because nodes may then add GPU types of any slug."""
+    """Return why a rule or pool must not name a GPU type, or "" if it may.
+
+    With ``discover_gpus``, nodes may add GPU types of any slug, so only a likely misspelling is wrong.
+    """
     if slug == ANY or slug in known.gpus:
         return ""
     if known.settings.discover_gpus and slug not in known.settings.gpus and SLUG_PATTERN.fullmatch(slug):
@@ -144,7 +147,7 @@ def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
 
 
 def _normalize_slug(slug: str) -> str:
-    """Return a slug without punctuation and unit (GB), so that spellings of a type match; l40 and l40s still differ."""
+    """Return a GPU type's slug without punctuation and GB, so that spellings match; l40 and l40s still differ."""
     return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
 
 
@@ -177,7 +180,7 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Compare the only bound that a rule sets with the other bound, which ``policy.default`` sets."""
+    """Yield a problem if a rule sets only min (or max) and ``policy.default`` sets a max (min) that contradicts it."""
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"
@@ -252,9 +255,9 @@ def _list_rule_limits(path: str, rule: RuleEntry) -> Iterator[_Limit]:
 
 _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
-"""Keys that a GPU type with ``any_of`` must not have, because its member types set them.
+"""Keys that a GPU type with ``any_of`` must not have, because the types in ``any_of`` set them.
 
-A GPU type with ``min_memory`` instead may have the first three.
+A GPU type with ``min_memory`` and without ``any_of`` may have ``resource``, ``vendor`` and ``unit``.
 """
 
 
@@ -386,7 +389,7 @@ def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
 
 def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     if entry.any_of:
-        pass  # The types in any_of set resource and vendor, so neither is missing here.
+        pass  # The types in `any_of` set the resource and the vendor, so this entry needs neither.
     elif entry.resource is None:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
     elif entry.vendor is None and find_vendor(entry.resource) is None:
@@ -400,7 +403,7 @@ def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
 
 
 def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
-    """Yield the problems because of which the API server would reject every pod with the toleration."""
+    """Yield the problems of a toleration that the API server would reject in any pod."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
     if toleration.operator == "Equal" and not toleration.key:

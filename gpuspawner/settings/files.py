@@ -26,18 +26,18 @@ SETTINGS_SECTION = ("hub", "config", "GPUSpawner")
 
 _FIELD = "settings_files"
 _CONFIGMAP_LINK = "..data"
-# libyaml parses 50 KB of settings in 10 ms, a tenth of the time of the Python parser.
+# Prefer libyaml: it parses 50 KB of settings in 10 ms, a tenth of the time of PyYAML's own parser.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError)
-"""Raised by PyYAML for invalid YAML, or for a value that does not match its tag."""
+"""Errors that PyYAML raises for invalid YAML, or for a value that does not match its YAML tag."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _LARGEST_BYTES = 1 << 20
-"""Largest file in bytes, also the limit of a ConfigMap or Secret. Reading a file blocks the hub's only thread."""
+"""Largest settings file in bytes; a ConfigMap or Secret holds no more. Reading a file blocks the hub's only thread."""
 _MOST_BYTES = 8 << 20
 """Greatest number of bytes in all settings files together."""
 _DEEPEST = 100
-"""Greatest depth of nesting. libyaml has no limit, and tens of thousands of levels crash the process."""
+"""Greatest depth of nesting in a YAML file. libyaml has no limit, and tens of thousands of levels crash the process."""
 
 _LONGEST_NUMBER = 100
 """Greatest number of characters in a YAML number."""
@@ -53,7 +53,7 @@ _MAX_PROBLEMS = 100
 ParsedT = TypeVar("ParsedT")
 
 Fingerprint = tuple[tuple[object, ...], ...]
-"""State of the settings files; two fingerprints are equal as long as the files are unchanged."""
+"""Inodes, sizes and times of the settings files; equal as long as no file has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class SettingsFile:
     """The settings of one file.
 
     :param path: path as shown to admins; empty for settings that come from no file.
-    :param content: the settings, as below ``hub.config.GPUSpawner``.
+    :param content: the settings in the file, with the keys that ``hub.config.GPUSpawner`` has.
     """
 
     path: str
@@ -151,7 +151,7 @@ def merge_settings_files(
     :param base: settings with lower priority than the files.
     :param paths: files and folders, lowest priority first.
     :param parse: validates the merged settings.
-    :param source: files that ``base`` was merged from, lowest priority first, for error messages.
+    :param source: the files whose merged settings are ``base``, lowest priority first, for error messages.
     :raises SettingsError: a file is missing or invalid, or the merged settings are invalid.
     """
     files = read_settings_files(paths)
@@ -182,7 +182,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Add to a problem's message the name of the file with most of the YAML path; the last such file wins."""
+    """Return a problem whose message names the last of the files that contain the longest part of the YAML path."""
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:
@@ -196,7 +196,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield the path to show to admins and the path to read, for one file or for each settings file in a folder."""
+    """Yield a settings file, or each one in a folder, as two paths: one to show to admins, one with links resolved to read."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)
@@ -209,7 +209,7 @@ def _list_files(path: str) -> Iterator[tuple[str, Path]]:
 
 
 def _resolve_file(path: Path) -> Path:
-    """Raise OSError for anything but a regular file, because reading a pipe or a device may block forever."""
+    """Return the path of a regular file; raise OSError for a pipe or a device, which may block the reader forever."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is no file", str(path))
     return path
@@ -263,7 +263,7 @@ def _parse_document(content: bytes, budget: _SizeBudget) -> object:
 
 
 def _count_values(text: str, budget: _SizeBudget) -> int:
-    """Return the number of values as written in a YAML document, counted before PyYAML builds them."""
+    """Return the number of values in a YAML document, without expanding aliases, before PyYAML builds the values."""
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.NodeEvent):

@@ -14,16 +14,16 @@ JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 
 _REFS = "#/definitions/{model}"
 _NEVER_NULL = "discover_gpus"
-"""The only optional key that does not allow null, because the hub's trait of that name does not."""
+"""The only optional key of the settings that must not be null, because the trait of that name allows no None."""
 _NULL = {"type": "null"}
 _DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, RUN_TIME)}
-"""Unit of a setting → function that formats its default as in YAML."""
+"""Value of ``UNIT_KEY`` in a setting's schema → function that formats the setting's default as in YAML."""
 
 
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Return the schema of the section ``hub.config.GPUSpawner``.
 
-    :param others: name of a further key in that section → schema of the key.
+    :param others: key of the section that is not part of the settings → schema of the key.
     """
     schema = SettingsModel.model_json_schema(ref_template=_REFS, by_alias=True)
     definitions = {name: _simplify(model) for name, model in schema.pop("$defs").items()}
@@ -69,7 +69,7 @@ def _make_ref(name: str) -> dict[str, Any]:
 
 
 def _simplify(schema: Any) -> Any:
-    """Return a schema with defaults as in YAML, null for optional keys, and without titles, which repeat the keys."""
+    """Return a schema that has defaults as in YAML, allows null for optional keys, and omits titles (they repeat keys)."""
     if isinstance(schema, list):
         return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):

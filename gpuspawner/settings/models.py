@@ -32,7 +32,7 @@ from gpuspawner.settings.value_types import (
 )
 
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
-"""Name of a LocalQueue or WorkloadPriorityClass of Kueue; pods have it in a label, so it is a valid label value."""
+"""Name of a LocalQueue or WorkloadPriorityClass of Kueue; a pod's label contains the name, so it is a label value."""
 
 
 class QueueSetting(StrictModel):

@@ -26,7 +26,7 @@ from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.validation_errors import explain_validation_errors
 
 _DEEPEST = 12
-"""Greatest depth of nesting. Settings have six levels; a mapping that contains itself has infinitely many."""
+"""Greatest depth of nesting in settings, which need six levels; a mapping that contains itself has infinitely many."""
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
         if isinstance(old, Mapping) and isinstance(value, Mapping):
             if inside := diff_values(old, value):
                 changed[key] = inside
-        elif key not in before or repr(old) != repr(value):  # repr, because True == 1
+        elif key not in before or repr(old) != repr(value):  # Compare by repr, because True == 1.
             changed[key] = value
     return changed
 
@@ -110,9 +110,10 @@ def drop_nulls(value: object, annotation: object) -> object:
 
 
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
-    """Yield a problem for each GPU type whose ``match``, and each policy rule whose ``gpus``, nulls leave empty.
+    """Yield a problem for each ``match`` of a GPU type, and each ``gpus`` of a policy rule, with only null values.
 
-    YAML reads ``t4:`` as null, too, and an admin who writes that in ``gpus`` wants to allow the type, not to remove it.
+    Nulls remove entries, so such a mapping would become empty. YAML also reads ``t4:`` as null, and an admin who
+    writes that in ``gpus`` wants to allow the GPU type, not to remove it.
 
     :param raw: settings before nulls are dropped.
     """
@@ -154,7 +155,7 @@ def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[s
 
 
 def _find_removed_key(entries: object) -> str:
-    """Return the first key of a mapping whose entries are all null, or an empty string for any other value."""
+    """Return the first key of a mapping if all its values are null, or an empty string for any other mapping or value."""
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
     return sanitize_name(next(iter(entries), ""))
@@ -182,7 +183,7 @@ class Settings:
         except ValidationError as error:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
-        # Presets are checked against the catalog, which can only be built from settings without other problems.
+        # `check_presets` needs the catalog, which can only be built from settings without other problems.
         problems = check_settings(model, frozenset(load_builtin_accelerators())) or check_presets(
             settings.build_configured()
         )
@@ -196,7 +197,7 @@ class Settings:
         return self.model == SettingsModel()
 
     def build_configured(self) -> ConfiguredCatalog:
-        """Return the catalog that the settings describe, before the cluster's nodes complete it."""
+        """Return the catalog that the settings describe, without what the hub later adds from the cluster's nodes."""
         return convert_settings(self.model, self.build_table())
 
     def build_table(self) -> AcceleratorTable:

@@ -72,7 +72,7 @@ def _parse_types(value: object) -> object:
 
 
 class _ListedTypesSchema:
-    """Adds a list and ``*``, the other notations for GPU types, to the JSON Schema of a mapping of GPU types."""
+    """Makes the JSON Schema of a mapping of GPU types also accept a list of GPU types, or ``*`` for all."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(core)]}
@@ -81,12 +81,12 @@ class _ListedTypesSchema:
 _LISTED = {"type": "array", "items": {"type": "string"}}
 _WHOLE = {"type": "integer", "minimum": 0}
 CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(allow_unlimited(_WHOLE))]
-"""A whole number of at least 0, or ``unlimited``. As in all limits here, ``unlimited`` becomes the number
+"""A whole number of at least 0, or ``unlimited``, which becomes the number
 :data:`gpuspawner.core.catalog.policy_model.UNLIMITED`."""
 RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
 """A run time such as ``8h``, parsed to seconds, or ``unlimited``."""
 SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
-"""Slugs, written as a list, or ``*`` for all."""
+"""A list of slugs in the settings, or ``*`` for all slugs."""
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
 """Name of a JupyterHub group; comparisons ignore case."""
 

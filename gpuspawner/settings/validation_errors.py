@@ -17,7 +17,7 @@ from gpuspawner.core.text.wording import format_list, quote, sanitize_name, sugg
 NodeT = TypeVar("NodeT")
 
 PathPart = str | int
-"""A key of a mapping, or an index in a list."""
+"""One part of a YAML path: a key of a mapping, or an index in a list."""
 
 
 class DottedPaths(Generic[NodeT]):
@@ -30,7 +30,7 @@ class DottedPaths(Generic[NodeT]):
 
     def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:
         self._entries = entries
-        # Keep a reference to each value, so that Python does not reuse the value's id.
+        # The key is a value's id. Keep a reference to the value, so that Python does not reuse the id.
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
@@ -143,7 +143,7 @@ def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str
 
 
 def _holds_many(annotation: object) -> bool:
-    """Return whether a type annotation contains a dict or list, so that a key or index follows in the path."""
+    """Return whether a field's type contains a dict or list, so that a key or index follows the field in a YAML path."""
     return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
 
 

@@ -66,7 +66,7 @@ _LONGEST_RUN_TIME_S = 2**31 - 1
 
 
 def _require_quoted_version(value: object) -> object:
-    """Raise ValueError for a number, because YAML reads ``12.10`` as 12.1; pydantic would not report a TypeError."""
+    """Return a version unchanged; raise ValueError for a number, because YAML reads ``12.10`` as 12.1."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         # The admin may have written 12.10, which YAML reads as 12.1, so the message suggests no value for 12.1.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
@@ -101,11 +101,11 @@ def _parse_run_time(value: object) -> int:
 
 
 CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPU_SCHEMA)]
-"""Millicores, written as a number of CPUs or ``500m``."""
+"""An amount of CPU in millicores, which the settings have as a number of CPUs or ``500m``."""
 Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
-"""Bytes, written as ``16G`` (1024^3, as everywhere in JupyterHub) or a number of bytes."""
+"""An amount of memory in bytes, which the settings have as ``16G`` (G = 1024^3, as in JupyterHub) or a number."""
 RunTime = Annotated[int, BeforeValidator(_parse_run_time), WithJsonSchema(RUN_TIME_SCHEMA)]
-"""Seconds, written as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
+"""A duration in seconds, which the settings have as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
 Version = Annotated[
     str,
     BeforeValidator(_require_quoted_version),
@@ -113,7 +113,7 @@ Version = Annotated[
     WithJsonSchema({"type": "string", "pattern": VERSION_PATTERN}),
 ]
 UnitFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-# The length limit comes before the validator; otherwise pydantic's message says "items" instead of "characters".
+# `max_length` precedes the validator; otherwise pydantic's message says "items" instead of "characters".
 Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(require_quoted_text)]
 ShortText = Annotated[str, StringConstraints(max_length=40), BeforeValidator(require_quoted_text)]
 """Text that is short enough for a badge in the form."""

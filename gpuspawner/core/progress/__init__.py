@@ -1,6 +1,7 @@
 """Reports to a user how the start of a server proceeds, and decides when a start cannot succeed.
 
-Input: :class:`Facts`: the pod and its events as JSON, the verdict, the place in Kueue's queue, and seconds.
+Input: :class:`Facts`: the pod and its events as JSON, the prediction of when it starts, the pod's place in Kueue's
+queue, and the seconds since the start began.
 Output: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
 This package must not read a clock or the API. No sentence may contain text of Kubernetes about other users' pods.
 

@@ -26,7 +26,7 @@ _PULL_REASONS = frozenset(
 )  # fmt: skip
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _PASSING_TROUBLE = re.compile(r"deadline exceeded|timed out|context canceled|failed to reserve container name")
-"""Messages of an overloaded container runtime; the next try often succeeds."""
+"""Messages of an overloaded container runtime; kubelet tries again and often succeeds."""
 _NOTEBOOK = "notebook"
 """The name that KubeSpawner gives to the server's container."""
 _NEVER_RAN_REASONS = frozenset({"StartError", "ContainerCannotRun"})
@@ -40,7 +40,7 @@ _FAILURE_CODES = {
 
 
 def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return the most serious problem of a pod's containers, None without any."""
+    """Return the most serious problem of a pod's containers, or None if they have no problem."""
     found = [message for each in read_containers(pod) if (message := _find_trouble(each, events)) is not None]
     return min(found, key=lambda each: (each.failure is None, each.after_s), default=None)
 
@@ -129,7 +129,7 @@ def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> 
 
 def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
     event, tries = _count_failed_pulls(container.image, events)
-    # While kubelet before 1.32 waits for a retry, the container's status lacks the cause, so read the event, too.
+    # Before a retry, kubelet before 1.32 omits from the container's status why the pull failed; its event says why.
     causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
     sentence = format_pull_failure(failure, container.image)

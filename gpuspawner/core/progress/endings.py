@@ -1,6 +1,6 @@
 """Explains why a pod ended, or is being deleted, before its server was ready or while the server ran.
 
-No controller recreates such a pod.
+KubeSpawner creates bare pods, so no controller recreates a server's pod.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def explain_removal(
 def explain_end_of_running(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_gone: bool, is_time_up: bool = False
 ) -> StartFailure | None:
-    """Return why a server that ran has ended, None if its own program ended.
+    """Return why a running server has ended, or None if its own program ended.
 
     :param pod: the last observed v1 Pod in JSON, empty if none was observed.
     :param is_gone: whether the pod does not exist any more.
@@ -228,7 +228,7 @@ def _explain_disruption(code: str) -> StartFailure:
 
 
 def _explain_kueue_stop(message: str) -> StartFailure:
-    # The texts of Kueue 0.16: reconcileNotReadyTimeout and its neighbors in pkg/controller/core/workload_controller.go.
+    # Kueue 0.16 writes these texts in reconcileNotReadyTimeout and nearby (pkg/controller/core/workload_controller.go).
     if message.startswith("Exceeded the PodsReady timeout"):
         sentence = gettext("The queue gave its quota back to others, because your server was not ready in time.")
     elif message.endswith("Queue is stopped"):

@@ -74,7 +74,7 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
     for entry in map(as_dict, raw):
         if pod_uid and _read_uid(entry) not in ("", pod_uid):
             continue
-        # An event without a time gets the time of the event before it, and so stays behind that event.
+        # An event without a time gets the previous event's time, so that sorting keeps it behind the previous event.
         last = _read_last_time(entry) or last
         timed.append((last, _parse_event(entry, scheduler=scheduler)))
     return tuple(event for _, event in sorted(timed, key=lambda each: each[0]))
@@ -83,7 +83,7 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
 def find_newest_event(
     events: Sequence[SourcedEvent], sources: Iterable[EventSource], *, reasons: Iterable[str] = ()
 ) -> SourcedEvent | None:
-    """Return the newest event of the given sources with one of the given reasons, or None; no reasons = any reason."""
+    """Return the newest event that has one of the sources and one of the reasons, or None; no reasons = any reason."""
     source_set, reason_set = frozenset(sources), frozenset(reasons)
     for event in reversed(events):
         if event.source in source_set and (not reason_set or event.reason in reason_set):
@@ -123,7 +123,7 @@ def _read_uid(raw: dict[str, object]) -> str:
 
 
 def _read_last_time(raw: dict[str, object]) -> str:
-    """Return the time of the last occurrence as RFC 3339 without ``Z``, so that ``:05`` sorts before ``:05.3``."""
+    """Return when an event last occurred, as RFC 3339 without ``Z``, so that ``:05`` sorts before ``:05.3``."""
     series, metadata = as_dict(raw.get("series")), as_dict(raw.get("metadata"))
     times = (
         series.get("lastObservedTime"),
@@ -152,9 +152,9 @@ _KEPT_REASONS: Mapping[EventSource, frozenset[str]] = {
 }  # fmt: skip
 _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAttachVolume"})
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
-"""Text in braces: keys and values of taints and labels."""
+"""Text in braces in an event's message: keys and values of taints and labels."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
-"""A node group with its current, new and largest size, in cluster-autoscaler's messages."""
+"""A node group with its current, new and largest size, as cluster-autoscaler's messages show it."""
 _KARPENTER_PHRASES = re.compile(
     r"Pod should schedule on: (?:node|nodeclaim)/[\w.-]+(?:, (?:node|nodeclaim)/[\w.-]+)*|Failed to schedule pod"
     r"|incompatible with nodepool|did not tolerate|incompatible requirements|does not have known values"
@@ -213,7 +213,7 @@ _REFUSAL_PHRASES = re.compile(
     r'|violates PodSecurity "[^"]+": .*',
     re.DOTALL,
 )
-"""The parts of the API server's answer that users may see: about the user's own pod, or from the admin's policy."""
+"""Parts of the API server's answer that users may see: text about the user's own pod or from the admin's policy."""
 
 
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
@@ -237,7 +237,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _redact_others(message: str, *, name: str, namespace: str) -> str:
-    # All servers' pods of a hub have a common prefix (jupyter-ada, jupyter-bob): redact other pods' names.
+    # The names of all servers' pods begin alike (jupyter-ada, jupyter-bob): redact all names but the pod's own.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -275,7 +275,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether ``own`` without its prefix begins with the name ``found``: ``ada`` for ``jupyter-ada--lab``."""
+    """Return whether the pod name ``own`` contains ``found`` after its prefix: ``ada`` in ``jupyter-ada--lab``."""
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 
@@ -284,5 +284,5 @@ def _redact_other_names(pattern: str, *, own: str, message: str) -> str:
 
 
 def _is_own_name(found: str, own: str) -> bool:
-    """Accept a pod's name alone and in kubelet's form ``NAME_NAMESPACE(UID)``."""
+    """Return whether ``found`` is the pod name ``own``, alone or in kubelet's form ``NAME_NAMESPACE(UID)``."""
     return found.rstrip(".") == own or found.startswith(f"{own}_")

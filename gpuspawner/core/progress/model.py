@@ -34,7 +34,7 @@ START_FAILURE_CODES = frozenset(
     }
 )
 """All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. Only
-servers that ran end with ``run_time_over``. The last four mean that Kueue would never admit the pod."""
+servers that ran end with ``run_time_over``. The codes with ``queue`` mean that Kueue would never admit the pod."""
 
 
 class Stage(StrEnum):
@@ -86,10 +86,10 @@ class Facts:
     :param pod: v1 Pod in JSON; None if it does not exist, or if it is a terminating pod of an earlier start.
     :param events: v1 Events in JSON, oldest first. Events of earlier pods with the same name are ignored.
     :param since_s: seconds since the start began.
-    :param timeout_s: seconds since the start began at which the hub gives up; None = never, or unknown.
-    :param verdict: the current verdict (:func:`gpuspawner.core.verdict.verdict.predict_verdict`); None when unknown.
-    :param judged_at_s: seconds since the start began at which the verdict was computed; None = just now.
-    :param queue: the place in Kueue's queue; None when unknown.
+    :param timeout_s: seconds from the start's beginning until the hub gives up; None = never, or unknown.
+    :param verdict: prediction of :func:`gpuspawner.core.verdict.verdict.predict_verdict`; None when unknown.
+    :param judged_at_s: seconds from the start's beginning until the verdict was computed; None = just now.
+    :param queue: the pod's place in Kueue's queue; None when unknown.
     :param gpu_name: display name of the GPU type; empty for none.
     :param lacks_events: whether the hub cannot read events.
     :param is_node_ready: whether the pod's node is ready; None when unknown.
@@ -117,7 +117,7 @@ class Report:
     :param raw_event: the event that the message is based on, redacted by
         :func:`gpuspawner.core.progress.events.scrub_event`; None without an event.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
-    :param failure: why the start must end now; only in stage FAILED.
+    :param failure: why the hub ends the start now; only in stage FAILED.
     :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn in a queue, or a new node.
     """
 
@@ -137,9 +137,9 @@ class ProgressMessage:
     :param sentence: the message without elapsed and remaining time.
     :param event: the event that the message is based on; None if it is based on the pod alone.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
-    :param failure: why the start must end if the problem lasts for ``after_s`` seconds; None = keep waiting.
+    :param failure: why the hub ends the start if the problem lasts for ``after_s`` seconds; None = keep waiting.
     :param after_s: seconds until ``failure`` ends the start.
-    :param failed_at_s: seconds since the start began at which ``failure`` was detected; None = just now.
+    :param failed_at_s: seconds from the start's beginning until ``failure`` was detected; None = just now.
     :param lacks_room: whether a pod without a node waits for capacity.
     """
 

@@ -14,7 +14,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import add_article, join_sentences
 
 STUCK_AFTER_S = 45.0
-"""If a node is unreachable or a Secret missing for this many seconds, the hub ends the start."""
+"""If the node is unreachable or a Secret is missing for this many seconds, the hub ends the start."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _VOLUME_TROUBLES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})
@@ -103,7 +103,7 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # Prefer an image that was pulled over an image that was already present.
+    # The message is about one image: prefer an image that was pulled over an image that was already present.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None

@@ -10,7 +10,7 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find
 _KUEUE_GATES = "kueue.x-k8s.io/"
 _DEFAULT_SCHEDULER = "default-scheduler"
 _BUILTIN_RESOURCES = "kubernetes.io/"
-"""Prefix of resources that are not devices although their names contain a slash."""
+"""Prefix of Kubernetes' own resources; other resources with a slash in their name count as devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def is_untouched(pod: Mapping[str, object]) -> bool:
 
 
 def read_scheduler(pod: Mapping[str, object]) -> str:
-    """Return the name of the scheduler that a pod is given to (``spec.schedulerName``)."""
+    """Return the name of the scheduler that schedules a pod (``spec.schedulerName``)."""
     return as_text(as_dict(pod.get("spec")).get("schedulerName")) or _DEFAULT_SCHEDULER
 
 
@@ -98,7 +98,7 @@ def read_phase(pod: Mapping[str, object]) -> str:
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return the largest limit on any extended resource in any container of a pod; 0 without such limits."""
+    """Return the largest limit on an extended resource in a pod's containers, or 0 if no container has such a limit."""
     return max(_list_device_counts(pod), default=0)
 
 

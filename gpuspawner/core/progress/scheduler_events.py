@@ -38,7 +38,7 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerRefusals:
-    """The reasons in a message of kube-scheduler.
+    """The reasons why kube-scheduler finds no node, from one of its messages.
 
     :param nodes: number of nodes in the cluster; None if the message does not contain it.
     :param counts: reason → number of nodes; 0 for a reason without a number, which is about the pod, not about nodes.
@@ -50,7 +50,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Start of the part of kube-scheduler's message about preemption or claims; this part is ignored."""
+"""Beginning of the part of kube-scheduler's message about preemption or ResourceClaims; this part is ignored."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -101,7 +101,7 @@ def parse_refusals(message: str) -> SchedulerRefusals:
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # Add up taints: kube-scheduler counts a node under one taint only. Other counts may overlap: keep the largest.
+        # kube-scheduler counts a node under one taint only: add up taints. For other reasons, keep the largest count.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
@@ -151,7 +151,7 @@ class AutoscalerStatus:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the autoscaler adds a node for the pod or has found one."""
+        """Whether the autoscaler adds a node for the pod or has found an existing node."""
         return self.state in (ScaleUpState.NEW_NODE, ScaleUpState.NODE_FOUND)
 
 
@@ -169,11 +169,11 @@ _REFUSALS = tuple(
         (ScaleUpState.NOT_READY, r"not ready for scale-up"),
     )
 )
-"""Patterns in messages of autoscalers that add no node; the first pattern that matches decides."""
+"""Why an autoscaler adds no node, with a pattern of its message; the first pattern that matches decides."""
 
 
 def parse_autoscaler_events(events: Sequence[SourcedEvent]) -> AutoscalerStatus | None:
-    """Return the newest report of an autoscaler about a pod, None without one."""
+    """Return the newest report of an autoscaler about a pod, or None if there is no report."""
     for event in reversed(events):
         if event.source in AUTOSCALER_SOURCES and event.reason in _AUTOSCALER_REASONS:
             return AutoscalerStatus(state=_parse_state(event), event=event)

@@ -1,7 +1,7 @@
 """Follows one start and reports what is new at each observation.
 
-The caller passes in the pod, events, verdict, queue place and time, so this module needs no API and no clock. Sentences
-never quote messages of Kubernetes, because these can name other users' pods.
+The caller passes in the pod, its events, its place in the queue and the time, so this module needs no API and no clock.
+Sentences never quote messages of Kubernetes, because these can name other users' pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""For this many seconds, a newly schedulable pod raises no alarm, and a reported sentence is not repeated.
+"""For this many seconds, the user sees no alarm about a newly schedulable pod, and no sentence a second time.
 
 A scheduler that has not looked at a pod for this many seconds counts as idle."""
 
@@ -37,7 +37,7 @@ _GONE_CONFIRMED_S = 5.0
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
-"""Stages in which the reasons for waiting come mainly from events."""
+"""Stages in which mainly events say why the pod waits."""
 _STAGES_WAITING_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
@@ -50,7 +50,7 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.READY: (95, 95, 1.0),
     Stage.FAILED: (0, 0, 1.0),
 }
-"""Stage → percent at its beginning, percent at its end, and seconds in which the bar covers two thirds of the range."""
+"""Stage → progress bar's first and last percent, and seconds until the bar has covered two thirds of that range."""
 
 
 class Tracker:
@@ -71,7 +71,7 @@ class Tracker:
         self._idle_scheduler = ""
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
-        """Code of a failure that is not confirmed yet, and seconds from the start's beginning to its detection."""
+        """Code of an unconfirmed failure, and seconds from the start's beginning until the failure was detected."""
         self._last_reported = ("", False)
         self._recent: dict[tuple[Stage, str, bool], float] = {}
         self._reported_steps: set[str] = set()
@@ -88,7 +88,7 @@ class Tracker:
         return self._idle_scheduler
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:
-        """Return the new messages, none if nothing is new; never raises.
+        """Return the messages that the user has not seen yet, often none; never raises.
 
         After a report with a failure, no further report follows.
 
@@ -128,7 +128,10 @@ class Tracker:
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
-        """Ignore a terminating or finished pod that is seen first: it belongs to an earlier start (not if resumed)."""
+        """Return the pod of this start, or None if the pod is a terminating or finished pod of an earlier start.
+
+        Only if this process began the start, the first pod that it sees may be of an earlier start.
+        """
         pod = as_dict(raw)
         if not pod:
             return None

@@ -25,7 +25,7 @@ from gpuspawner.core.units.formatting import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 NEVER_AFTER_S = 10.0
-"""If the verdict has been NEVER for this many seconds, the hub ends the start. Data about the cluster may lag."""
+"""If the prediction has been NEVER for this many seconds, the hub ends the start. Cluster data may lag behind."""
 
 _PER_MINUTE = 60
 _PER_HOUR = 60
@@ -39,13 +39,13 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""Reasons for waiting that persist even if the cluster gets more free capacity."""
+"""Reasons of kube-scheduler that persist even if the cluster gets more free capacity."""
 
 
 def describe_waiting(
     facts: Facts, events: Sequence[SourcedEvent], *, is_early: bool, idle_scheduler: str = ""
 ) -> ProgressMessage:
-    """Return the message about what a pod without a node waits for.
+    """Return the message that says what a pod without a node waits for.
 
     :param is_early: whether kube-scheduler has known the pod only for a short time and may still find a node.
     :param idle_scheduler: name of the pod's scheduler if it has not looked at the pod for too long; empty otherwise.
@@ -170,7 +170,7 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
         return join_sentences(gettext("Your server waits for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
-        # The verdict's reason does not name the GPU type, because the form shows both side by side. Name the type here.
+        # The reason omits the GPU type's name, which stands beside it in the form. Put the name before the reason here.
         waits_for = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
         return join_sentences(waits_for, make_sentence(translate_now(verdict.reason)))
     names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
@@ -273,9 +273,10 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
 
 HOPELESS_IN_QUEUE_AFTER_S = 30.0
 """If Kueue has been unable to admit a pod for this many seconds, the hub ends the start. An admin may be changing the
-queue, Kueue may have just started, or its last attempt may have left out flavors that an earlier attempt tried."""
+queue, Kueue may have just started, or its last attempt may have left out ResourceFlavors tried before."""
 _NOT_TAKEN_AFTER_S = 45.0
-"""The same for a pod without a Workload: with many pods at once, Kueue takes a while to create all Workloads."""
+"""If Kueue has created no Workload for a pod for this many seconds, the hub ends the start. With many pods at once,
+Kueue takes a while to create all Workloads."""
 
 _QUEUE_EVENTS = frozenset({"CreatedWorkload", "Stopped", "ErrWorkloadCompose", "WorkloadPriorityClassNotFound"})
 _PLACED_REASONS = frozenset(
@@ -286,7 +287,7 @@ _PLACED_REASONS = frozenset(
         QueueReason.NO_TOPOLOGY,
     }
 )
-"""Reasons for which a pod waits in Kueue's queue and will be admitted when it is its turn."""
+"""Reasons why a pod still waits in Kueue's queue; Kueue admits the pod when it is the pod's turn."""
 
 
 def describe_queue(

@@ -29,7 +29,7 @@ _NOT_ONE_GPU = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1,
 _WRONG_GPU_COUNT = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.")
 
 _MAX_PROBLEMS = 20
-"""Largest number of problems in one error. Further problems are dropped, so that no hostile request fills the logs."""
+"""Largest number of problems in one error. Further problems are dropped, so that a hostile request fills no logs."""
 
 
 def find_max_length(field: str) -> int:
@@ -86,16 +86,16 @@ class Problems:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many problems as one error can report; further problems are dropped."""
+        """Whether the error has the largest number of problems; further problems are dropped."""
         return len(self._by_field) >= _MAX_PROBLEMS
 
     def __contains__(self, field: str) -> bool:
         return field in self._by_field
 
     def raise_any(self) -> None:
-        """Raise all collected problems.
+        """Raise one error with all collected problems; do nothing if there is no problem.
 
-        :raises SelectionError: if there are any.
+        :raises SelectionError: at least one problem was collected.
         """
         if self._by_field:
             raise SelectionError(*self._by_field.values())
@@ -151,13 +151,13 @@ class Problems:
         return None
 
     def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
-        """Return an amount in whole base units (millicores, bytes, seconds), or None if unreadable or not offered.
+        """Return an amount in millicores, bytes or seconds, or None if it is unreadable or the form does not offer it.
 
         If the amount is outside of the bounds, the problem is added and the amount is returned.
 
         :param field: the field of the amount.
         :param value: any JSON value; null means the default.
-        :param bounds: allowed amounts in base units; None if the amount is not offered.
+        :param bounds: allowed amounts, in the same unit; None if the form does not offer the amount.
         """
         name, title = field.name, field.notation.title
         if bounds is None:
@@ -175,9 +175,10 @@ class Problems:
         return None
 
     def check_gpu_count(self, value: object, gpu: GPUType | None) -> int:
-        """Return the number of GPUs; null means 1, or 0 without a GPU type. 1.0 is 1: JSON has one number type.
+        """Return the number of GPUs, or 0 if the value is no whole number.
 
-        If the number is wrong for the GPU type, the problem is added and the number is returned; 0 if it is no number.
+        Null means 1, or 0 without a GPU type. 1.0 is accepted as 1, because JSON has one number type. A number that is
+        wrong for the GPU type is returned, and its problem is added.
 
         :param value: any JSON value.
         :param gpu: the chosen GPU type; None for no GPU, or if the choice of the type is wrong.
@@ -205,13 +206,13 @@ class Problems:
         return value
 
     def check_shared_memory(self, value: object, memory_bytes: int | None, *, bounds: Bounds | None) -> int | None:
-        """Return the size of /dev/shm as :meth:`check_amount` does, or None if the GPU type sets it.
+        """Return the size of /dev/shm in bytes, or None if the GPU type sets the size or the value is unreadable.
 
         Files in /dev/shm count towards the container's memory limit, so a size above this limit is rejected.
 
         :param value: any JSON value; null means that the GPU type sets the size.
         :param memory_bytes: the memory of the server; None if it has no limit or its amount is wrong.
-        :param bounds: allowed sizes in bytes; None if the size is not offered.
+        :param bounds: allowed sizes in bytes; None if the form does not offer the size.
         """
         if value is None:
             return None

@@ -38,7 +38,7 @@ from gpuspawner.core.units.quantity import (
 
 _NO_BOUNDS = gettext_lazy("its bounds are not known")
 KEPT = gettext_lazy("{kept} is filled in.")
-"""The form shows this text after the reason why the user may not have a saved amount."""
+"""Text of the form: ``{kept}`` replaces an amount of the user's last start that the policy no longer allows."""
 
 
 def _format_cpu_option(millis: int) -> object:
@@ -69,7 +69,7 @@ CPU = AmountField(
     kept=KEPT,
     step=500,
     default=2000,
-    guarantee=0.5,  # The pod requests half: servers idle most of the time, and other pods can use idle CPU.
+    guarantee=0.5,  # The pod requests half of its CPU limit: servers often idle, and other pods can use idle CPU.
     bounds_keys=("min", "max", "step", "default", "guarantee", "request", "is_optional"),
 )
 MEMORY = AmountField(
@@ -137,7 +137,7 @@ class Priority(Choice):
     value: int
 
     def build_pod_additions(self) -> PodAdditions:
-        """Return the pod's PriorityClass and the value of the PriorityClass."""
+        """Return the PriorityClass of the pod, with its value."""
         return PodAdditions(priority_class=self.priority_class, priority=self.value)
 
 
@@ -161,6 +161,6 @@ FIELDS: tuple[Field, ...] = (
 FORM_FIELDS = tuple(each.name for each in FIELDS)
 """Names of the form's fields, in the form's order."""
 POLICY_CHOICES = tuple(each for each in FIELDS if isinstance(each, ChoiceField) and each.not_allowed)
-"""Choices that rules of the policy may restrict to some entries."""
+"""Fields whose entries (images, for example) the admin's policy may deny to a user."""
 FIELDS_BY_NAME = {each.name: each for each in FIELDS}
 AMOUNT_FIELDS = tuple(each for each in FIELDS if isinstance(each, AmountField))

@@ -49,8 +49,8 @@ class AmountNotation:
     :param title: name of the amount at the start of a sentence, from ``gettext_lazy``.
     :param parse: returns whole base units or raises QuantityError.
     :param show: formats whole base units with their unit.
-    :param bare: formats the first amount of "0.5 to 4 CPUs", in which only the last has a unit; None = as ``show``.
-    :param unbounded: why an amount may have no bounds, from ``gettext_lazy``; empty if no reason is shown.
+    :param bare: formats an amount without its unit, as the "0.5" in "0.5 to 4 CPUs"; None = as ``show``.
+    :param unbounded: reason for the message that the amount cannot be chosen, from ``gettext_lazy``; empty for none.
     """
 
     title: str
@@ -73,20 +73,22 @@ class AmountNotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountField(Field):
-    """A field for an amount or a duration. ``name`` is also the key of its bounds; without them, the field is hidden.
+    """A field for an amount or a duration. The settings have its bounds under the key ``name``.
+
+    If the amount has no bounds, the form hides the field.
 
     :param attribute: name of the attribute of :class:`gpuspawner.core.request.selection.Selection` with the amount in
         base units (millicores, bytes, seconds) or None.
-    :param format_input: formats base units as text in the form's field.
-    :param format_option: formats base units as a user option.
-    :param describe: formats base units as part of a sentence about a selection.
+    :param format_input: formats an amount in base units as text in the form's field.
+    :param format_option: formats an amount in base units as a user option.
+    :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that a saved amount is no longer offered, with ``{saved}`` and ``{kept}``.
-    :param kept: text in the form after the reason why the user may not have a saved amount, with ``{kept}``.
-    :param step: smallest amount and distance between two amounts in base units, if the settings have none.
+    :param kept: text of the form that ``{kept}`` replaces a saved amount that the policy no longer allows.
+    :param step: step in base units if the settings have none; also the smallest amount if the settings have no bounds.
     :param default: default in base units if the settings have bounds without a default; None = the lower bound.
-    :param guarantee: the pod's request as a fraction of the amount, if the settings have no fraction.
-    :param bounds_keys: attributes of the bounds that form.js gets.
+    :param guarantee: the pod's request as a fraction of the amount (its limit), if the settings have no fraction.
+    :param bounds_keys: attributes of ``Bounds`` that the hub passes to form.js.
     """
 
     attribute: str
@@ -103,10 +105,11 @@ class AmountField(Field):
     bounds_keys: tuple[str, ...] = ("min", "max", "step", "default")
 
     def make_bounds(self, largest: int, own: OwnAmount = NO_AMOUNT) -> Bounds | None:
-        """Return bounds from one step up to the largest multiple of it, None if there is none.
+        """Return bounds for an amount without bounds in the settings, or None if ``largest`` is less than one step.
 
-        KubeSpawner's limit is the default and always in the range. A step above this limit is
-        halved. A limit without a guarantee is requested in full, as Kubernetes does by itself.
+        The bounds are one step and the largest multiple of the step. KubeSpawner's limit is the default and always
+        within the bounds; a step above this limit is reduced. If KubeSpawner has a limit and no guarantee, the pod
+        requests the whole limit, as Kubernetes does by itself.
 
         :param largest: the largest amount, in base units.
         :param own: KubeSpawner's limit and guarantee.
@@ -150,13 +153,13 @@ class ChoiceField(Field):
 
     @property
     def denial_code(self) -> str:
-        """Code of the denial if the policy does not allow an entry."""
+        """Code of the error if the policy does not allow the entry that the user picked."""
         return f"{self.name}_not_allowed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodVolume:
-    """A volume that a choice adds to the pod.
+    """A volume that an entry picked by the user adds to the pod.
 
     :param name: name of the volume in the pod.
     :param path: mount path in the server's container. If the admin mounts a volume at the same path, that one is used.
@@ -183,7 +186,7 @@ class PodAdditions:
     volumes: tuple[PodVolume, ...] = ()
 
     def merge(self, other: PodAdditions) -> PodAdditions:
-        """Return these additions combined with those of another field, whose priority takes precedence."""
+        """Return the additions of two fields combined; the priority of ``other`` replaces that of ``self``."""
         return PodAdditions(
             priority_class=self.priority_class if other.priority_class is None else other.priority_class,
             priority=self.priority if other.priority is None else other.priority,

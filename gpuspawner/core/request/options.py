@@ -30,9 +30,9 @@ _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
 _MAX_DEPTH = 32
-"""Largest number of levels of nested values; Python encodes and decodes fewer than 1,000."""
+"""Largest number of nested levels in user options; Python encodes and decodes fewer than 1,000 levels."""
 _MAX_CHARACTERS = 60_000
-"""Largest number of characters as JSON; the hub's column for user options holds 65,535 bytes in MySQL."""
+"""Largest length of user options as JSON, in characters; the hub's column for them holds 65,535 bytes in MySQL."""
 
 
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
@@ -50,7 +50,7 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
         return {"preset": preset}
-    # Without JavaScript, the browser also sends a count or reference typed before "No GPU" or another image: drop it.
+    # Without JavaScript, the browser sends unused fields, too: drop the GPU count of "No GPU" and an unused reference.
     if texts.get("gpu") == "":
         texts.pop("gpu_count", None)
     if texts.get("image"):
@@ -122,7 +122,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
 
 
 def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
-    """Leave a malformed number as text: the later validation refuses it with a message."""
+    """Return a form's or link's texts as user options; a malformed number stays text, so that validation refuses it."""
     options: dict[str, object] = dict(texts)
     for name in ("v", "gpu_count"):
         text = texts.get(name)
@@ -153,7 +153,7 @@ def is_too_large(options: object) -> bool:
         level = [value for each in containers if isinstance(each, list | tuple | ValuesView) for value in each]
     try:
         return len(json.dumps(options, default=str, skipkeys=True)) > _MAX_CHARACTERS
-    except ValueError:  # Python converts no integer with thousands of digits to text.
+    except ValueError:  # `json.dumps` fails for an integer with thousands of digits.
         return True
 
 
@@ -178,7 +178,7 @@ def check_size(options: object) -> None:
 class SplitOptions(NamedTuple):
     """User options, split into those that gpuspawner reads and the site's own.
 
-    :param own: the options that gpuspawner reads; not a mapping if the user options were none.
+    :param own: the options that gpuspawner reads; invalid user options (not a mapping) stay unchanged.
     :param extra: the site's own options, unchanged. The values may be secrets.
     """
 
@@ -189,8 +189,8 @@ class SplitOptions(NamedTuple):
 def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     """Split the site's own options off from user options.
 
-    ``image`` may be one of the names, because BinderHub sends the reference of an image as ``image``. gpuspawner then
-    reads the reference as ``custom_image``, and the slug of an image as usual.
+    ``image`` may be one of the site's own options, because BinderHub sends an image reference as ``image``. gpuspawner
+    then reads a reference in ``image`` as ``custom_image``; a slug in ``image`` names an image of the form, as usual.
 
     :param options: any JSON value, untrusted.
     :param extra: names of the site's own options.
@@ -201,7 +201,7 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     own = {name: value for name, value in options.items() if name not in names}
     found = {name: value for name, value in options.items() if name in names}
     reference = _normalize_reference(own.get(_IMAGE)) if _IMAGE in extra else None
-    # Stored options have both references: ``image`` as it was sent, and the normalized ``custom_image``.
+    # Options saved by the hub have the reference twice: in ``image`` as sent, and normalized in ``custom_image``.
     if reference and own.get(_CUSTOM_IMAGE) in (None, "", reference):
         found[_IMAGE] = own.pop(_IMAGE)
         own[_CUSTOM_IMAGE] = reference

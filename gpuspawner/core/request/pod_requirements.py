@@ -23,7 +23,7 @@ ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 HIDING_VARIABLES = {
     "nvidia": ("NVIDIA_VISIBLE_DEVICES", "void"),
     "amd": ("AMD_VISIBLE_DEVICES", "void"),
-    "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # habana-container-runtime-hook takes "void" as "all".
+    "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # Not "void": habana-container-runtime-hook takes "void" as "all".
 }
 """Vendor → environment variable by which its container runtime picks GPUs, and the value that hides all GPUs."""
 
@@ -60,7 +60,7 @@ class PodRequirements(ContainerResources):
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
     :param alternatives: groups of expressions; the node must match all expressions of one group. Empty = no groups.
     :param avoided: expressions of one preferred term of weight 100 (keeps servers without a GPU off GPU nodes). The
-        hub requires them if the finished pod fits a node that matches them.
+        hub makes the term required if the finished pod fits a node that matches it.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
@@ -113,7 +113,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         image=image.image,
         node_selector=selector,
         required=(*expressions, *_require_architectures(image), *exclusions),
-        # The members of a combined type may have no common labels. The node must then match one of the members.
+        # The GPU types that a combined type consists of may share no label: the node must then match one of them.
         alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
@@ -139,7 +139,7 @@ def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
 
 
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:
-    """Return only the resources of a selection, to compare many selections that differ in nothing else."""
+    """Return only the CPU, memory and GPUs that a selection needs, to compare selections that are otherwise equal."""
     gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
     cpu_limit, cpu_request = _calculate_limit_and_request(selection.cpu_millis, CPU, catalog=catalog)
     memory_limit, memory_request = _calculate_limit_and_request(selection.memory_bytes, MEMORY, catalog=catalog)
@@ -169,7 +169,7 @@ def _calculate_limit_and_request(
 
 @lru_cache(maxsize=4096)
 def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
-    """Round up without a floating-point error: ``Fraction(repr(0.1))`` is exactly 1/10."""
+    """Return the product, rounded up without a floating-point error: ``Fraction(repr(0.1))`` is exactly 1/10."""
     if whole is None or fraction is None:
         return None
     return math.ceil(whole * Fraction(repr(fraction)))

@@ -56,7 +56,7 @@ class Selection:
     :param cpu_millis: CPU limit in millicores, None = as KubeSpawner is configured.
     :param memory_bytes: memory limit in bytes, None = as KubeSpawner is configured.
     :param gpu: slug of the GPU type, None = no GPU.
-    :param gpu_count: number of GPUs; 0 exactly when ``gpu`` is None.
+    :param gpu_count: number of GPUs; 0 if ``gpu`` is None, else at least 1.
     :param run_time_s: seconds after which the server is stopped, None = never.
     :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = as the GPU type sets it.
     :param choices: field name → slug of the chosen entry, for fields such as the priority.
@@ -74,7 +74,7 @@ class Selection:
 
 
 def validate(options: object, catalog: Catalog) -> Selection:
-    """Return the selection that user options describe; missing fields get the preset's value, else the default.
+    """Return the selection that user options describe; a missing field gets the value of the preset, or its default.
 
     :param options: any JSON value; None = no options.
     :param catalog: what the user may choose from.
@@ -149,7 +149,7 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     :param selection: a selection that is valid in this catalog.
     :param catalog: has the display names for the option ``profile``.
     """
-    with use_language(ENGLISH):  # Admins and programs read the summary.
+    with use_language(ENGLISH):  # The summary is English, because admins and programs read it.
         summary = summarize_selection(selection, catalog)
     options: dict[str, object] = {"v": OPTIONS_VERSION}
     if selection.custom_image is None:
@@ -194,13 +194,13 @@ def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
 
 
 def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, catalog: Catalog) -> str:
-    """Return the chosen entry of a field such as the priority, as part of a sentence ("priority Low")."""
+    """Return the entry that the user picked in a field such as the priority, as part of a sentence ("priority Low")."""
     slug = selection.choices[choice_field.name]
     return choice_field.describe(catalog.choices[choice_field.name][slug].display_name)
 
 
 def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str]:
-    """Return the chosen entries (of fields such as the priority) that are not the default, as parts of a sentence."""
+    """Return the picked entries of fields such as the priority, without the default entries, as parts of a sentence."""
     return [
         describe_choice(selection, each, catalog=catalog)
         for each in CLOSED_CHOICES
@@ -229,7 +229,7 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
     for name, value in options.items():
         if isinstance(name, str) and name in OPTION_FIELDS:
             known[name] = value
-        elif not problems.is_full:  # The search for similar names is slow, and input may have a million names.
+        elif not problems.is_full:  # Each name costs a slow search for similar names, and input may have a million.
             problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, OPTION_FIELDS[:-1]))
     return known
 
@@ -250,7 +250,7 @@ def _merge_with_preset(
         merged.pop("cpu", None)
     if catalog.memory is None:
         merged.pop("memory", None)
-    # A GPU type other than the preset's does not get the preset's count: a preset of 8 T4 does not mean 8 A100.
+    # If the user replaces the preset's GPU type, drop the preset's count: a preset of 8 T4 does not mean 8 A100.
     if "gpu" in given and given["gpu"] != preset.get("gpu"):
         merged.pop("gpu_count", None)
     return merged | {name: value for name, value in given.items() if is_given(name, value)}
@@ -282,7 +282,7 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 
 
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
-    """Leave KubeSpawner's own CPU and memory limits out of the options: a hook may change them for one start."""
+    """Yield the fields CPU and memory, unless they have KubeSpawner's own limit: a hook may change it for one start."""
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
             yield each

@@ -5,7 +5,7 @@ Output: a :class:`Verdict` with its reason; the availability of each GPU type; s
 This package must not use the user, the policy, the form, or the failures of a running start. It reads no clock: the
 inventory contains the age of its data.
 
-:mod:`.verdict` predicts and counts the pods that are scheduled first. :mod:`.reasons` says why a pod finds no node.
+:mod:`.verdict` predicts, and counts pods that are scheduled first. :mod:`.reasons` says why a pod finds no node.
 :mod:`.availability` counts total, healthy and free GPU units, and the CPU and memory that are free beside them.
 :mod:`.alternatives` searches for similar selections that fit. :mod:`.wording` formats verdicts.
 """

@@ -21,7 +21,7 @@ MAX_FIT_CHECKS = 40
 """Largest number of calls of ``fits`` for one selection."""
 
 _BISECTIONS = 6
-"""Largest number of ``fits`` calls of a bisection after the call for the smallest amount: 6 calls search 64 steps."""
+"""A bisection checks the smallest amount and then at most this many larger amounts; 6 checks search 64 steps."""
 
 
 def find_alternatives(
@@ -149,7 +149,7 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Raise CPU, then memory, of ``found`` towards the amounts of ``selection``, as far as the result fits."""
+        """Return ``found``, which fits, with as much of the CPU, then of the memory, of ``selection`` as also fits."""
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
             if amount is None:
@@ -190,7 +190,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Shared memory is a part of the memory, so memory must be at least as large as the selected shared memory."""
+    """Return the smallest step of CPU or memory (0 = lower bound); memory must include the selected shared memory."""
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 

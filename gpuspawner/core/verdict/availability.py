@@ -5,8 +5,8 @@
 - ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left. Units of pods
   that kube-scheduler would preempt for a server, such as zero-to-jupyterhub's user placeholders, are free, too.
 
-Nodes do not count if they have a taint that neither the type nor every server tolerates, unless the taint is transient
-(such as ``not-ready``). Unknown numbers are None, never 0.
+A node counts only if the tolerations of the GPU type and those of every server together tolerate its taints. Transient
+taints (such as ``not-ready``) are ignored. Unknown numbers are None, never 0.
 
 A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept.
 
@@ -61,7 +61,7 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
     :param amounts: (CPU millicores, memory bytes, GPU count) of each shape; tuples, because there is one for each node.
     """
     kept: list[tuple[int, int, int]] = []
-    # In descending order, a shape never covers an earlier shape.
+    # Sort in descending order, so that no shape covers an earlier shape.
     for each in sorted(set(amounts), reverse=True):
         _, memory, count = each
         for _, other_memory, other_count in kept:
@@ -88,7 +88,7 @@ class Availability:
         pods of lower priority than the servers.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
-    :param largest_shapes: what ``shapes`` would be if no pod ran on the nodes; includes cordoned nodes.
+    :param largest_shapes: ``shapes`` if all nodes, even cordoned nodes, were empty.
     """
 
     total: int | None = None
@@ -133,11 +133,11 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-"""A count compares at most this many distinct constraints of pending pods with nodes, to limit its duration."""
+"""Largest number of node selectors and affinities of pending pods that a count compares with nodes, to save time."""
 
 
 class _TypeCounts:
-    """Counts of several GPU types. They follow changes of pods, but a change of a node needs a new object."""
+    """Counts of several GPU types. :meth:`update` follows changes of pods; a change of a node needs a new object."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _TypeCounts:
                 continue
             choice = pod.constraints.node_affinity_key
             if choice not in answers:
-                # The key contains ids of constraints. Keep the constraints alive, so that Python reuses no id.
+                # ``choice`` contains ids of constraints. Keep the constraints alive, so that Python reuses no id.
                 answer = self._requested.get(choice) or (
                     pod.constraints,
                     self._find_requested_types(pod.constraints, len(answers)),
@@ -221,7 +221,10 @@ class _TypeCounts:
         return total
 
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
-        """Compare the first ``_MAX_EXACT_CHOICES`` constraints with nodes, further ones only with the types' labels."""
+        """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
+
+        If ``number`` pods, at least ``_MAX_EXACT_CHOICES``, were compared before, compare only with the type's labels.
+        """
         if number >= _MAX_EXACT_CHOICES:
             return [
                 any(may_match_node_affinity(match, constraints) for match in gpu.label_matches) for gpu in self.gpus
@@ -233,7 +236,7 @@ _MAX_COUNTS = 8
 
 
 class AvailabilityCache:
-    """Keeps the last counts of GPU units: the form is shown far more often than nodes change."""
+    """Keeps the last counts of GPU units, because users open the form far more often than nodes change."""
 
     def __init__(self) -> None:
         self._recent: deque[_TypeCounts] = deque(maxlen=_MAX_COUNTS)
@@ -246,7 +249,7 @@ class AvailabilityCache:
         tolerations: tuple[Toleration, ...],
         priority: int | None,
     ) -> _TypeCounts:
-        """Return the counts of these types; create them if there are none, or if a node has changed."""
+        """Return the counts of the GPU types; count again only if the cache has none, or if a node has changed."""
         for basis in self._recent:
             if (
                 basis.occupancy is occupancy
@@ -278,7 +281,10 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 
 
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
-    """Return whether units may be hidden: a device plugin is unregistered, or a RuntimeClass may tolerate taints."""
+    """Return whether nodes may have units that are not counted.
+
+    A device plugin may be unregistered, or the type's RuntimeClass may tolerate the taints of more nodes.
+    """
     if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True
     return stock.gpu.runtime_class is not None and stock.has_reserved_nodes(table)
@@ -299,7 +305,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return (0,) if no node of the group is ready, because callers apply max() to the result."""
+    """Return the values of the group's ready nodes, or (0,) if no node is ready, because callers apply max()."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)

@@ -25,7 +25,7 @@ from gpuspawner.core.units.quantity import format_cpu
 
 _ARCHITECTURE = "kubernetes.io/arch"
 _UNLIMITED = 2**63
-"""More than any amount in Kubernetes; replaces an unknown amount that is assumed to suffice."""
+"""Larger than any amount in Kubernetes; stands for an unknown amount that is assumed to be large enough."""
 
 ResourceAmounts = Mapping[str, int]
 
@@ -36,8 +36,8 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes whose labels and taints are the same to this pod; only their amounts differ.
-    :param unseen: resources whose DRA devices may be hidden on nodes that show no units. If it is given (even empty),
-        nodes that report 0 units of a requested resource count, too. None = only known units count.
+    :param unseen: resources whose DRA devices may be hidden: nodes that report 0 of them are returned, too. Unless
+        None, so are nodes whose device plugin may be unregistered. None = only the units that a node reports count.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -56,7 +56,7 @@ def explain_never(
 
     :param groups: the nodes of the GPU type, or all nodes if ``gpu`` is None; grouped by labels and taints.
     :param reserved: whether more nodes of the type exist, with taints that the pod does not tolerate.
-    :param scalable_pools: node pools that can grow. If there are any, a missing node is not the reason.
+    :param scalable_pools: node pools that can grow. If one can grow, the answer is never that no node exists.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -149,7 +149,7 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # Terms are ORed. A term that required only an architecture would now match any node, so drop all terms.
+    # Node selector terms are ORed. A term left without expressions would match any node, so drop all terms.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -159,7 +159,7 @@ def _explain_in_use(
 ) -> str:
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    # ``others``: more units exist on nodes that do not accept the pod now (on cordoned nodes, for example).
+    # ``others`` says whether more units exist on nodes that do not accept the pod now (cordoned nodes, for example).
     others = len(nodes) > len(now) and sum(_find_capacity(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
         return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)
@@ -196,7 +196,10 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 
 
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
-    """Name a requested amount that no node has; ``has`` are free amounts if ``left``, else amounts of empty nodes."""
+    """Return a clause with a requested amount that no node has.
+
+    :param has: resources of each node: the free ones if ``left`` is true, else those of the empty node.
+    """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0
     if gpu is not None:
@@ -277,7 +280,7 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
 
 
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
-    """Return whether a node may have units of an unregistered device plugin or of a DRA driver that is starting."""
+    """Return whether a node may have units that it does not report yet: a device plugin or DRA driver is starting."""
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))
     )

@@ -42,7 +42,7 @@ from gpuspawner.core.text.wording import join_with_and, make_sentence
 from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
 
 _MAX_COMPARED_CHOICES = 64
-"""A verdict compares at most this many distinct constraints of pending pods with each node, to limit its duration."""
+"""Largest number of node selectors and affinities of pending pods that a verdict compares with nodes, to save time."""
 
 
 def find_pods_ahead(
@@ -88,7 +88,7 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Fast path: no node of the GPU type can match the other pod. If there are no nodes, this is the only check.
+    # Fast check: may the other pod run on nodes with the GPU type's labels? Without nodes, this is the only check.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
@@ -99,7 +99,7 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
     """Return whether a pod that no node could take may request devices that are hidden for now.
 
-    This is so if no node has the requested resource at all, or if a node lacks nothing but hidden devices.
+    Devices may be hidden if no node has the requested resource, or if a node has everything else that the pod needs.
 
     :param dra_resources: extended resources that map to DRA device classes; None if the hub could not read them.
     """
@@ -117,7 +117,7 @@ MAX_DATA_AGE_S = 60.0
 """If data about the cluster is older than this many seconds, every verdict is UNKNOWN."""
 
 _MAX_PLACES = 100
-"""Largest number of free places (servers like this that could start now) to count."""
+"""A verdict counts how many servers of the same size could start now, up to this many."""
 
 _UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
 _UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
@@ -146,7 +146,7 @@ class Verdict:
     """When a server starts, and why not now. Fields that do not apply to the outcome are None or empty.
 
     :param outcome: when the server starts.
-    :param places: for NOW, how many servers like this could start.
+    :param places: for NOW, how many servers of the same size could start.
     :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
     :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when unknown.
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
@@ -205,11 +205,12 @@ def starts_now(pod: Pod, inventory: Inventory) -> bool:
 
 
 def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
-    """Return whether a pod starts now even if the pending pods are bound first, whichever nodes they take.
+    """Return whether a pod starts now even if all competing pending pods are bound first, to any node.
 
-    The nodes need room for one more copy of the pod than there are pending pods. A copy counts as large as the
-    largest of these pods, so each pending pod takes the room of at most one copy. Pods of lower priority keep their
-    room: the caller would otherwise have kube-scheduler preempt them although another node may be free.
+    With n competing pods, n + 1 copies of the pod must fit on the nodes. Each copy requests as much as the largest of
+    all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower priority do
+    not count as free: the caller would otherwise make kube-scheduler preempt these pods although another node may be
+    free.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -220,7 +221,7 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
         return False
     rivals = _find_rivals(pod, known.occupancy)
     if any(rival.constraints.anti_affinity for rival in rivals):
-        return False  # anti-affinity may close more nodes than the pod's own
+        return False  # A rival with anti-affinity may keep the pod off more nodes than its own.
     largest = dict(pod.requests)
     for rival in rivals:
         largest |= {name: max(number, largest.get(name, 0)) for name, number in rival.requests.items()}
@@ -254,17 +255,17 @@ class _PodCase:
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
-        # Find nodes and node pools only if the pod does not fit, to explain why. Most pods fit.
+        # Most pods fit. Find nodes and node pools only for a pod that does not, to explain why.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        # A gated pod is not blocked: the controller that removes the gate (Kueue) may change tolerations and selector.
+        # A pod with a scheduling gate is not blocked: Kueue may change its tolerations and selector with the gate.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
-        # Ignore maximum sizes: a pool at its maximum can grow again after a node is removed.
+        # Ignore the maximum sizes of node pools: a pool at its maximum can grow again after a node is removed.
         pools = [replace(each, max_new_nodes=None) for each in growing]
         if find_candidate_nodes(pod, self._groups) or any(check_new_node(each, pod) is not Answer.NO for each in pools):
             return ""
@@ -279,9 +280,10 @@ class _PodCase:
     def _may_scale_up(self) -> bool:
         """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
 
-        Unreadable NodePools mean yes; ``scale_up`` of the GPU type, or of each of its members, means no. Otherwise
-        labels on nodes decide: Karpenter may add nodes of any size. Other autoscalers add nodes of the same size as a
-        pool's existing nodes, and the type's existing nodes could not take the pod.
+        If the hub cannot read NodePools, it may. If ``scale_up`` of the GPU type, or of each type in a combined type,
+        says which nodes can be added, it may not. Otherwise the nodes' labels show which autoscaler runs. Karpenter
+        may add nodes of any size. Other autoscalers only copy the nodes of a pool; if the GPU type has nodes, these
+        could not take the pod, so copies could not, either.
         """
         if self._pools is None:
             return True

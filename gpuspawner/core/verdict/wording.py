@@ -86,7 +86,7 @@ def _format_waits(reason: str, ahead: str) -> str:
 def _format_unknown(reason: str, verdict: Verdict) -> str:
     if verdict.age_s is None or verdict.age_s <= MAX_DATA_AGE_S:
         return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
-    age = format_age(verdict.age_s)  # Show the age: the data is too old for a verdict.
+    age = format_age(verdict.age_s)  # Show the data's age: it is too old for a prediction.
     return (
         gettext("Unknown: {reason} ({age}).", reason=reason, age=age)
         if reason

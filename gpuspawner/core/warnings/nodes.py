@@ -53,7 +53,7 @@ class AdminWarning:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The nodes, presets or settings that the warning is about."""
+        """Names of the nodes or presets, or paths of the settings, that the warning is about."""
         return self.nodes or self.presets or self.settings
 
 

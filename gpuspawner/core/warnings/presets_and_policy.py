@@ -1,4 +1,4 @@
-"""Warns admins about unusable presets, unknown GPU types in the policy, and GPUs of KubeSpawner's traits without type.
+"""Warns admins about unusable presets, unknown GPU types in the policy, and GPUs in KubeSpawner's traits that are lost.
 
 The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool is not an error, because a
 node with it may join the cluster later. Until then, the entry for this type has no effect.
@@ -39,7 +39,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Leave out the list of offered types: with it, the warning would change and be logged again when nodes change.
+        # Omit the GPU types that are offered: the warning would otherwise change, and be logged again, when nodes change.
         return f"There is no GPU type {quote(preset.options.get('gpu'))}."
     return problem.message
 
@@ -71,16 +71,16 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
 OWN_GPUS_TRAIT = "extra_resource_limits"
 """KubeSpawner's trait that gives each server GPUs."""
 CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default choice"
-"""Why servers lose the GPUs in configurations of containers."""
+"""Why servers do not get GPUs that the admin adds with KubeSpawner's traits for containers."""
 
 
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
-    """Return one warning for each GPU resource of KubeSpawner's traits that servers lose.
+    """Return one warning for each GPU resource that KubeSpawner's traits request and that servers do not get.
 
-    The default choice may leave out GPUs of :data:`OWN_GPUS_TRAIT`. Servers always lose GPUs in configurations of
-    containers.
+    GPUs in :data:`OWN_GPUS_TRAIT` become the form's default choice if a GPU type offers them, and are dropped otherwise.
+    GPUs in KubeSpawner's traits for containers are always dropped.
 
-    :param catalog: the catalog of a cluster whose nodes are known; otherwise the types may only be missing.
+    :param catalog: the catalog of a cluster whose nodes are known; on other nodes, a GPU type may offer the GPUs.
     """
     untyped = (
         (OWN_GPUS_TRAIT, resource, number, "no GPU type stands for them")

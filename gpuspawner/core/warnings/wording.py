@@ -10,7 +10,7 @@ from gpuspawner.core.text.wording import format_list, sanitize_name
 from gpuspawner.core.warnings.nodes import AdminWarning
 
 MAX_WARNINGS = 20
-"""Largest number of warnings that are shown; unusual labels on nodes can cause any number of warnings."""
+"""Largest number of warnings in the form or log; unusual labels on nodes can cause any number of warnings."""
 MAX_WARNING_NAMES = 10
 """Largest number of nodes, presets or settings that one warning names."""
 _MAX_NAME_LENGTH = 253

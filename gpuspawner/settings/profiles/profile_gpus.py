@@ -15,7 +15,7 @@ _RUNTIME_CLASS = ("runtimeClassName", "runtime_class_name")
 _TOLERATION = ("key", "operator", "value", "effect")
 _RESOURCES = ("extra_resource_limits", "extra_resource_guarantees")
 _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
-"""KubeSpawner's traits that the converted settings can set for a GPU type, but not for a preset."""
+"""KubeSpawner's traits with a key in the settings of a GPU type, but no key in the settings of a preset."""
 
 
 class ProfileGPUs:
@@ -32,7 +32,7 @@ class ProfileGPUs:
         self._table = build_accelerator_table({})
 
     def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
-        """Return the GPU keys of a variant's preset, and add the variant's GPU type if it is new.
+        """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset, and add the variant's GPU type if it is new.
 
         :param variant: one way to start a server.
         """
@@ -60,7 +60,7 @@ class ProfileGPUs:
         else:
             base, name = resource.rpartition("/")[2], " ".join([resource, *(value for (value,) in match.values())])
         if any(other["display_name"] == name for other in self.types.values()):
-            name = f"{name} ({variant.name})"  # two GPU types of one model must not have the same name
+            name = f"{name} ({variant.name})"  # Two GPU types of one model must not have the same name.
         slug = make_unique_slug(base, self.types, fallback="gpu")
         if not match:
             self._notes.append(f"{variant.name}: names no node, so its GPU type {slug} is any node with {resource}.")

@@ -21,7 +21,7 @@ from gpuspawner.settings.profiles.profile_gpus import (
 from gpuspawner.settings.profiles.variants import ImageChoice, ProfileVariant, parse_profile_list
 
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
-"""Key in settings → KubeSpawner's traits of the limit and the guarantee."""
+"""Key in the settings → names of KubeSpawner's traits with the limit and with the guarantee."""
 _READ = {"cpu": parse_cpu, "memory": parse_memory}
 
 
@@ -62,7 +62,7 @@ class ProfileAmounts:
         return Fraction(guarantee, limit) if limit and guarantee and guarantee <= limit else None
 
     def _of(self, name: str, trait: str, *, variant: ProfileVariant) -> int | None:
-        """Return a limit or guarantee; a null in the variant's overrides removes the default, as in KubeSpawner."""
+        """Return a variant's limit or guarantee; a null in its overrides removes KubeSpawner's default, as in KubeSpawner."""
         if trait not in variant.overrides:
             return self._defaults[trait]
         who, default = f"{variant.name}: {trait}", self._defaults[trait]
@@ -163,7 +163,7 @@ def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _remove_path(settings: dict[str, Any], path: str) -> bool:
-    """Remove the key at a path, else the entry around it, else the section; return whether one of them existed."""
+    """Remove the key at a YAML path or, if not there, the entry or section around it; return whether one existed."""
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})
     slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
@@ -171,7 +171,7 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
     if section in _BY_SLUG and slug in entries:
         entry = entries[slug]
         if isinstance(inside := entry.get(key), dict) and inner in inside:
-            removed = inside.pop(inner)  # keep the other keys of the mapping
+            removed = inside.pop(inner)  # Remove only this key of the mapping.
         else:
             removed = entry.pop(key, None) if key in entry else entries.pop(slug)
     else:

@@ -20,7 +20,7 @@ _MARKUP = re.compile(r"<\w+[^<>]*>")
 _MOST_VARIANTS = 100
 """Greatest number of variants of a profile; an option that would make more keeps only its default choice."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
-"""Image references in three registries. A pattern that matches all three does not restrict the registry."""
+"""Image references in three registries. A ``validation_regex`` that matches all three restricts no registry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class ProfileVariants:
     """An expanded profile list.
 
     :param variants: in the order of the profile list.
-    :param images: images from options whose choices change nothing but the image, in order of appearance.
+    :param images: the images in options whose choices change only the image, in the order of the profile list.
     :param custom_images: whether users may enter any image reference.
     :param notes: sentences for the admin about parts of the profile list that variants cannot contain.
     """
@@ -89,7 +89,7 @@ def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
 
 def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
-        # Such a key may be important: in one, large sites often list a profile's allowed users for a hook of their own.
+        # A key that KubeSpawner ignores may be important: large sites often list allowed users in one, for their own hook.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
     if _MARKUP.search(_format_text(profile.get("description"))):
         yield f"{name}: the description has HTML in it, which is shown as it is written."
