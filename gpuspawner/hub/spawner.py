@@ -96,6 +96,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     failed_starts: ClassVar[dict[tuple[str, str], asyncio.Future[Any]]] = {}
     user_options: Any
     _start_future: asyncio.Future[Any] | None = None
+    _has_own_form = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Set these attributes before super().__init__: KubeSpawner's constructor may call methods overridden here.
@@ -103,6 +104,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
+        configured = self._find_my_config(self.config)
+        self._has_own_form = any(name in configured for name in _OWN_FORM)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
@@ -546,10 +549,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form instead of a ``profile_list`` or the site's own form."""
-        if self.settings_files or not self._parse_settings().is_empty:
+        # Parse the settings last: a start asks this sixteen times, and few sites have a form of their own.
+        if self.settings_files or not (self.profile_list or self._has_own_form):
             return True
-        configured = self._find_my_config(self.config)
-        return not self.profile_list and not any(name in configured for name in _OWN_FORM)
+        return not self._parse_settings().is_empty
 
     async def make_offer(self) -> Offer:
         """Return what users can choose and the cluster's state; schedule a task that logs new warnings for admins.

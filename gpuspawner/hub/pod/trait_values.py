@@ -140,6 +140,8 @@ def _read_own_amount(base: AdminValues, prefix: str, *, parse: Callable[[object]
 
 
 def _read_amount(value: Any, parse: Callable[[object], int]) -> int | None:
+    if value is None:
+        return None  # most sites leave amounts out, and an exception takes longer
     try:
         return parse(value) or None
     except QuantityError:
@@ -165,7 +167,9 @@ def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
 
     :param containers: value of one of :data:`CONTAINER_TRAITS`: a part of a container, or a list or dict of containers.
     """
-    value = serialize_models(containers or {})
+    if not containers:
+        return
+    value = serialize_models(containers)
     each_container = value if isinstance(value, list) else [value, *value.values()] if isinstance(value, dict) else []
     resources = [as_dict(as_dict(container).get("resources")) for container in each_container]
     amounts = (each.get(kind) for each in resources for kind in ("requests", "limits"))
