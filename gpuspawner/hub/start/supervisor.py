@@ -25,7 +25,7 @@ from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.observer import StartObserver
 from gpuspawner.hub.start.state import StartingSpawner
-from gpuspawner.hub.start.stream import ProgressFeed, wait_until_listening
+from gpuspawner.hub.start.stream import LISTEN_POLL_S, ProgressFeed, wait_until_listening
 
 _PAUSE_S = 1.0
 _EARLY_END_S = 2.0
@@ -133,6 +133,8 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
+            # Most servers listen by now. Then look at the pod once, and not once before and once after the answer.
+            await asyncio.wait([answer], timeout=LISTEN_POLL_S)
             while True:
                 failure = None
                 with contextlib.suppress(TimeoutError):

@@ -20,7 +20,7 @@ from gpuspawner.hub.start.stream import ProgressFeed
 from gpuspawner.hub.start.supervisor import supervise_start
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
-from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, pod_that_waits, pods_path, sent
+from tests.unit.hub.followed import NO_IMAGE, UNSCHEDULABLE, Reflector, pod_that_waits, pods_path, sent
 from tests.unit.hub.real_hub import unused_port
 from tests.unit.hub.starts import GPU_OPTIONS
 from tests.unit.kube.watch_server import PODS, WatchServer, eventually, refusal
@@ -256,6 +256,35 @@ async def test_a_start_that_is_cut_off_leaves_nothing_that_runs(make_spawner: Ma
     assert len(asyncio.all_tasks()) <= len(before) - 3  # the start, KubeSpawner's and the one that looks
     # Its pod may be there all the same, and JupyterHub only removes what lives.
     assert await spawner.poll() is None
+
+
+class Looks(dict[str, Any]):
+    """Counts how often a pod is looked up."""
+
+    count = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.count += 1
+        return super().get(key, default)
+
+
+async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+):
+    spawner, pods = make_spawner(), Looks()
+    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
+    monkeypatch.setattr(type(spawner), "event_reflector", None)
+    feed = ProgressFeed(is_sent=True)
+    feed.begin()
+    monkeypatch.setattr(supervisor, "_PAUSE_S", 5.0)
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as listener:
+        address = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
+        await eventually(lambda: pods.count)
+        before = pods.count
+        start.set_result(address)
+        assert (await supervised, pods.count - before) == (address, 1)
 
 
 async def forgets_once(cancelled: list[int]) -> None:
