@@ -118,6 +118,7 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     :ivar pvc_name: name of the claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
     :ivar storage_class: the claim's StorageClass; None for the cluster's default.
     :ivar group_overrides: the admin's changes of traits by group, a dict or a callable that returns one.
+    :ivar enable_user_namespaces: whether a start may create the namespace of its pod.
     :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
     """
 
@@ -127,6 +128,7 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     storage_pvc_ensure: bool
     storage_class: str | None
     group_overrides: Any
+    enable_user_namespaces: bool
     trait_overrides: TraitOverrides
     get_env: Callable[[], dict[str, Any]]
     get_args: Callable[[], list[str]]

@@ -7,7 +7,7 @@ A failed request raises no error in the store. The package deals with neither Ju
 - `store`: combine all watches of the process in one :class:`ClusterStore`; set the page sizes of lists.
 - `client`: send requests to the API server, parse its answers, check the hub's rights.
 - `watch`: list and watch one resource.
-- `resources`: read DRA devices, Karpenter NodePools, quotas, volumes and positions in Kueue's queues.
+- `resources`: read DRA devices, Karpenter NodePools, quotas, volumes and Kueue's queues.
 """
 
 from gpuspawner.kube.store import ClusterStore, CoreAPI, StoreTiming

@@ -135,6 +135,7 @@ LOSSES = {
     "runtime-classes": "For servers with a RuntimeClass, the form says unknown.",
     "quotas": "The form does not show what a ResourceQuota leaves; Kubernetes refuses servers that exceed it.",
     "queues": "Progress does not say at which place of its queue a server waits, or why, and hopeless servers wait.",
+    "queue-quotas": "The form says unknown for servers that Kueue queues, and hopeless ones are started and then end.",
 }
 """Name of a role of helm-values/rbac.yaml, without its prefix → what the hub loses without the role, in short."""
 
@@ -239,7 +240,7 @@ def _rate_missing_part(facts: ClusterFacts, grant: RoleGrant) -> DiagnosisSeveri
             return DiagnosisSeverity.WARNING if facts.configured.gpus else DiagnosisSeverity.FAULT
         case "nodepools":
             return None if ObjectKind.NODE_POOLS in facts.unserved else DiagnosisSeverity.WARNING
-        case "queues":
+        case "queues" | "queue-quotas":
             return None if facts.configured.queue is None else DiagnosisSeverity.WARNING
         case "priorities":
             has_class = facts.requirements is not None and facts.requirements.priority_class

@@ -10,7 +10,13 @@ from gpuspawner.cli.doctor.choices import can_scale_up
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.values.chart_config import ChartRequirements
-from gpuspawner.core.catalog.kueue import FlavorCapacity, QueueCapacity, QuotaAnswer, QuotaJudgment, read_queue_capacity
+from gpuspawner.core.catalog.kueue import (
+    FlavorCapacity,
+    QueueCapacity,
+    QuotaAnswer,
+    QuotaJudgment,
+    read_queue_capacity,
+)
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster.decode_selectors import InvalidSelectorError, decode_selector
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement

@@ -185,11 +185,15 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
     manifest: Mapping[str, Any] = await _build_manifest(spawner, admission, offer=offer)
     pod = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
     known = get_occupancy(offer.inventory)
+    queue = None
     if pod is not None:
+        queue = await offer.read_queue(manifest, pod, is_namespace_sure=not spawner.enable_user_namespaces)
         avoided = admission.placement.avoided
         manifest = exclude_gpu_nodes(manifest, pod, avoided=avoided, inventory=offer.inventory)
     found = (
-        Verdict(outcome=Outcome.UNKNOWN) if pod is None else predict_verdict(pod, offer.inventory, gpu=admission.gpu)
+        Verdict(outcome=Outcome.UNKNOWN)
+        if pod is None
+        else predict_verdict(pod, offer.inventory, gpu=admission.gpu, queue=queue)
     )
     is_settled = found.outcome in (Outcome.NOW, Outcome.UNKNOWN) and not refused
     return Explanation(

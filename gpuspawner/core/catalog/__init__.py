@@ -9,7 +9,7 @@ This package must not depend on running pods, the current user's limits, or the 
 :mod:`.accelerators` looks up GPU models. :mod:`.nodes_by_type` groups nodes by GPU type. :mod:`.combined_types` joins
 GPU types into one choice ("any GPU with 40 GB"). :mod:`.software` decides whether an image works with a GPU type.
 :mod:`.image_reference` parses image names. :mod:`.policy_model` has the policy's rules and shared GPU pools.
-:mod:`.kueue` has Kueue's labels. :mod:`.gpu_node_exclusion` keeps servers without a GPU off GPU nodes.
+:mod:`.kueue` has Kueue's labels and quotas. :mod:`.gpu_node_exclusion` keeps servers without a GPU off GPU nodes.
 """
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable

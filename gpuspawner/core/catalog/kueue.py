@@ -1,11 +1,7 @@
-"""Read and build Kueue's labels on pods, read pods' scheduling gates, and read why a Workload is not admitted.
+"""Read and build Kueue's labels on pods, read pods' scheduling gates, and say what a queue could do with a pod.
 
 Kueue adds a scheduling gate when a pod is created, and removes it when the queue has quota. kube-scheduler then picks
 the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
-
-Kueue creates a Workload for each pod. The Workload's conditions say why Kueue does not admit it. Kueue 0.16 mostly sets
-the reason ``Pending`` there, with the details as text (``pkg/scheduler/flavorassigner/flavorassigner.go``). Newer
-versions have a reason for each case, behind the feature gate ``UnadmittedWorkloadsObservability``.
 
 Before a pod exists, the quotas of its ClusterQueue and the labels and taints of the ResourceFlavors say whether Kueue
 could admit it (``pkg/scheduler/flavorassigner/flavorassigner.go``, ``pkg/cache/scheduler/resource_node.go``). Kueue's
@@ -14,20 +10,29 @@ own configuration may ignore or rename resources, and is not read here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from gpuspawner.core.cluster.decode import decode_resources, decode_taints, decode_tolerations
-from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, Toleration
+from gpuspawner.core.cluster.decode_selectors import InvalidSelectorError, decode_selector
+from gpuspawner.core.cluster.model import (
+    LabelSelector,
+    Node,
+    NodeSelectorTerm,
+    PodConstraints,
+    SelectorRequirement,
+    Toleration,
+)
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity
+from gpuspawner.core.cluster.selectors import EXISTS, selects_namespace
 from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts, find_condition
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+_GATE_PREFIX = "kueue.x-k8s.io/"
 
 
 class QueueReason(StrEnum):
@@ -54,18 +59,6 @@ class QueueReason(StrEnum):
     DEACTIVATED = "Deactivated"
     NOT_TAKEN = "NoWorkload"
     """Kueue works, but has created no Workload for the pod: for example, the WorkloadPriorityClass does not exist."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadState:
-    """Why Kueue does not admit a Workload.
-
-    :param reason: None if unknown.
-    :param requeue_at: time at which Kueue considers the Workload again, in RFC 3339; empty if Kueue gives none.
-    """
-
-    reason: QueueReason | None = None
-    requeue_at: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,34 +103,15 @@ def is_gated(pod: Mapping[str, object]) -> bool:
     return bool(as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
 
 
+def has_other_gates(pod: Mapping[str, object]) -> bool:
+    """Return whether a pod has scheduling gates that are not Kueue's."""
+    gates = as_dicts(as_dict(pod.get("spec")).get("schedulingGates"))
+    return any(not as_text(gate.get("name")).startswith(_GATE_PREFIX) for gate in gates)
+
+
 def is_gated_on_creation(pod: Mapping[str, object]) -> bool:
     """Return whether Kueue will add a scheduling gate when a pod is created; False for a pod that already exists."""
     return bool(read_queue_name(pod)) and not as_dict(pod.get("metadata")).get("uid")
-
-
-def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
-    """Return why Kueue does not admit a Workload.
-
-    :param workload: ``kueue.x-k8s.io`` Workload as JSON.
-    """
-    status = as_dict(workload.get("status"))
-    reserved = find_condition(workload, "QuotaReserved")
-    reason, message = as_text(reserved.get("reason")), as_text(reserved.get("message"))
-    requeue_at = as_text(as_dict(status.get("requeueState")).get("requeueAt"))
-    if as_dict(workload.get("spec")).get("active") is False:
-        return WorkloadState(QueueReason.DEACTIVATED)
-    if not reserved:
-        return WorkloadState(QueueReason.NOT_EVALUATED)
-    if reserved.get("status") == "True":
-        return WorkloadState(QueueReason.CHECKS)
-    if reason == _INADMISSIBLE:
-        return WorkloadState(_read_inadmissible_reason(workload))
-    # The condition Requeued is false while an evicted Workload waits until Kueue considers it again.
-    if find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
-        return WorkloadState(QueueReason.REQUEUED, requeue_at)
-    if reason in _KNOWN_REASONS:
-        return WorkloadState(_KNOWN_REASONS[reason])
-    return WorkloadState(_parse_pending_message(message) if reason == "Pending" else None)
 
 
 def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
@@ -149,61 +123,6 @@ def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
     if active.get("status") != "False":
         return None
     return QueueReason.NO_QUEUE if active.get("reason") == "ClusterQueueDoesNotExist" else QueueReason.STOPPED
-
-
-_INADMISSIBLE = "Inadmissible"
-_KNOWN_REASONS: Mapping[str, QueueReason] = {each.value: each for each in QueueReason} | {
-    "Waiting": QueueReason.OTHERS_NOT_READY
-}
-_ASSIGNMENT = "couldn't assign flavors to pod set "
-_REFUSALS = re.compile(
-    r"insufficient quota for \S+ in flavor (?P<exceeded>[^\s,]+),[^>]*> maximum capacity \([^)]*\)"
-    r"|insufficient unused quota for \S+ in flavor (?P<used>[^\s,]+), \S+ more needed"
-    r"|flavor (?P<unmatched>\S+) doesn't match node affinity"
-    r"|untolerated taint \{[^}]*\} in flavor (?P<tainted>[^\s,;]+)"
-    r"|resource (?P<uncovered>\S+) unavailable in ClusterQueue"
-)
-"""Pattern of a refusal; the message of the condition QuotaReserved lists one for each flavor that Kueue tried."""
-_PREEMPTION = re.compile(r"\. Pending the preemption of \d+ workload")
-_MISFITS = re.compile(
-    r"Workload namespace doesn't match ClusterQueue selector|resources validation failed:"
-    r"|resources didn't satisfy LimitRange constraints:"
-)
-
-
-def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
-    # QuotaReserved has the reason Inadmissible. If the condition Requeued has the same reason, Kueue refuses the
-    # Workload's request. Otherwise, the LocalQueue or its ClusterQueue admitted nothing when Kueue last wrote these
-    # conditions; read_queue_problem tells whether it still admits nothing.
-    is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
-    return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
-
-
-def _parse_pending_message(message: str) -> QueueReason | None:
-    if _PREEMPTION.search(message):
-        return QueueReason.PREEMPTION
-    if _MISFITS.match(message):
-        return QueueReason.MISCONFIGURED
-    if not message.startswith(_ASSIGNMENT):
-        return None
-    refusals = message.removeprefix(_ASSIGNMENT).partition(": ")[2]
-    found = list(_list_refusals(refusals))
-    flavors = {kind: {name for each, name in found if each == kind} for kind in _REFUSALS.groupindex}
-    hopeless = flavors["exceeded"] | flavors["unmatched"] | flavors["tainted"]
-    if flavors["uncovered"]:
-        return QueueReason.NO_FLAVOR
-    if flavors["used"] - hopeless:
-        return QueueReason.QUOTA_IN_USE
-    # Text that _REFUSALS does not match may be about a flavor whose quota becomes free later.
-    if not found or _REFUSALS.sub("", refusals).strip(" ,;."):
-        return None
-    return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR
-
-
-def _list_refusals(message: str) -> Iterator[tuple[str, str]]:
-    for each in _REFUSALS.finditer(message):
-        kind = each.lastgroup or ""
-        yield kind, each[kind]
 
 
 class QuotaAnswer(IntEnum):
@@ -225,13 +144,16 @@ class QuotaAnswer(IntEnum):
 class QuotaJudgment(NamedTuple):
     """Whether a ClusterQueue could admit a pod, and why not.
 
-    :param resource: the requested resource whose quota is missing or in use; empty if there is no such resource.
-    :param flavors: names of the ResourceFlavors that have quota for this resource.
+    :param resource: the resource that decides; empty if none does.
+    :param flavors: names of the flavors that have quota for this resource.
+    :param most: for EXCEEDED, the largest request for the resource that Kueue could admit; None if it depends on the
+        flavor which resource is too much.
     """
 
     answer: QuotaAnswer
     resource: str = ""
     flavors: tuple[str, ...] = ()
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,15 +161,17 @@ class FlavorCapacity:
     """A ResourceFlavor in a ClusterQueue.
 
     :param node: the labels and taints of the flavor's nodes; None if the ResourceFlavor is unknown.
-    :param tolerations: tolerations that Kueue adds to pods that it admits with this flavor.
-    :param most: resource → largest request that Kueue could ever admit, with all quota that may be borrowed; resources
-        whose largest request is unknown are missing.
-    :param free: resource → unused quota; resources whose unused quota is unknown are missing.
+    :param tolerations: what the flavor adds to pods.
+    :param most: resource → largest request that Kueue could ever admit, with all that may be borrowed; a resource whose
+        largest request is unknown is left out.
+    :param free: resource → unused quota; a resource whose unused quota is unknown is left out.
+    :param has_topology: whether Kueue also looks for a place among the nodes (Topology Aware Scheduling).
     """
 
     name: str
     node: Node | None
     tolerations: tuple[Toleration, ...] = ()
+    has_topology: bool = False
     most: Mapping[str, int] = field(default_factory=dict)
     free: Mapping[str, int] = field(default_factory=dict)
 
@@ -256,13 +180,24 @@ class FlavorCapacity:
 class QueueCapacity:
     """What a ClusterQueue can admit.
 
-    :param groups: (resources, their flavors in Kueue's order) for each of the ClusterQueue's ``resourceGroups``.
+    :param groups: the resources that share flavors, with these flavors in Kueue's order.
+    :param namespaces: selects the namespaces whose Workloads are admitted, by their labels.
     :param may_preempt: whether the ClusterQueue may preempt other Workloads.
+    :param is_strict: whether a Workload that cannot be admitted holds up all those behind it (``StrictFIFO``).
+    :param has_checks: whether others decide as well once the quota is reserved (AdmissionChecks).
+    :param takes_first: whether Kueue takes the first flavor that has room. False = it may look for one without
+        borrowing, or stop at one where it can preempt (``flavorFungibility``).
+    :param is_fair: whether the order depends on what each LocalQueue has used (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     """
 
     groups: tuple[tuple[frozenset[str], tuple[FlavorCapacity, ...]], ...]
+    namespaces: LabelSelector = ()
     may_preempt: bool = False
+    is_strict: bool = False
+    has_checks: bool = False
+    takes_first: bool = True
+    is_fair: bool = False
     pending: int | None = None
 
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
@@ -271,7 +206,7 @@ class QueueCapacity:
         :param requests: effective requests of the pod.
         :param constraints: the pod's constraints on its node.
         """
-        needed = {name: number for name, number in requests.items() if number} | {_PODS: 1}
+        needed = _list_needs(requests)
         covered = frozenset().union(*(resources for resources, _ in self.groups))
         uncovered = next((name for name in needed if name not in covered and name != _PODS), "")
         if uncovered:
@@ -293,9 +228,35 @@ class QueueCapacity:
         selector = _find_selector(constraints, flavors)
         return tuple(each for each in flavors if _may_take(each, constraints, selector=selector))
 
+    def find_flavors(
+        self, requests: Mapping[str, int], constraints: PodConstraints
+    ) -> tuple[FlavorCapacity, ...] | None:
+        """Return the flavors with which Kueue would admit a pod now, one for each group; None if that is unknown.
+
+        :param requests: effective requests of a pod for which there is room.
+        :param constraints: the pod's constraints on its node.
+        """
+        needed, found = _list_needs(requests), []
+        for resources, flavors in self.groups:
+            own = {name: number for name, number in needed.items() if name in resources}
+            if not own:
+                continue
+            selector = _find_selector(constraints, flavors)
+            answers = [_judge_flavor(own, each, constraints=constraints, selector=selector).answer for each in flavors]
+            possible = [at for at, answer in enumerate(answers) if answer <= QuotaAnswer.UNKNOWN]
+            first = next((at for at in possible if answers[at] != QuotaAnswer.IN_USE), None)
+            if first is None or answers[first] != QuotaAnswer.ROOM or (len(possible) > 1 and not self.takes_first):
+                return None
+            found.append(flavors[first])
+        return tuple(found)
+
 
 _PODS = "pods"
 """Resource for the number of pods. Kueue counts it for each Workload if the ClusterQueue has a quota for it."""
+
+
+def _list_needs(requests: Mapping[str, int]) -> dict[str, int]:
+    return {name: number for name, number in requests.items() if number} | {_PODS: 1}
 
 
 def _judge_group(
@@ -304,7 +265,10 @@ def _judge_group(
     selector = _find_selector(constraints, flavors)
     found = [_judge_flavor(needed, flavor, constraints=constraints, selector=selector) for flavor in flavors]
     best = min(found, key=lambda each: each.answer, default=QuotaJudgment(QuotaAnswer.NO_FLAVOR))
-    return best._replace(flavors=tuple(flavor.name for flavor in flavors))
+    exceeded = [each for each in found if each.answer == QuotaAnswer.EXCEEDED]
+    is_one = best in exceeded and len({each.resource for each in exceeded}) == 1
+    most = max(each.most or 0 for each in exceeded) if is_one else None
+    return best._replace(flavors=tuple(flavor.name for flavor in flavors), most=most)
 
 
 def _judge_flavor(
@@ -314,7 +278,7 @@ def _judge_flavor(
         return QuotaJudgment(QuotaAnswer.NO_FLAVOR)
     exceeded = next((name for name, number in needed.items() if number > flavor.most.get(name, number)), "")
     if exceeded:
-        return QuotaJudgment(QuotaAnswer.EXCEEDED, exceeded)
+        return QuotaJudgment(QuotaAnswer.EXCEEDED, exceeded, most=flavor.most[exceeded])
     if selector is None or any(name not in flavor.free for name in needed):
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     used = next((name for name, number in needed.items() if number > flavor.free[name]), "")
@@ -375,13 +339,41 @@ def read_queue_capacity(
         names = [as_text(flavor.get("name")) for flavor in as_dicts(group.get("flavors"))]
         capacities = [_build_flavor(each, described.get(each), amounts=tree.count(name, each)) for each in names]
         groups.append((resources, tuple(capacities)))
-    preemption = as_dict(spec.get("preemption"))
-    policies = (preemption.get("withinClusterQueue"), preemption.get("reclaimWithinCohort"))
+    fungibility = as_dict(spec.get("flavorFungibility"))
     return QueueCapacity(
         groups=tuple(groups),
-        may_preempt=any(policy not in (None, "Never") for policy in policies),
+        namespaces=_read_namespaces(spec),
+        may_preempt=_may_preempt(spec),
+        is_strict=spec.get("queueingStrategy") == "StrictFIFO",
+        # v1beta1 has a plain list as well.
+        has_checks=bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy")),
+        takes_first=(
+            fungibility.get("whenCanBorrow") != _NEXT_FLAVOR
+            and fungibility.get("whenCanPreempt", _NEXT_FLAVOR) == _NEXT_FLAVOR
+        ),
+        is_fair=bool(spec.get("admissionScope")),
         pending=as_int(as_dict(raw.get("status")).get("pendingWorkloads")),
     )
+
+
+_NEXT_FLAVOR = "TryNextFlavor"
+_UNDECIDED: LabelSelector = (SelectorRequirement(key="unknown", operator=EXISTS),)
+"""A selector of which nobody can say which namespaces it selects."""
+
+
+def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
+    try:
+        return decode_selector(spec.get("namespaceSelector"))
+    except InvalidSelectorError:
+        return _UNDECIDED
+
+
+def _may_preempt(spec: Mapping[str, object]) -> bool:
+    preemption = as_dict(spec.get("preemption"))
+    policies = [preemption.get("withinClusterQueue")]
+    if _read_parent(spec):
+        policies.append(preemption.get("reclaimWithinCohort"))
+    return any(policy not in (None, "Never") for policy in policies)
 
 
 def _read_name(raw: Mapping[str, object]) -> str:
@@ -396,7 +388,12 @@ def _build_flavor(
         return FlavorCapacity(name=name, node=None, most=most, free=free)
     node = Node(name=name, labels=as_text_map(spec.get("nodeLabels")), taints=decode_taints(spec.get("nodeTaints")))
     return FlavorCapacity(
-        name=name, node=node, tolerations=decode_tolerations(spec.get("tolerations")), most=most, free=free
+        name=name,
+        node=node,
+        tolerations=decode_tolerations(spec.get("tolerations")),
+        has_topology=bool(spec.get("topologyName")),
+        most=most,
+        free=free,
     )
 
 
@@ -502,13 +499,16 @@ class _QuotaTree:
 
 def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
     spec, status = as_dict(raw.get("spec")), as_dict(raw.get("status"))
-    # A ClusterQueue names its Cohort in `cohortName`, or in `cohort` if its API version is v1beta1.
-    parent = as_text(spec.get("cohortName")) or as_text(spec.get("cohort")) or as_text(spec.get("parentName"))
     return _QuotaNode(
-        parent=parent,
+        parent=_read_parent(spec),
         quotas=dict(_list_quotas(spec)),
         used=dict(_list_amounts(status.get("flavorsReservation"), "total")),
     )
+
+
+def _read_parent(spec: Mapping[str, object]) -> str:
+    # v1beta1 calls the field `cohort` in a ClusterQueue.
+    return as_text(spec.get("cohortName")) or as_text(spec.get("cohort")) or as_text(spec.get("parentName"))
 
 
 def _list_quotas(spec: Mapping[str, object]) -> Iterator[tuple[_FlavorResource, _Quota]]:
@@ -525,3 +525,47 @@ def _list_amounts(flavors: object, field_name: str) -> Iterator[tuple[_FlavorRes
             resource = as_text(each.get("name"))
             for number in decode_resources({resource: each.get(field_name)}).values():
                 yield (as_text(flavor.get("name")), resource), number
+
+
+MAX_LISTED = 1000
+"""Number of Workloads that Kueue lists at most (``DefaultPendingWorkloadsLimit`` of ``pkg/constants``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """What the hub knows about the queue of a server whose pod does not exist yet.
+
+    :param name: name of the LocalQueue.
+    :param namespace: namespace of the LocalQueue and the pod.
+    :param problem: why the LocalQueue admits nothing; None if it works, or if that is unknown.
+    :param capacity: what its ClusterQueue can admit; None if unknown.
+    :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
+    :param priority: priority of the server's Workload; None if unknown.
+    :param age_s: seconds since the oldest of this was read.
+    """
+
+    name: str
+    namespace: str
+    problem: QueueReason | None = None
+    capacity: QueueCapacity | None = None
+    waiting: tuple[int, ...] | None = None
+    priority: int | None = None
+    age_s: float = 0.0
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether the ClusterQueue certainly does not select the namespace."""
+        return self.capacity is not None and selects_namespace(self.capacity.namespaces, self.namespace) is False
+
+    def count_ahead(self) -> int | None:
+        """Return how many Workloads Kueue takes before the server's, or None if unknown.
+
+        Kueue takes higher priorities first, then older Workloads, by the time of their last eviction if any
+        (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the youngest.
+        """
+        if self.capacity is None or self.capacity.is_fair:
+            return None
+        if self.waiting is None or self.priority is None:
+            return 0 if (self.capacity.pending if self.waiting is None else len(self.waiting)) == 0 else None
+        ahead = sum(each >= self.priority for each in self.waiting)
+        return None if ahead == len(self.waiting) >= MAX_LISTED else ahead

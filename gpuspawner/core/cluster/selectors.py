@@ -108,12 +108,17 @@ def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
     """
     if namespace in term.namespaces:
         return True
-    if term.namespace_selector is None:
+    return selects_namespace(term.namespace_selector, namespace)
+
+
+def selects_namespace(selector: LabelSelector, namespace: str) -> bool | None:
+    """Return whether a label selector selects a namespace, or None if that depends on labels other than its name's."""
+    if selector is None:
         return False
-    by_name = [each for each in term.namespace_selector if each.key == _NAMESPACE_NAME_LABEL]
+    by_name = [each for each in selector if each.key == _NAMESPACE_NAME_LABEL]
     if not all(meets_requirement({_NAMESPACE_NAME_LABEL: namespace}, each) for each in by_name):
         return False
-    return True if len(by_name) == len(term.namespace_selector) else None
+    return True if len(by_name) == len(selector) else None
 
 
 def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:

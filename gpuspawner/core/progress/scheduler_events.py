@@ -1,19 +1,25 @@
-"""Parses messages of kube-scheduler and of autoscalers about a pending pod.
+"""Parses messages of kube-scheduler, of autoscalers and of Kueue about a pending pod.
 
 kube-scheduler up to 1.33 and from 1.34.2 writes: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s)
 had untolerated taint(s). preemption: …``. A node can count under several reasons. kube-scheduler cuts the message of an
 event at 1024 characters; the condition PodScheduled has the whole message. The text after ``preemption:`` is ignored.
 
 cluster-autoscaler, GKE's autoscaler and Karpenter report in events whether they add a node, or why they do not.
+
+Kueue creates a Workload for each pod and writes into its conditions why it does not admit it. Kueue 0.16 gives most of
+these the reason ``Pending`` and the details as text (``pkg/scheduler/flavorassigner/flavorassigner.go``). Newer
+versions have a reason for each case, behind the feature gate ``UnadmittedWorkloadsObservability``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpuspawner.core.catalog.kueue import QueueReason
+from gpuspawner.core.json_access import as_dict, as_text, find_condition
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent
 
 
@@ -189,3 +195,95 @@ def _parse_state(event: SourcedEvent) -> ScaleUpState:
         if pattern.search(event.message):
             return state
     return ScaleUpState.OUT_OF_STOCK if event.reason == "FailedScaleUp" else ScaleUpState.NO_POOL
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadState:
+    """Why Kueue does not admit a Workload.
+
+    :param reason: None if unknown.
+    :param requeue_at: time at which Kueue considers the Workload again, in RFC 3339; empty if Kueue gives none.
+    """
+
+    reason: QueueReason | None = None
+    requeue_at: str = ""
+
+
+def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
+    """Return why Kueue does not admit a Workload.
+
+    :param workload: ``kueue.x-k8s.io`` Workload as JSON.
+    """
+    status = as_dict(workload.get("status"))
+    reserved = find_condition(workload, "QuotaReserved")
+    reason, message = as_text(reserved.get("reason")), as_text(reserved.get("message"))
+    requeue_at = as_text(as_dict(status.get("requeueState")).get("requeueAt"))
+    if as_dict(workload.get("spec")).get("active") is False:
+        return WorkloadState(QueueReason.DEACTIVATED)
+    if not reserved:
+        return WorkloadState(QueueReason.NOT_EVALUATED)
+    if reserved.get("status") == "True":
+        return WorkloadState(QueueReason.CHECKS)
+    if reason == _INADMISSIBLE:
+        return WorkloadState(_read_inadmissible_reason(workload))
+    # Kueue sets the condition Requeued to false while it waits until it considers an evicted Workload again.
+    if find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
+        return WorkloadState(QueueReason.REQUEUED, requeue_at)
+    if reason in _KNOWN_REASONS:
+        return WorkloadState(_KNOWN_REASONS[reason])
+    return WorkloadState(_parse_pending_message(message) if reason == "Pending" else None)
+
+
+_INADMISSIBLE = "Inadmissible"
+_KNOWN_REASONS: Mapping[str, QueueReason] = {each.value: each for each in QueueReason} | {
+    "Waiting": QueueReason.OTHERS_NOT_READY
+}
+_ASSIGNMENT = "couldn't assign flavors to pod set "
+_FLAVOR_REFUSALS = re.compile(
+    r"insufficient quota for \S+ in flavor (?P<exceeded>[^\s,]+),[^>]*> maximum capacity \([^)]*\)"
+    r"|insufficient unused quota for \S+ in flavor (?P<used>[^\s,]+), \S+ more needed"
+    r"|flavor (?P<unmatched>\S+) doesn't match node affinity"
+    r"|untolerated taint \{[^}]*\} in flavor (?P<tainted>[^\s,;]+)"
+    r"|resource (?P<uncovered>\S+) unavailable in ClusterQueue"
+)
+"""The reasons that Kueue lists in the message of the condition QuotaReserved, one for each flavor that it tried."""
+_WORKLOAD_PREEMPTION = re.compile(r"\. Pending the preemption of \d+ workload")
+_MISFITS = re.compile(
+    r"Workload namespace doesn't match ClusterQueue selector|resources validation failed:"
+    r"|resources didn't satisfy LimitRange constraints:"
+)
+
+
+def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
+    # Kueue refuses the request itself only together with the condition Requeued. In all other cases the LocalQueue or
+    # its ClusterQueue admits nothing; read_queue_problem says whether that is still so, because Kueue does not update
+    # this condition before the Workload's turn.
+    is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
+    return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
+
+
+def _parse_pending_message(message: str) -> QueueReason | None:
+    if _WORKLOAD_PREEMPTION.search(message):
+        return QueueReason.PREEMPTION
+    if _MISFITS.match(message):
+        return QueueReason.MISCONFIGURED
+    if not message.startswith(_ASSIGNMENT):
+        return None
+    refusals = message.removeprefix(_ASSIGNMENT).partition(": ")[2]
+    found = list(_list_refusals(refusals))
+    flavors = {kind: {name for each, name in found if each == kind} for kind in _FLAVOR_REFUSALS.groupindex}
+    hopeless = flavors["exceeded"] | flavors["unmatched"] | flavors["tainted"]
+    if flavors["uncovered"]:
+        return QueueReason.NO_FLAVOR
+    if flavors["used"] - hopeless:
+        return QueueReason.QUOTA_IN_USE
+    # An unknown reason may be about a flavor that will have room later.
+    if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
+        return None
+    return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR
+
+
+def _list_refusals(message: str) -> Iterator[tuple[str, str]]:
+    for each in _FLAVOR_REFUSALS.finditer(message):
+        kind = each.lastgroup or ""
+        yield kind, each[kind]

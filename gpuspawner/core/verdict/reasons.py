@@ -250,6 +250,26 @@ _FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
 """Resource → function that rounds a requested amount up, function that rounds the largest amount on a node down."""
 
 
+def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
+    """Return a requested amount with what it is of: ``2 × A100``, ``4 CPUs``, ``16 GiB of memory``.
+
+    :param number: in the units of :class:`Node`.
+    :param gpu: the chosen GPU type.
+    """
+    if resource in _FORMATTERS:
+        return _FORMATTERS[resource][0](number)
+    name = gpu.display_name if gpu is not None and gpu.resource == resource else resource
+    return gettext("{number} × {gpu}", number=number, gpu=name)
+
+
+def format_number(resource: str, number: int) -> str:
+    """Return an available amount without what it is of, rounded down: ``2``, ``15.9 GiB``.
+
+    :param number: in the units of :class:`Node`.
+    """
+    return _FORMATTERS[resource][1](number) if resource in _FORMATTERS else str(number)
+
+
 def _format_gpus(gpu: GPUType, units: int, *, free: bool) -> str:
     if units > 1 and free:
         return gettext("{number} × {gpu} free", number=units, gpu=gpu.display_name)

@@ -6,6 +6,9 @@ autoscaler may add a node; and no devices that the pod requests can be hidden. I
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
+A pod that Kueue will queue is first compared with the queue's quotas, and only with the nodes if Kueue
+admits it at once. What the hub cannot read of the queue leaves the verdict UNKNOWN.
+
 Devices can be hidden for a while after kubelet starts: it deletes the ResourceSlices of DRA drivers until they register
 again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of device plugins
 for that time. A hub that cannot read DeviceClasses does not know which resources are DRA devices.
@@ -27,6 +30,14 @@ from gpuspawner.core.autoscaling.node_pools import (
     has_room_after,
     may_match_pool,
 )
+from gpuspawner.core.catalog.kueue import (
+    FlavorCapacity,
+    QueueCapacity,
+    QueueReason,
+    QueueState,
+    QuotaAnswer,
+    QuotaJudgment,
+)
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type, may_have_units
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool
@@ -39,7 +50,13 @@ from gpuspawner.core.scheduling.results import Answer, ScanResult
 from gpuspawner.core.scheduling.scan import find_fitting_sizes, fits_somewhere, scan_nodes
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_with_and, make_sentence
-from gpuspawner.core.verdict.reasons import explain_never, explain_wait, find_candidate_nodes
+from gpuspawner.core.verdict.reasons import (
+    explain_never,
+    explain_wait,
+    find_candidate_nodes,
+    format_amount,
+    format_number,
+)
 
 _MAX_COMPARED_CHOICES = 64
 """Largest number of node selectors and affinities of pending pods that a verdict compares with nodes, to save time."""
@@ -152,7 +169,9 @@ class Verdict:
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
     :param is_sure: for AFTER_SCALE_UP, whether the size of the new node is known and large enough. False = the size is
         not known in advance, because Karpenter chooses it.
-    :param ahead: for WAITS and AFTER_SCALE_UP, the number of pods that compete and are scheduled first.
+    :param ahead: for WAITS and AFTER_SCALE_UP, the number of pods that compete and are scheduled first; where a queue
+        decides, the number of Workloads that Kueue takes first.
+    :param is_queued: whether a queue of Kueue decides; ``ahead`` then counts all that waits there.
     :param reason: why the outcome is not NOW, as a sentence; may be empty.
     :param age_s: seconds since the data about the cluster was last confirmed; None when unknown.
     """
@@ -164,18 +183,25 @@ class Verdict:
     pool: str = ""
     is_sure: bool = True
     ahead: int | None = None
+    is_queued: bool = False
     reason: str = ""
     age_s: float | None = None
 
 
-def predict_verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None) -> Verdict:
+def predict_verdict(
+    pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None, queue: QueueState | None = None
+) -> Verdict:
     """Return the verdict for a pod that does not exist yet or is pending.
 
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
     :param inventory: the cluster's state, with the age of its data.
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
+    :param queue: the queue of a pod that does not exist yet; None if Kueue does not queue it or nothing is known.
     """
-    known = get_occupancy(inventory)
+    answer = _ask_queue(pod, queue, gpu=gpu)
+    if isinstance(answer, Verdict):
+        return answer
+    pod, known = answer, get_occupancy(inventory)
     if known is None:
         return _make_unknown(inventory, inventory.reason or _UNREADABLE)
     if not _is_fresh(inventory):
@@ -192,16 +218,17 @@ def predict_verdict(pod: Pod, inventory: Inventory, *, gpu: GPUType | None = Non
     return case.predict(inventory)
 
 
-def starts_now(pod: Pod, inventory: Inventory) -> bool:
+def starts_now(pod: Pod, inventory: Inventory, *, queue: QueueState | None = None) -> bool:
     """Return whether the verdict is NOW. This is cheaper than :func:`predict_verdict`, which also finds reasons.
 
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
     :param inventory: the cluster's state, with the age of its data.
+    :param queue: as for :func:`predict_verdict`.
     """
-    known = get_occupancy(inventory)
-    if known is None or not known.pods_known or not _is_fresh(inventory):
+    answer, known = _ask_queue(pod, queue, gpu=None), get_occupancy(inventory)
+    if isinstance(answer, Verdict) or known is None or not known.pods_known or not _is_fresh(inventory):
         return False
-    return fits_somewhere(pod, known.occupancy)
+    return fits_somewhere(answer, known.occupancy)
 
 
 def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
@@ -236,6 +263,94 @@ def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
         if (other.namespace, other.name) != (pod.namespace, pod.name) and _is_before(other, pod)
     ]
     return list(compress(earlier, find_fitting_sizes(pod, earlier, occupancy=occupancy)))
+
+
+def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Verdict | Pod:
+    """Return the verdict if a queue decides, else the pod as the nodes get it, or as it is if too little is known."""
+    if queue is None or not pod.constraints.is_gated or queue.age_s > MAX_DATA_AGE_S:
+        return pod
+    if hopeless := _explain_problem(queue):
+        return _make_queued(Outcome.NEVER, hopeless, queue=queue)
+    return pod if queue.capacity is None else _judge_quota(pod, queue, capacity=queue.capacity, gpu=gpu)
+
+
+def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: GPUType | None) -> Verdict | Pod:
+    found = capacity.judge(pod.requests, pod.constraints)
+    match found.answer:
+        case QuotaAnswer.ROOM:
+            return _use_room(pod, queue, capacity=capacity)
+        case QuotaAnswer.IN_USE if capacity.may_preempt:
+            reason = gettext(
+                "the quota of the queue {queue} is in use, but others may have to give way to this server",
+                queue=queue.name,
+            )
+            return _make_queued(Outcome.UNKNOWN, reason, queue=queue)
+        case QuotaAnswer.IN_USE:
+            reason = gettext("the quota of the queue {queue} is in use", queue=queue.name)
+            return _make_queued(Outcome.WAITS, reason, queue=queue)
+        case QuotaAnswer.EXCEEDED:
+            return _make_queued(Outcome.NEVER, _explain_excess(pod, queue, found=found, gpu=gpu), queue=queue)
+        case QuotaAnswer.NO_FLAVOR:
+            reason = gettext("The queue {queue} has nothing of the kind that your server asks for.", queue=queue.name)
+            return _make_queued(Outcome.NEVER, reason, queue=queue)
+        case QuotaAnswer.UNCOVERED:
+            # Kueue's configuration, which the hub does not read, may take the resource out of all requests.
+            reason = gettext("the queue {queue} has no quota for {resource}", queue=queue.name, resource=found.resource)
+            return _make_queued(Outcome.UNKNOWN, reason, queue=queue)
+        case QuotaAnswer.UNKNOWN:
+            return pod
+
+
+def _explain_problem(queue: QueueState) -> str:
+    if queue.problem is QueueReason.NO_QUEUE:
+        return gettext("The queue {queue} does not exist.", queue=queue.name)
+    if queue.problem is not None:
+        return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
+    return gettext("The queue cannot take your server as it is set up.") if queue.is_excluded else ""
+
+
+def _explain_excess(pod: Pod, queue: QueueState, *, found: QuotaJudgment, gpu: GPUType | None) -> str:
+    if found.most is None or found.resource not in pod.requests:
+        return gettext("Your server asks for more than the whole quota of the queue {queue}.", queue=queue.name)
+    return gettext(
+        "the server requests {amount}; the whole quota of the queue {queue} is {most}",
+        amount=format_amount(found.resource, pod.requests[found.resource], gpu=gpu),
+        queue=queue.name,
+        most=format_number(found.resource, found.most),
+    )
+
+
+def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdict | Pod:
+    flavors, ahead = capacity.find_flavors(pod.requests, pod.constraints), queue.count_ahead()
+    if flavors is None or capacity.has_checks or any(each.has_topology for each in flavors):
+        return pod
+    if capacity.is_strict and ahead is None:
+        return pod
+    if capacity.is_strict and ahead:
+        reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
+        return _make_queued(Outcome.WAITS, reason, queue=queue)
+    return _admit(pod, flavors)
+
+
+def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
+    """Return a pod without Kueue's gate, with the labels and tolerations that Kueue adds for its flavors."""
+    own, selector, tolerations = pod.constraints, dict(pod.constraints.node_selector), [*pod.constraints.tolerations]
+    for each in flavors:
+        selector |= each.node.labels if each.node is not None else {}
+        tolerations += each.tolerations
+    admitted = replace(own, is_gated=False, node_selector=selector, tolerations=tuple(tolerations))
+    return replace(pod, constraints=admitted)
+
+
+def _make_queued(outcome: Outcome, reason: str, *, queue: QueueState) -> Verdict:
+    is_waiting = outcome is not Outcome.NEVER
+    return Verdict(
+        outcome=outcome,
+        ahead=queue.count_ahead() if is_waiting else None,
+        is_queued=True,
+        reason=make_sentence(reason),
+        age_s=queue.age_s,
+    )
 
 
 def _is_fresh(inventory: Inventory) -> bool:

@@ -85,6 +85,8 @@ def _format_waits(reason: str, ahead: str) -> str:
 
 def _format_unknown(reason: str, verdict: Verdict) -> str:
     if verdict.age_s is None or verdict.age_s <= MAX_DATA_AGE_S:
+        if reason and verdict.ahead:
+            return gettext("Unknown: {reason}, {ahead}.", reason=reason, ahead=_format_ahead(verdict))
         return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
     age = format_age(verdict.age_s)  # Show the data's age: it is too old for a prediction.
     return (
@@ -99,4 +101,8 @@ def _format_ahead(verdict: Verdict) -> str:
         return ""
     if verdict.ahead == 0:
         return gettext("yours is next")
+    if verdict.is_queued:
+        return ngettext(
+            "{number} in the queue is ahead of yours", "{number} in the queue are ahead of yours", number=verdict.ahead
+        )
     return ngettext("{number} server is ahead of yours", "{number} servers are ahead of yours", number=verdict.ahead)

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.kueue import is_gated, is_gated_on_creation, read_queue_name
+from gpuspawner.core.catalog.kueue import (
+    PRIORITY_LABEL,
+    QueueReason,
+    QueueState,
+    has_other_gates,
+    is_gated,
+    is_gated_on_creation,
+    read_queue_name,
+)
 from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, OwnResources
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
@@ -50,7 +58,7 @@ class Offer:
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
-    :param queues: reads pods' places in Kueue's queues; None without a cluster.
+    :param queues: reads Kueue's queues and pods' places in them; None without a cluster.
     :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further answers about
         the cluster; None for no limit besides each request's timeout.
     :param cache: caches parts of the form between requests; None disables caching.
@@ -127,6 +135,28 @@ class Offer:
         if not queue or self.queues is None:
             return None
         return await self.queues.find_place(pod, queue=queue, wait_s=self.wait_s)
+
+    async def read_queue(
+        self, manifest: Mapping[str, Any], pod: Pod, *, is_namespace_sure: bool = True
+    ) -> QueueState | None:
+        """Return what is known of the queue that Kueue will put a new pod into, or None if Kueue alone does not decide.
+
+        :param manifest: JSON of the pod, as sent to the API server or as a dry run returned it.
+        :param pod: the decoded manifest.
+        :param is_namespace_sure: whether the pod's namespace exists. Otherwise its LocalQueue may come with it.
+        """
+        name = read_queue_name(manifest)
+        if not (name and pod.constraints.is_gated) or has_other_gates(manifest) or self.queues is None:
+            return None
+        state = await self.queues.read_state(
+            pod.namespace,
+            name,
+            priority_class=pod.labels.get(PRIORITY_LABEL, ""),
+            priority=None if pod.preempts is None else pod.priority,
+            wait_s=self.wait_s,
+        )
+        is_missing = state.problem is QueueReason.NO_QUEUE
+        return None if is_missing and not is_namespace_sure else state
 
     async def read_quota(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
         """Return what a namespace's ResourceQuotas leave; None if there are none or the hub cannot read them in time.

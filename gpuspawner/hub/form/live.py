@@ -115,7 +115,7 @@ async def _find_alternatives(
 
     def fits(other: Selection) -> bool:
         pod = previews.find_pod(other)
-        return pod is not None and starts_now(pod, previews.offer.inventory)
+        return pod is not None and starts_now(pod, previews.offer.inventory, queue=previews.find_queue(other))
 
     return find_alternatives(selection, reach, fits=fits, types=types)
 
@@ -126,7 +126,7 @@ def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
     if pod is None:
         return Verdict(outcome=Outcome.UNKNOWN)
     gpu = None if selection.gpu is None else offer.catalog.gpus[selection.gpu]
-    return predict_verdict(pod, offer.inventory, gpu=gpu)
+    return predict_verdict(pod, offer.inventory, gpu=gpu, queue=previews.find_queue(selection))
 
 
 def _list_free_types(

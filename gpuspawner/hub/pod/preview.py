@@ -11,11 +11,12 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.kueue import QueueState
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
@@ -157,6 +158,15 @@ _PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
 """Key of a cached pod: the image's CUDA version and architectures, GPU type, and choices such as the priority."""
 
 
+class _Preview(NamedTuple):
+    """A prepared pod: its spec as sent to the API server, the namespace's LimitRanges, the decoded pod, its queue."""
+
+    spec: dict[str, Any]
+    limit_ranges: Sequence[object]
+    pod: Pod
+    queue: QueueState | None
+
+
 @dataclass(slots=True)
 class PodPreviews:
     """Builds and caches the pods of several choices of one user.
@@ -169,7 +179,7 @@ class PodPreviews:
     offer: Offer
     _manifest: dict[str, Any] | None = None
     """The pod's manifest before any choice is merged into it."""
-    _pods: dict[_PreviewKey, tuple[dict[str, Any], Sequence[object], Pod]] = field(default_factory=dict)
+    _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
         """Build the pods of a selection and of its variants with other GPU types, for :meth:`find_pod`.
@@ -188,13 +198,20 @@ class PodPreviews:
 
         :param selection: a valid selection; its CPU, memory and GPU count may differ from the prepared selection's.
         """
-        key = self._make_key(selection)
-        if key not in self._pods:
+        found = self._pods.get(self._make_key(selection))
+        if found is None:
             return None
-        spec, limit_ranges, pod = self._pods[key]
-        chosen = calculate_resources(selection, self.offer.catalog)
-        changed = self.offer.complete_spec({**spec, "containers": self._containers(spec, chosen)}, limit_ranges)
-        return replace(pod, requests=decode.decode_requests(changed))
+        spec, chosen = found.spec, calculate_resources(selection, self.offer.catalog)
+        changed = self.offer.complete_spec({**spec, "containers": self._containers(spec, chosen)}, found.limit_ranges)
+        return replace(found.pod, requests=decode.decode_requests(changed))
+
+    def find_queue(self, selection: Selection) -> QueueState | None:
+        """Return what is known of the queue of a selection's pod, or None if Kueue does not queue it.
+
+        :param selection: a valid selection for which :meth:`find_pod` returns a pod.
+        """
+        found = self._pods.get(self._make_key(selection))
+        return None if found is None else found.queue
 
     async def find_priority(self, selection: Selection | None) -> int | None:
         """Return the priority with which a server's pod preempts other pods; None if unknown or if it preempts none.
@@ -211,7 +228,7 @@ class PodPreviews:
             self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
         return self._manifest
 
-    async def _make(self, selection: Selection) -> tuple[dict[str, Any], Sequence[object], Pod] | None:
+    async def _make(self, selection: Selection) -> _Preview | None:
         manifest = await self._build_manifest()
         spec: dict[str, Any] = manifest["spec"]
         placement = place(selection, self.offer.catalog)
@@ -227,12 +244,13 @@ class PodPreviews:
         spec = _set_priority(spec, placement.additions)
         metadata = manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
-        pod = await self.offer.add_volume_topology(
-            {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec},
-            new_claims=list_new_claims(self.spawner),
-        )
+        whole = {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec}
+        pod = await self.offer.add_volume_topology(whole, new_claims=list_new_claims(self.spawner))
+        if pod is None:
+            return None
         limit_ranges = await self.offer.read_limit_ranges(self.spawner.namespace)
-        return None if pod is None else (spec, limit_ranges, pod)
+        is_sure = not self.spawner.enable_user_namespaces
+        return _Preview(spec, limit_ranges, pod, await self.offer.read_queue(whole, pod, is_namespace_sure=is_sure))
 
     def _containers(self, spec: Mapping[str, Any], chosen: ContainerResources) -> list[Any]:
         notebook, *others = spec["containers"]

@@ -102,13 +102,15 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
     """
     admitted = await _create_dry(spawner, pod) if spawner.dry_run else None
     spawner.start_state.admitted_pod = admitted
-    located = await offer.add_volume_topology(
-        admitted or serialize_for_scheduling(spawner, pod), new_claims=list_new_claims(spawner)
-    )
+    manifest = admitted or serialize_for_scheduling(spawner, pod)
+    located = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
     if located is not None:
-        # Most pods can start now, and starts_now() takes less time than predict_verdict().
-        is_now = starts_now(located, offer.inventory)
-        found = Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu)
+        queue = await offer.read_queue(manifest, located, is_namespace_sure=not spawner.enable_user_namespaces)
+        # Most pods can start now, and checking that is cheaper than a full verdict.
+        is_now = starts_now(located, offer.inventory, queue=queue)
+        found = (
+            Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu, queue=queue)
+        )
         if spawner.start_state.meter is not None:
             spawner.start_state.meter.note_verdict(found.outcome)
         if found.outcome is Outcome.NEVER:

@@ -1,8 +1,11 @@
-"""Reads a pod's place in a queue of Kueue: its position, and why Kueue does not admit it.
+"""Reads a pod's place in a queue of Kueue, and before the pod exists what the queue could do with it.
+
+The place is the pod's position, and why Kueue does not admit it. Before that, the quotas of the ClusterQueue and the
+priorities of what waits there count.
 
 Kueue's visibility API calculates the positions for each request and stores them nowhere. The reasons are in the pod's
-Workload and in the LocalQueue. Without Kueue, or without the right to read one of these, that part of the place is
-unknown, which is not an error.
+Workload and in the LocalQueue, the quotas in ClusterQueues, Cohorts and ResourceFlavors. Without Kueue, or without the
+right to read one of these, that part is unknown, which is not an error.
 https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
 """
 
@@ -13,16 +16,23 @@ import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpuspawner.core.catalog.kueue import QueueReason, WorkloadState, read_queue_problem, read_workload_state
+from gpuspawner.core.catalog.kueue import (
+    QueueCapacity,
+    QueueReason,
+    QueueState,
+    read_queue_capacity,
+    read_queue_problem,
+)
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 from gpuspawner.core.progress.model import QueuePlace
+from gpuspawner.core.progress.scheduler_events import WorkloadState, read_workload_state
 from gpuspawner.kube.client.api_requests import APIMethod, APIUnavailableError, read_body, send_request
 from gpuspawner.kube.client.pacing import SharedTasks
 
@@ -32,11 +42,15 @@ _POSITIONS_PATH = (
     "/apis/visibility.kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads"
 )
 _LIST_PATH = "/apis/kueue.x-k8s.io/{version}/namespaces/{namespace}/{plural}"
+_CLUSTER_LIST_PATH = "/apis/kueue.x-k8s.io/{version}/{plural}"
+_WAITING_PATH = "/apis/visibility.kueue.x-k8s.io/{version}/clusterqueues/{queue}/pendingworkloads"
 _POD_LABEL = "kueue.x-k8s.io/job-uid"
 """Label on a Workload; its value is the uid of the Workload's pod."""
 
 QUEUE_CACHE_S = 5.0
 """Seconds for which the hub reuses what it read about a queue, for all pods in the queue."""
+QUEUE_SETUP_CACHE_S = 30.0
+"""Seconds for which the hub reuses Cohorts, ResourceFlavors and WorkloadPriorityClasses, which only admins change."""
 QUEUE_DENIED_S = 60.0
 """Seconds until the next request for a queue after the API server refused a request for it."""
 NEW_POD_S = 1.0
@@ -54,6 +68,21 @@ _Workloads = Mapping[str, WorkloadState | None]
 """Uid of a pod → state of its Workload, or None if Kueue has created no Workload."""
 
 
+_CLUSTER_QUEUES, _COHORTS, _FLAVORS, _CLASSES = (
+    "clusterqueues",
+    "cohorts",
+    "resourceflavors",
+    "workloadpriorityclasses",
+)
+
+
+class _LocalQueue(NamedTuple):
+    """A LocalQueue: why it admits nothing, if so, and the name of its ClusterQueue."""
+
+    problem: QueueReason | None
+    cluster_queue: str = ""
+
+
 @dataclass(slots=True)
 class _CachedRead:
     """The cached result of the last request for positions, Workloads or a LocalQueue of Kueue.
@@ -69,7 +98,7 @@ class _CachedRead:
 
 
 class QueuePlaces:
-    """Reads and caches the places of the servers' pods in Kueue's queues.
+    """Reads and caches the places in Kueue's queues, and the queues' quotas, for all servers of the hub.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param timeout_s: timeout of each request in seconds.
@@ -93,6 +122,8 @@ class QueuePlaces:
         self._asked_at: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """Namespace → uid of a pod → seconds of the clock at which its place was last asked for."""
         self._requests: SharedTasks[tuple[str, ...], None] = SharedTasks()
+        self._capacities: dict[str, tuple[tuple[object, ...], QueueCapacity | None]] = {}
+        """Name of a ClusterQueue → the lists that its capacity was read from, and the capacity."""
 
     async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
         """Return a pod's place in its queue; what the hub cannot read is None.
@@ -104,12 +135,13 @@ class QueuePlaces:
         metadata = as_dict(pod.get("metadata"))
         namespace, uid = as_text(metadata.get("namespace")), as_text(metadata.get("uid"))
         began_at = self._clock()
-        problem, workloads = await asyncio.gather(
-            self._read_problem(namespace, queue, wait_s=wait_s), self._read_workloads(namespace, uid, wait_s=wait_s)
+        local_queue, workloads = await asyncio.gather(
+            self._read_local_queue(namespace, queue, wait_s=wait_s), self._read_workloads(namespace, uid, wait_s=wait_s)
         )
-        if problem is not None:
-            # Do not read positions in a queue that is missing or stopped: Kueue serves none, or meaningless ones.
-            return QueuePlace(queue=queue, reason=problem)
+        found: _LocalQueue | None = local_queue.value
+        if found is not None and found.problem is not None:
+            # Kueue serves no positions in a queue that is missing or stopped, or positions that mean nothing.
+            return QueuePlace(queue=queue, reason=found.problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)
         state = _find_state(uid, workloads, is_kueue_up=positions is not None)
@@ -119,6 +151,54 @@ class QueuePlaces:
             reason=state.reason,
             requeue_s=self._count_seconds_until(state.requeue_at),
         )
+
+    async def read_state(
+        self, namespace: str, queue: str, *, priority_class: str, priority: int | None, wait_s: float | None = None
+    ) -> QueueState:
+        """Return what is known of the queue of a server whose pod does not exist yet.
+
+        :param namespace: namespace of the pod.
+        :param queue: name of the LocalQueue.
+        :param priority_class: name of the pod's WorkloadPriorityClass; empty for none.
+        :param priority: the pod's own priority, which counts without a WorkloadPriorityClass; None if unknown.
+        :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
+        """
+        began_at = self._clock()
+        plurals = [_CLUSTER_QUEUES, _COHORTS, _FLAVORS, *([_CLASSES] if priority_class else ())]
+        local_queue, *lists = await asyncio.gather(
+            self._read_local_queue(namespace, queue, wait_s=wait_s),
+            *(self._read_list(plural, wait_s=wait_s) for plural in plurals),
+        )
+        found: _LocalQueue | None = local_queue.value
+        reads = dict(zip(plurals, lists, strict=True))
+        capacity = waiting = None
+        if found is not None and found.problem is None:
+            capacity = self._build_capacity(found.cluster_queue, reads)
+        # Nobody else need be asked who waits where nobody does.
+        if found is not None and capacity is not None and capacity.pending != 0:
+            left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
+            waiting = await self._read_waiting(found.cluster_queue, wait_s=left_s)
+        known = [each.at for each in (local_queue, *lists, waiting) if each is not None and each.value is not None]
+        return QueueState(
+            name=queue,
+            namespace=namespace,
+            problem=None if found is None else found.problem,
+            capacity=capacity,
+            waiting=None if waiting is None else waiting.value,
+            priority=_find_class_value(priority_class, reads[_CLASSES].value) if priority_class else priority,
+            age_s=self._clock() - min(known, default=self._clock()),
+        )
+
+    def _build_capacity(self, name: str, reads: Mapping[str, _CachedRead]) -> QueueCapacity | None:
+        lists = (reads[_CLUSTER_QUEUES].value, reads[_COHORTS].value, reads[_FLAVORS].value)
+        cluster_queues, cohorts, flavors = lists
+        if cluster_queues is None:
+            return None
+        known, capacity = self._capacities.get(name, ((), None))
+        if not known or any(old is not new for old, new in zip(known, lists, strict=True)):
+            capacity = read_queue_capacity(name, cluster_queues, cohorts=cohorts, flavors=flavors)
+            self._capacities[name] = lists, capacity
+        return capacity
 
     def _count_seconds_until(self, at: str) -> float | None:
         try:
@@ -130,19 +210,31 @@ class QueuePlaces:
         async def ask() -> _Positions:
             return _parse_positions(await self._get(_POSITIONS_PATH, {"namespace": namespace, "queue": queue}))
 
-        found: _Positions | None = await self._read(("positions", namespace, queue), ask, wait_s=wait_s)
+        found: _Positions | None = (await self._read(("positions", namespace, queue), ask, wait_s=wait_s)).value
         return found
 
-    async def _read_problem(self, namespace: str, queue: str, *, wait_s: float | None) -> QueueReason | None:
-        async def ask() -> QueueReason | None:
-            # List LocalQueues by name instead of reading one: status 404 would not tell whether the queue is missing
-            # or the cluster does not serve Kueue's API.
+    async def _read_waiting(self, cluster_queue: str, *, wait_s: float | None) -> _CachedRead:
+        async def ask() -> tuple[int, ...]:
+            items = _list_items(await self._get(_WAITING_PATH, {"queue": cluster_queue}))
+            return tuple(as_int(each.get("priority")) or 0 for each in items)
+
+        return await self._read(("waiting", cluster_queue), ask, wait_s=wait_s)
+
+    async def _read_list(self, plural: str, *, wait_s: float | None) -> _CachedRead:
+        async def ask() -> list[dict[str, object]]:
+            return _list_items(await self._get(_CLUSTER_LIST_PATH, {"plural": plural}))
+
+        kept_s = QUEUE_CACHE_S if plural == _CLUSTER_QUEUES else QUEUE_SETUP_CACHE_S
+        return await self._read(("list", plural), ask, wait_s=wait_s, kept_s=kept_s)
+
+    async def _read_local_queue(self, namespace: str, queue: str, *, wait_s: float | None) -> _CachedRead:
+        async def ask() -> _LocalQueue:
+            # A list tells a queue that does not exist from an API that the cluster does not serve.
             query = {"fieldSelector": f"metadata.name={queue}"}
             answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "localqueues"}, query=query)
-            return next((read_queue_problem(each) for each in _list_items(answer)), QueueReason.NO_QUEUE)
+            return next(map(_read_local_queue, _list_items(answer)), _LocalQueue(QueueReason.NO_QUEUE))
 
-        found: QueueReason | None = await self._read(("problem", namespace, queue), ask, wait_s=wait_s)
-        return found
+        return await self._read(("local queue", namespace, queue), ask, wait_s=wait_s)
 
     async def _read_workloads(self, namespace: str, uid: str, *, wait_s: float | None) -> _Workloads:
         self._asked_at[namespace][uid] = self._clock()
@@ -150,8 +242,8 @@ class QueuePlaces:
         known = self._reads.setdefault(key, _CachedRead())
         if known.value is not None and uid not in known.value:
             known.until = min(known.until, known.at + NEW_POD_S)
-        found: _Workloads | None = await self._read(key, partial(self._ask_workloads, namespace), wait_s=wait_s)
-        return found or {}
+        found = await self._read(key, partial(self._ask_workloads, namespace), wait_s=wait_s)
+        return found.value or {}
 
     async def _ask_workloads(self, namespace: str) -> _Workloads:
         asked_at = self._asked_at[namespace]
@@ -167,14 +259,20 @@ class QueuePlaces:
                 found |= dict.fromkeys(_list_owners(workload) & found.keys(), state)
         return found
 
-    async def _read(self, key: tuple[str, ...], ask: Callable[[], Awaitable[Any]], *, wait_s: float | None) -> Any:
+    async def _read(
+        self,
+        key: tuple[str, ...],
+        ask: Callable[[], Awaitable[Any]],
+        *,
+        wait_s: float | None,
+        kept_s: float = QUEUE_CACHE_S,
+    ) -> _CachedRead:
         known = self._reads.setdefault(key, _CachedRead())
         if self._clock() >= known.until:
-            await self._requests.wait_for(key, partial(self._update, known, ask), wait_s=wait_s)
-        return known.value
+            await self._requests.wait_for(key, partial(self._update, known, ask, kept_s=kept_s), wait_s=wait_s)
+        return known
 
-    async def _update(self, known: _CachedRead, ask: Callable[[], Awaitable[Any]]) -> None:
-        kept_s = QUEUE_CACHE_S
+    async def _update(self, known: _CachedRead, ask: Callable[[], Awaitable[Any]], *, kept_s: float) -> None:
         try:
             known.value = await ask()
         except APIUnavailableError as error:
@@ -218,6 +316,15 @@ def _list_items(answer: object) -> list[dict[str, object]]:
         # Raise an error for a malformed answer: an empty list would say that a queue or a Workload does not exist.
         raise APIUnavailableError("the answer is no list of objects")
     return as_dicts(items)
+
+
+def _read_local_queue(raw: Mapping[str, object]) -> _LocalQueue:
+    return _LocalQueue(read_queue_problem(raw), as_text(as_dict(raw.get("spec")).get("clusterQueue")))
+
+
+def _find_class_value(name: str, classes: Iterable[Mapping[str, object]] | None) -> int | None:
+    found = next((each for each in classes or () if as_text(as_dict(each.get("metadata")).get("name")) == name), {})
+    return as_int(found.get("value"))
 
 
 def _list_owners(workload: Mapping[str, object]) -> set[str]:

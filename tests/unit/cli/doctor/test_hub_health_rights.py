@@ -53,6 +53,8 @@ def test_nothing_is_missing_of_a_hub_with_all_of_it():
         ("quotas", {"read": {ObjectKind.QUOTAS: [named("q")]}}, "warning"),
         ("queues", {}, None),
         ("queues", {"settings": {"queue": {"local_queue": "q"}}}, "warning"),
+        ("queue-quotas", {}, None),
+        ("queue-quotas", {"settings": {"queue": {"local_queue": "q"}}}, "warning"),
     ],
 )
 def test_how_bad_it_is_to_miss_a_part_depends_on_what_there_is(lost: str, more: dict[str, Any], expected: str | None):

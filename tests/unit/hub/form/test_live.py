@@ -13,6 +13,7 @@ from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.hub.form.live import build_live, find_startable_alternatives
 from gpuspawner.hub.pod.preview import PodPreviews
+from tests.unit.hub import kueue_server as kueue
 from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import (
     NODE_POOLS,
@@ -207,13 +208,98 @@ async def test_what_is_near_to_a_choice_starts_now(make_spawner: MakeSpawner, se
 QUEUED = {**SETTINGS, "queue": {"local_queue": "gpu-queue", "gpus": ["a100"]}}
 
 
-async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(make_spawner: MakeSpawner):
+async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    server.status |= dict.fromkeys(kueue.PATHS, 403)
     found = await live(make_spawner(settings=QUEUED), {"gpu": "a100", "gpu_count": 1})
     assert found.verdict is not None
     assert (found.verdict.outcome, found.verdict.reason) == (
         Outcome.UNKNOWN,
         "Another system decides when it may start.",
     )
+
+
+@pytest.mark.parametrize(
+    ("gpus", "used", "expected"),
+    [
+        pytest.param(4, 0, (Outcome.NOW, None, ""), id="room"),
+        pytest.param(4, 4, (Outcome.WAITS, 1, "The quota of the queue gpu-queue is in use."), id="in use"),
+        pytest.param(
+            1,
+            0,
+            (Outcome.NEVER, None, "The server requests 2 × A100; the whole quota of the queue gpu-queue is 1."),
+            id="too small",
+        ),
+    ],
+)
+async def test_the_form_says_what_the_queue_will_say(
+    make_spawner: MakeSpawner, server: WatchServer, gpus: int, used: int, expected: tuple[Outcome, int | None, str]
+):
+    kueue.serve(server, gpus=gpus, used=used, waiting=(10, 0))
+    settings = {**QUEUED, "queue": {**QUEUED["queue"], "priority_class": "people"}}
+    found = (await live(make_spawner(settings=settings), {"gpu": "a100", "gpu_count": 2})).verdict
+    assert found is not None
+    assert (found.outcome, found.ahead, found.reason) == expected
+
+
+async def test_a_server_that_the_queue_has_no_room_for_comes_with_a_nearer_choice(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    kueue.serve(server, gpus=4, used=3, waiting=())
+    found = await live(make_spawner(settings=QUEUED), {"gpu": "a100", "gpu_count": 2, "cpu": 1, "memory": "1G"})
+    assert [(each.gpu, each.gpu_count) for each in found.alternatives] == [("a100", 1)]
+
+
+async def test_presets_that_are_queued_are_judged_by_the_queue(make_spawner: MakeSpawner, server: WatchServer):
+    kueue.serve(server, gpus=2, used=1, waiting=())
+    spawner = make_spawner(settings={**QUEUED, "presets": PRESETS})
+    assert await outcomes(spawner, None) == {"small": Outcome.NOW, "one": Outcome.NOW, "all": Outcome.NEVER}
+
+
+@pytest.mark.parametrize(("is_own", "outcome"), [(False, Outcome.NEVER), (True, Outcome.UNKNOWN)])
+async def test_a_queue_that_may_come_with_the_users_namespace_is_not_called_missing(
+    make_spawner: MakeSpawner, server: WatchServer, is_own: bool, outcome: Outcome
+):
+    kueue.serve(server, gpus=4)
+    server.bodies[kueue.LOCAL_QUEUES] = kueue.listed()
+    spawner = make_spawner(settings=QUEUED)
+    spawner.enable_user_namespaces = is_own
+    found = (await live(spawner, {"gpu": "a100", "gpu_count": 1})).verdict
+    assert found is not None
+    assert found.outcome is outcome
+
+
+async def test_a_pod_that_another_gate_holds_back_is_not_for_the_queue_alone_to_judge(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    kueue.serve(server, gpus=0)
+    gates = {"extra_pod_config": {"schedulingGates": [{"name": "example.com/approval"}]}}
+    found = (await live(make_spawner(settings=QUEUED, kubespawner=gates), {"gpu": "a100", "gpu_count": 1})).verdict
+    assert found is not None
+    assert found.outcome is Outcome.UNKNOWN
+
+
+async def test_a_form_asks_kueue_once_for_all_its_choices(make_spawner: MakeSpawner, server: WatchServer):
+    kueue.serve(server, gpus=4, used=4, waiting=(0,))
+    spawner = make_spawner(settings={**QUEUED, "presets": PRESETS})
+    for _ in range(2):
+        await live(spawner, {"gpu": "a100", "gpu_count": 1})
+    asked = [each.path for each in server.requests if "kueue" in each.path]
+    assert sorted(asked) == sorted(
+        [kueue.LOCAL_QUEUES, kueue.CLUSTER_QUEUES, kueue.COHORTS, kueue.FLAVORS, kueue.WAITING]
+    )
+
+
+async def test_a_form_does_not_wait_for_a_kueue_that_does_not_answer(make_spawner: MakeSpawner, server: WatchServer):
+    kueue.serve(server, gpus=0)
+    server.held.add(kueue.CLUSTER_QUEUES)
+    spawner = make_spawner(settings=QUEUED, capacity_timeout=0.3)
+    began_at = asyncio.get_running_loop().time()
+    found = (await live(spawner, {"gpu": "a100", "gpu_count": 1})).verdict
+    took_s = asyncio.get_running_loop().time() - began_at
+    assert found is not None
+    assert (found.outcome, took_s < 2) == (Outcome.UNKNOWN, True)
 
 
 async def test_a_server_that_is_not_queued_is_judged_as_ever(make_spawner: MakeSpawner, server: WatchServer):

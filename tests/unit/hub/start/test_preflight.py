@@ -12,6 +12,7 @@ from gpuspawner.core.cluster import decode
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.start.preflight import draft_pod, run_preflight
+from tests.unit.hub import kueue_server as kueue
 from tests.unit.hub.conftest import GPU_NODE, SETTINGS, MakeSpawner, node
 from tests.unit.kube.watch_server import HANG, NODE_POOLS, NODES, REVIEWS, WatchServer, eventually, node_pool, refusal
 
@@ -431,10 +432,30 @@ async def test_a_server_that_a_new_node_may_take_is_not_refused(make_spawner: Ma
     await rehearsed(make_spawner(kubespawner={"node_selector": {"pool": "nowhere"}}))
 
 
-async def test_a_server_that_kueue_queues_is_never_called_impossible(make_spawner: MakeSpawner, server: WatchServer):
+QUEUED = {"extra_labels": {"kueue.x-k8s.io/queue-name": "gpu-queue"}}
+
+
+async def test_a_server_that_kueue_queues_is_never_called_impossible_for_its_nodes(
+    make_spawner: MakeSpawner, server: WatchServer
+):
     server.put(NODES, BARE)
-    queued = {"extra_labels": {"kueue.x-k8s.io/queue-name": "gpu-queue"}, "node_selector": {"pool": "nowhere"}}
+    server.status |= dict.fromkeys(kueue.PATHS, 403)
+    queued = {**QUEUED, "node_selector": {"pool": "nowhere"}}
     spawner = make_spawner(kubespawner=queued)
     admit(server, spawner, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
     await rehearsed(spawner)
     assert [each for each in server.requests if each.method == "POST" and each.query.get("dryRun")]
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+async def test_a_server_that_its_queue_can_never_admit_is_refused(
+    make_spawner: MakeSpawner, server: WatchServer, is_dry: bool
+):
+    kueue.serve(server, gpus=0)
+    server.bodies[kueue.LOCAL_QUEUES] = kueue.listed()
+    spawner = make_spawner(kubespawner=QUEUED, dry_run=is_dry)
+    admit(server, spawner, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+    with pytest.raises(RefusedStart) as caught:
+        await rehearsed(spawner)
+    assert (caught.value.status_code, caught.value.reason) == (409, "never_fits")
+    assert "Can't start: the queue gpu-queue does not exist." in str(caught.value)

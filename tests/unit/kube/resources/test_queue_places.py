@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration
 
-from gpuspawner.core.catalog.kueue import QueueReason
+from gpuspawner.core.catalog.kueue import QueueReason, QueueState
 from gpuspawner.core.progress.model import QueuePlace
-from gpuspawner.kube.resources.queue_places import NEW_POD_S, QUEUE_CACHE_S, QUEUE_DENIED_S, QueuePlaces
+from gpuspawner.kube.resources.queue_places import (
+    NEW_POD_S,
+    QUEUE_CACHE_S,
+    QUEUE_DENIED_S,
+    QUEUE_SETUP_CACHE_S,
+    QueuePlaces,
+)
 from tests.unit.clocks import Clock
 from tests.unit.core import kueue_workloads as records
 from tests.unit.core.kueue_workloads import local_queue, pending
@@ -287,3 +293,121 @@ async def test_a_pod_that_was_sent_back_knows_when_it_is_considered_again(
     kueue.objects[WORKLOADS] = [pending("At least one admission check is false", pod_uid="u-1", **later)]
     found = await place_of(places)
     assert (found.reason, found.requeue_s) == (QueueReason.REQUEUED, seconds)
+
+
+# -- a queue before the pod exists -------------------------------------------------------------------------------------
+
+API = "/apis/kueue.x-k8s.io/v1beta2"
+CLUSTER_QUEUES, COHORTS, FLAVORS, CLASSES = (
+    f"{API}/{plural}" for plural in ("clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses")
+)
+WAITING = f"{GROUP}/v1beta2/clusterqueues/main/pendingworkloads"
+
+
+@pytest.fixture
+def quotas(server: ListServer) -> ListServer:
+    """Serve what the LocalQueue stands on: a ClusterQueue in which two wait."""
+    flavors = [{"name": "t4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 4}]}]
+    spec = {"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"], "flavors": flavors}]}
+    cluster_queue = {"metadata": {"name": "main"}, "spec": spec, "status": {"pendingWorkloads": 2}}
+    server.objects |= {
+        CLUSTER_QUEUES: [cluster_queue],
+        COHORTS: [],
+        FLAVORS: [{"metadata": {"name": "t4"}, "spec": {"nodeLabels": {"gpu": "T4"}}}],
+        CLASSES: [{"metadata": {"name": "people"}, "value": 10}],
+    }
+    server.bodies[WAITING] = summary({"priority": 10}, {"priority": 0})
+    return server
+
+
+async def state_of(places: QueuePlaces, *, priority_class: str = "", **how: Any) -> QueueState:
+    return await places.read_state("hub", "gpu-queue", priority_class=priority_class, priority=7, **how)
+
+
+def asked_for(server: ListServer, *paths: str) -> list[str]:
+    return [request.path for request in server.requests if request.path in paths]
+
+
+async def test_a_queue_is_known_by_its_quotas_and_who_waits_in_it(quotas: ListServer, places: QueuePlaces):
+    found = await state_of(places)
+    assert (found.name, found.namespace, found.problem, found.waiting, found.priority) == (
+        "gpu-queue",
+        "hub",
+        None,
+        (10, 0),
+        7,
+    )
+    assert found.capacity is not None
+    assert [flavor.most for _, flavors in found.capacity.groups for flavor in flavors] == [{"nvidia.com/gpu": 4}]
+
+
+@pytest.mark.parametrize(("name", "priority"), [("people", 10), ("nobody", None)])
+async def test_the_priority_class_of_the_queue_decides_where_there_is_one(
+    quotas: ListServer, places: QueuePlaces, name: str, priority: int | None
+):
+    assert (await state_of(places, priority_class=name)).priority == priority
+
+
+async def test_nobody_is_asked_who_waits_where_nobody_does(quotas: ListServer, places: QueuePlaces):
+    quotas.objects[CLUSTER_QUEUES][0]["status"]["pendingWorkloads"] = 0
+    found = await state_of(places)
+    assert (found.count_ahead(), asked_for(quotas, WAITING)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("refused", "known"),
+    [
+        pytest.param((QUEUES,), (False, False), id="LocalQueues"),
+        pytest.param((CLUSTER_QUEUES,), (False, False), id="ClusterQueues"),
+        pytest.param((COHORTS, FLAVORS), (True, True), id="Cohorts and flavors"),
+        pytest.param((WAITING,), (True, False), id="who waits"),
+    ],
+)
+async def test_what_may_not_be_read_is_unknown_and_is_asked_for_once_a_minute(
+    quotas: ListServer, places: QueuePlaces, clock: Clock, refused: tuple[str, ...], known: tuple[bool, bool]
+):
+    quotas.status |= dict.fromkeys(refused, 403)
+    for _ in range(3):
+        found = await state_of(places)
+        assert (found.problem, found.capacity is not None, found.waiting is not None) == (None, *known)
+        clock.now += QUEUE_CACHE_S + 1
+    assert sorted(asked_for(quotas, *refused)) == sorted(refused)
+
+
+async def test_a_missing_queue_is_a_problem_and_a_missing_kueue_is_none(
+    quotas: ListServer, places: QueuePlaces, clock: Clock
+):
+    quotas.objects[QUEUES] = []
+    assert (await state_of(places)).problem is QueueReason.NO_QUEUE
+    clock.now += QUEUE_CACHE_S + 1
+    quotas.status |= dict.fromkeys((QUEUES, OLD_QUEUES), 404)
+    assert (await state_of(places)).problem is None
+
+
+async def test_what_changes_is_read_again_and_what_only_admins_change_less_often(
+    quotas: ListServer, places: QueuePlaces, clock: Clock
+):
+    first = await state_of(places, priority_class="people")
+    clock.now += QUEUE_CACHE_S + 1
+    quotas.objects[CLUSTER_QUEUES] = [{"metadata": {"name": "main"}, "spec": {}}]
+    second = await state_of(places, priority_class="people")
+    assert (len(first.capacity.groups) if first.capacity else None, second.capacity and second.capacity.groups) == (
+        1,
+        (),
+    )
+    setup = (COHORTS, FLAVORS, CLASSES)
+    assert sorted(asked_for(quotas, *setup)) == sorted(setup)
+    clock.now += QUEUE_SETUP_CACHE_S
+    await state_of(places, priority_class="people")
+    assert len(asked_for(quotas, *setup)) == 2 * len(setup)
+
+
+async def test_the_age_is_that_of_the_oldest_answer(quotas: ListServer, places: QueuePlaces, clock: Clock):
+    await state_of(places)
+    clock.now += 20
+    quotas.held |= {QUEUES, CLUSTER_QUEUES}
+    found = await state_of(places, wait_s=0.05)
+    without = await state_of(places)
+    assert (found.capacity is not None, found.age_s) == (True, 20)
+    # Both requests have failed by now.
+    assert without.capacity is None

@@ -1,0 +1,283 @@
+"""The verdict on a server that Kueue will queue, before its pod exists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuspawner.core.catalog.kueue import MAX_LISTED, QueueReason, QueueState, read_queue_capacity
+from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint, Toleration
+from gpuspawner.core.cluster.state import Inventory, Occupancy
+from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict, starts_now
+from gpuspawner.core.verdict.wording import format_verdict
+
+GPU = "nvidia.com/gpu"
+GIB = 2**30
+T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={"gpu": ("T4",)})
+SPOT = Taint(key="spot", value="", effect="NoSchedule")
+NODES = (
+    Node(
+        name="plain",
+        labels={"gpu": "T4", "pool": "a"},
+        allocatable={GPU: 8, "cpu": 64_000, "memory": 64 * GIB, "pods": 9},
+    ),
+)
+POD = Pod(
+    name="jupyter-ada",
+    namespace="hub",
+    node=None,
+    requests={GPU: 2, "cpu": 1000, "memory": GIB},
+    constraints=PodConstraints(node_selector={"gpu": "T4"}, is_gated=True),
+)
+Json = dict[str, Any]
+
+
+def flavor(name: str = "t4", **spec: Any) -> Json:
+    return {"metadata": {"name": name}, "spec": {"nodeLabels": {"gpu": "T4"}, **spec}}
+
+
+def cluster_queue(*flavors: str, gpus: int = 4, used: int = 0, pending: int = 0, cpu: int = 64, **spec: Any) -> Json:
+    quotas = [(GPU, gpus), ("cpu", cpu), ("memory", "64Gi")]
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in quotas]
+    listed = [{"name": name, "resources": resources} for name in flavors or ("t4",)]
+    group = {"coveredResources": [name for name, _ in quotas], "flavors": listed}
+    reserved = [{"name": name, "resources": [{"name": GPU, "total": used}]} for name in flavors or ("t4",)]
+    return {
+        "metadata": {"name": "cq"},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
+        "status": {"flavorsReservation": reserved, "pendingWorkloads": pending},
+    }
+
+
+FLAVORS = [flavor()]
+
+
+def state(queue: Json | None = None, *, flavors: list[Json] | None = FLAVORS, **known: Any) -> QueueState:
+    capacity = read_queue_capacity("cq", [queue or cluster_queue()], cohorts=[], flavors=flavors)
+    return QueueState(name="gpus", namespace="hub", **{"capacity": capacity, "priority": 0, **known})
+
+
+def inventory(nodes: tuple[Node, ...] = NODES) -> Inventory:
+    return Inventory(
+        nodes=nodes, occupancy=Occupancy.build(nodes, ()), scalable_pools=(), dra_resources=frozenset(), age_s=1.0
+    )
+
+
+def verdict(queue: QueueState | None, pod: Pod = POD, nodes: tuple[Node, ...] = NODES) -> Verdict:
+    return predict_verdict(pod, inventory(nodes), gpu=T4, queue=queue)
+
+
+def asking(**requests: int) -> Pod:
+    return replace(
+        POD, requests={**POD.requests, **{GPU if name == "gpus" else name: n for name, n in requests.items()}}
+    )
+
+
+ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
+
+
+@pytest.mark.parametrize(
+    ("queue", "sentence"),
+    [
+        pytest.param(state(), "Starts now: 4 places left.", id="room"),
+        pytest.param(
+            state(cluster_queue(used=4)), "Waits: the quota of the queue gpus is in use, yours is next.", id="in use"
+        ),
+        pytest.param(
+            state(cluster_queue(used=3, pending=3), waiting=(7, 0, -1)),
+            "Waits: the quota of the queue gpus is in use, 2 in the queue are ahead of yours.",
+            id="in use, others wait",
+        ),
+        pytest.param(
+            state(cluster_queue(used=3, pending=3)), "Waits: the quota of the queue gpus is in use.", id="place unknown"
+        ),
+        pytest.param(
+            state(cluster_queue(used=3, pending=1), waiting=(7,), priority=None),
+            "Waits: the quota of the queue gpus is in use.",
+            id="priority unknown",
+        ),
+        pytest.param(
+            state(cluster_queue(used=3, pending=1, admissionScope={"admissionMode": "UsageBased"}), waiting=(7,)),
+            "Waits: the quota of the queue gpus is in use.",
+            id="order by usage",
+        ),
+        pytest.param(
+            state(cluster_queue(used=4, pending=2, preemption={"withinClusterQueue": "LowerPriority"}), waiting=(1, 0)),
+            "Unknown: the quota of the queue gpus is in use, but others may have to give way to this server, "
+            "2 in the queue are ahead of yours.",
+            id="in use, may preempt",
+        ),
+        pytest.param(
+            state(cluster_queue(used=4, preemption={"reclaimWithinCohort": "Any"})),
+            "Waits: the quota of the queue gpus is in use, yours is next.",
+            id="may reclaim, but has no Cohort",
+        ),
+        pytest.param(
+            state(cluster_queue(gpus=1)),
+            "Can't start: the server requests 2 × T4; the whole quota of the queue gpus is 1.",
+            id="quota too small",
+        ),
+        pytest.param(
+            state(cluster_queue(cpu=0)),
+            "Can't start: the server requests 1 CPU; the whole quota of the queue gpus is 0.",
+            id="too few CPUs",
+        ),
+        pytest.param(
+            state(flavors=[flavor(nodeLabels={"gpu": "A100"})]),
+            "Can't start: the queue gpus has nothing of the kind that your server asks for.",
+            id="labels of another type",
+        ),
+        pytest.param(
+            state(flavors=[flavor(nodeTaints=[{"key": "spot", "effect": "NoSchedule"}])]),
+            "Can't start: the queue gpus has nothing of the kind that your server asks for.",
+            id="taint",
+        ),
+        pytest.param(
+            state(problem=QueueReason.NO_QUEUE), "Can't start: the queue gpus does not exist.", id="no LocalQueue"
+        ),
+        pytest.param(
+            state(problem=QueueReason.STOPPED, capacity=None),
+            "Can't start: the queue gpus is stopped, or not set up completely.",
+            id="stopped",
+        ),
+        pytest.param(
+            state(cluster_queue(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "other"}})),
+            "Can't start: the queue cannot take your server as it is set up.",
+            id="other namespaces",
+        ),
+        pytest.param(
+            state(cluster_queue(namespaceSelector=None)),
+            "Can't start: the queue cannot take your server as it is set up.",
+            id="no namespace",
+        ),
+        pytest.param(
+            state(cluster_queue(namespaceSelector={"matchLabels": {"team": "red"}})),
+            "Starts now: 4 places left.",
+            id="namespaces by a label that is not read",
+        ),
+        pytest.param(
+            state(cluster_queue(queueingStrategy="StrictFIFO", pending=1), waiting=(5,)),
+            "Waits: the queue gpus keeps strictly to its order, 1 in the queue is ahead of yours.",
+            id="room, strict order",
+        ),
+        pytest.param(
+            state(cluster_queue(queueingStrategy="StrictFIFO", pending=1)), ANOTHER_SYSTEM, id="strict order, unknown"
+        ),
+        pytest.param(
+            state(cluster_queue(pending=1), waiting=(5,)), "Starts now: 4 places left.", id="room, others may be passed"
+        ),
+        pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
+        pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
+        pytest.param(state(flavors=None), ANOTHER_SYSTEM, id="flavors cannot be read"),
+        pytest.param(state(capacity=None), ANOTHER_SYSTEM, id="quotas cannot be read"),
+        pytest.param(None, ANOTHER_SYSTEM, id="nothing can be read"),
+        pytest.param(state(cluster_queue(gpus=1), age_s=MAX_DATA_AGE_S + 1), ANOTHER_SYSTEM, id="too long ago"),
+    ],
+)  # fmt: skip
+def test_the_verdict_says_what_the_queue_will_say(queue: QueueState | None, sentence: str):
+    assert format_verdict(verdict(queue)) == sentence
+
+
+def test_a_resource_without_a_quota_is_named_and_not_called_impossible():
+    found = verdict(state(), replace(POD, requests={**POD.requests, "amd.com/gpu": 1}))
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, "The queue gpus has no quota for amd.com/gpu.")
+
+
+def test_where_the_flavor_decides_what_is_too_much_no_number_is_named():
+    few, small = cluster_queue("few", gpus=1), cluster_queue("small", gpus=9, cpu=0)
+    (group,), (other,) = few["spec"]["resourceGroups"], small["spec"]["resourceGroups"]
+    group["flavors"] += other["flavors"]
+    found = verdict(state(few, flavors=[flavor("few"), flavor("small")]))
+    assert (found.outcome, found.reason) == (
+        Outcome.NEVER,
+        "Your server asks for more than the whole quota of the queue gpus.",
+    )
+
+
+def test_a_server_with_room_in_the_queue_is_judged_as_kueue_hands_it_to_the_nodes():
+    tainted = replace(NODES[0], labels={"gpu": "T4", "pool": "b"}, taints=(SPOT,))
+    added = {"nodeLabels": {"gpu": "T4", "pool": "b"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}
+    queue = state(flavors=[flavor(**added)])
+    assert verdict(queue, nodes=(tainted,)).outcome is Outcome.NOW
+    assert starts_now(POD, inventory((tainted,)), queue=queue)
+    # No node has the labels that Kueue will demand.
+    assert verdict(queue).outcome is Outcome.NEVER
+    assert not starts_now(POD, inventory(), queue=queue)
+
+
+@pytest.mark.parametrize(
+    ("fungibility", "outcome"),
+    [
+        pytest.param({}, Outcome.NOW, id="first with room"),
+        pytest.param({"whenCanBorrow": "TryNextFlavor"}, Outcome.UNKNOWN, id="looks for one of its own"),
+        pytest.param({"whenCanPreempt": "Preempt"}, Outcome.UNKNOWN, id="stops where it can preempt"),
+    ],
+)
+def test_of_several_flavors_the_first_with_room_counts_where_kueue_takes_that(fungibility: Json, outcome: Outcome):
+    queue = cluster_queue("a", "b", flavorFungibility=fungibility)
+    queue["status"]["flavorsReservation"][0]["resources"][0]["total"] = 4
+    flavors = [flavor(name, nodeLabels={"gpu": "T4", "pool": name}) for name in ("a", "b")]
+    nodes = (replace(NODES[0], labels={"gpu": "T4", "pool": "b"}),)
+    assert verdict(state(queue, flavors=flavors), nodes=nodes).outcome is outcome
+
+
+def test_a_pod_that_kueue_does_not_hold_back_is_judged_by_the_nodes_alone():
+    free = replace(POD, constraints=replace(POD.constraints, is_gated=False))
+    assert verdict(state(problem=QueueReason.NO_QUEUE), free).outcome is Outcome.NOW
+
+
+def test_the_nodes_need_not_be_readable_where_the_queue_decides():
+    found = predict_verdict(POD, Inventory(), gpu=T4, queue=state(cluster_queue(gpus=1)))
+    assert found.outcome is Outcome.NEVER
+    assert not starts_now(POD, inventory(), queue=state(cluster_queue(used=4)))
+
+
+PRIORITIES = st.lists(st.integers(-2, 2), max_size=8)
+
+
+@given(before=PRIORITIES, more=PRIORITIES, own=st.integers(-2, 2))
+def test_the_place_only_grows_with_what_waits_and_only_falls_with_the_own_priority(
+    before: list[int], more: list[int], own: int
+):
+    def ahead(waiting: list[int], priority: int) -> int:
+        queue = cluster_queue(used=4, pending=len(waiting))
+        found = verdict(state(queue, waiting=tuple(sorted(waiting, reverse=True)), priority=priority))
+        assert found.outcome is Outcome.WAITS
+        assert found.ahead is not None
+        return found.ahead
+
+    assert ahead(before, own) <= ahead([*before, *more], own) <= len(before) + len(more)
+    assert ahead(before, own + 1) <= ahead(before, own)
+
+
+@given(
+    gpus=st.integers(0, 4),
+    cpu=st.integers(0, 4),
+    used=st.integers(0, 5),
+    wanted=st.integers(1, 5),
+    cpus=st.integers(0, 5),
+)
+def test_never_is_said_exactly_where_the_empty_queue_has_too_little(
+    gpus: int, cpu: int, used: int, wanted: int, cpus: int
+):
+    found = verdict(state(cluster_queue(gpus=gpus, cpu=cpu, used=used)), asking(gpus=wanted, cpu=1000 * cpus))
+    empty = verdict(state(cluster_queue(gpus=gpus, cpu=cpu)), asking(gpus=wanted, cpu=1000 * cpus))
+    assert (found.outcome is Outcome.NEVER) == (wanted > gpus or cpus > cpu) == (empty.outcome is not Outcome.NOW)
+    assert (found.outcome is Outcome.NOW) == (wanted <= gpus - used and cpus <= cpu)
+
+
+def test_a_list_that_may_be_cut_off_tells_no_place():
+    full = cluster_queue(used=4, pending=MAX_LISTED + 5)
+    assert verdict(state(full, waiting=(1,) * MAX_LISTED)).ahead is None
+    assert verdict(state(full, waiting=(*(1,) * (MAX_LISTED - 1), -1))).ahead == MAX_LISTED - 1
+
+
+def test_a_toleration_of_the_pod_lets_it_into_a_flavor_with_a_taint():
+    tolerating = replace(POD.constraints, tolerations=(Toleration(key="spot", operator="Exists"),))
+    queue = state(flavors=[flavor(nodeTaints=[{"key": "spot", "effect": "NoSchedule"}])])
+    assert verdict(queue, replace(POD, constraints=tolerating)).outcome is Outcome.NOW
