@@ -284,10 +284,10 @@ def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: G
                 "the quota of the queue {queue} is in use, but others may have to give way to this server",
                 queue=queue.name,
             )
-            return _make_queued(Outcome.UNKNOWN, reason, queue=queue)
+            return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=queue.count_ahead())
         case QuotaAnswer.IN_USE:
             reason = gettext("the quota of the queue {queue} is in use", queue=queue.name)
-            return _make_queued(Outcome.WAITS, reason, queue=queue)
+            return _make_queued(Outcome.WAITS, reason, queue=queue, ahead=queue.count_ahead())
         case QuotaAnswer.EXCEEDED:
             return _make_queued(Outcome.NEVER, _explain_excess(pod, queue, found=found, gpu=gpu), queue=queue)
         case QuotaAnswer.NO_FLAVOR:
@@ -328,7 +328,7 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
         return pod
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        return _make_queued(Outcome.WAITS, reason, queue=queue)
+        return _make_queued(Outcome.WAITS, reason, queue=queue, ahead=ahead)
     return _admit(pod, flavors)
 
 
@@ -342,15 +342,8 @@ def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
     return replace(pod, constraints=admitted)
 
 
-def _make_queued(outcome: Outcome, reason: str, *, queue: QueueState) -> Verdict:
-    is_waiting = outcome is not Outcome.NEVER
-    return Verdict(
-        outcome=outcome,
-        ahead=queue.count_ahead() if is_waiting else None,
-        is_queued=True,
-        reason=make_sentence(reason),
-        age_s=queue.age_s,
-    )
+def _make_queued(outcome: Outcome, reason: str, *, queue: QueueState, ahead: int | None = None) -> Verdict:
+    return Verdict(outcome=outcome, ahead=ahead, is_queued=True, reason=make_sentence(reason), age_s=queue.age_s)
 
 
 def _is_fresh(inventory: Inventory) -> bool:

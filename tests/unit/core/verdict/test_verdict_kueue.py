@@ -184,8 +184,9 @@ def test_the_verdict_says_what_the_queue_will_say(queue: QueueState | None, sent
 
 
 def test_a_resource_without_a_quota_is_named_and_not_called_impossible():
-    found = verdict(state(), replace(POD, requests={**POD.requests, "amd.com/gpu": 1}))
-    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, "The queue gpus has no quota for amd.com/gpu.")
+    crowded = state(cluster_queue(pending=1), waiting=(5,))
+    found = verdict(crowded, replace(POD, requests={**POD.requests, "amd.com/gpu": 1}))
+    assert format_verdict(found) == "Unknown: the queue gpus has no quota for amd.com/gpu."
 
 
 def test_where_the_flavor_decides_what_is_too_much_no_number_is_named():
