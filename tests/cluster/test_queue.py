@@ -1,4 +1,6 @@
-"""Servers that wait in a queue of Kueue: the hub has patience, says the place, and says so where Kueue is down.
+"""Servers that wait in a queue of Kueue: the form says so first, and the hub has patience and says the place.
+
+Users also read where Kueue is down.
 
 Kueue is the real one, and its objects and the hub's settings are those of ``helm-values/kueue.yaml`` and
 ``docs/queue.md``. The hub has the rights of ``helm-values/rbac.yaml``, as every hub of these tests.
@@ -10,14 +12,14 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kubernetes.client import ApiClient, V1Pod
+from kubernetes.client import ApiClient, CoreV1Api, V1Pod
 
 from devcluster import Cluster
 from devcluster.hub import CHECKOUT, Hub
@@ -26,6 +28,8 @@ from devcluster.hub_rbac import ensure_namespace
 from docsite.markdown import blocks
 from gpuspawner.cli.main import main
 from gpuspawner.cli.values.helm_values import load_values
+from gpuspawner.core.catalog.kueue import QueueReason
+from gpuspawner.core.progress.scheduler_events import read_workload_state
 from tests.cluster.support.cloud import pool_of
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
@@ -81,6 +85,90 @@ def servers(cluster: Cluster, api: ApiClient, kueue: Kueue) -> Iterator[Servers]
     )
     with Hub(cluster, settings) as hub, kueue.objects(*objects_for(NAMESPACE, queue, labels=labels, gpus=QUOTA)):
         yield Servers(hub, Pods(api, NAMESPACE))
+
+
+def verdict(servers: Servers, user: str, gpus: int) -> dict[str, Any]:
+    """Return the verdict that the form shows a user before Start."""
+    visitor = Visitor(servers.hub.url)
+    visitor.log_in(user)
+    fields = {"image": "lab", "cpu": "1", "memory": "1G", "gpu": WHOLE_CARD.slug, "gpu_count": str(gpus)}
+    return dict(visitor.get("/hub/spawn", choice=fields).island()["verdict"])
+
+
+def wait_verdict(servers: Servers, user: str, gpus: int, *, sentence: str) -> dict[str, Any]:
+    """Wait until the form has read the queue again, and return its verdict."""
+    seen: list[dict[str, Any]] = []
+
+    def is_said() -> bool:
+        seen[:] = [verdict(servers, user, gpus)]
+        return sentence in str(seen[0]["sentence"])
+
+    try:
+        wait_for(is_said, sentence, timeout_s=20)
+    except AssertionError:
+        assert [each["sentence"] for each in seen] == [sentence]
+    return seen[0]
+
+
+def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_server_wait(
+    servers: Servers, kueue: Kueue
+) -> None:
+    queue = documented_queue()["local_queue"]
+    in_use = f"Waits: the quota of the queue {queue} is in use"
+    room = wait_verdict(servers, "holder", QUOTA, sentence="Starts now")
+    with servers.running({"holder": BOTH_CARDS}):
+        first = wait_verdict(servers, "first", 1, sentence=f"{in_use}, yours is next.")
+        with servers.asked("first", CARD):
+            told_first = servers.wait_told("first", "The queue's quota is in use.")
+            second = wait_verdict(servers, "second", 1, sentence=f"{in_use}, 1 in the queue is ahead of yours.")
+            with servers.asked("second", CARD):
+                told_second = servers.wait_told("second", "ahead")
+    after = wait_verdict(servers, "second", 1, sentence="Starts now")
+
+    assert [each["outcome"] for each in (room, first, second, after)] == ["now", "waits", "waits", "now"]
+    assert told_first.startswith(f"Your server waits in the queue {queue}. It is next. ")
+    assert told_second.startswith(f"Your server waits in the queue {queue}. 1 is ahead of it. ")
+
+
+def test_a_server_that_kueue_would_never_admit_is_refused_in_the_form_and_at_the_start(
+    servers: Servers, kueue: Kueue, api: ApiClient
+) -> None:
+    queue = documented_queue()["local_queue"]
+    too_many = QUOTA + 1
+    requested = f"{too_many} × A100 40 GB"
+    sentence = f"Can't start: the server requests {requested}; the whole quota of the queue {queue} is {QUOTA}."
+    before = wait_verdict(servers, "greedy", too_many, sentence=sentence)
+    answer = servers.ask("greedy", {**CARD, "gpu_count": too_many})
+    with bare_pod(api, queue, gpus=too_many):
+        admitted = wait_for(
+            lambda: [each for each in map(why_waiting, kueue.workloads(NAMESPACE)) if each], "Kueue's word"
+        )
+
+    assert (before["outcome"], before["sentence"]) == ("never", sentence)
+    assert (answer.status, sentence in answer.message) == (409, True), answer
+    assert servers.pods.find("greedy") is None
+    assert admitted == [QueueReason.EXCEEDS_QUOTA]
+
+
+@contextmanager
+def bare_pod(api: ApiClient, queue: str, *, gpus: int) -> Iterator[None]:
+    """Have a pod in the queue that no hub has looked at."""
+    core = CoreV1Api(api)
+    limits = {"nvidia.com/gpu": str(gpus), "cpu": "1", "memory": "1Gi"}
+    container = {"name": "c", "image": "none", "resources": {"limits": limits}}
+    labels = {"kueue.x-k8s.io/queue-name": queue}
+    spec = {"containers": [container], "nodeSelector": {label: value for label, (value,) in WHOLE_CARD.match.items()}}
+    core.create_namespaced_pod(NAMESPACE, {"metadata": {"name": "bare", "labels": labels}, "spec": spec})
+    try:
+        yield
+    finally:
+        core.delete_namespaced_pod("bare", NAMESPACE, grace_period_seconds=0)
+        wait_for(lambda: "bare" not in [each.metadata.name for each in Pods(api, NAMESPACE).all()], "the bare pod gone")
+
+
+def why_waiting(workload: dict[str, Any]) -> QueueReason | None:
+    reason = read_workload_state(workload).reason
+    return None if reason is QueueReason.NOT_EVALUATED else reason
 
 
 def age_s(pod: V1Pod) -> float:

@@ -6,6 +6,8 @@ Each user has a LocalQueue and a WorkloadPriorityClass of their own, by the name
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from kubernetes.client import ApiClient
 
 from devcluster import Cluster
 from devcluster.hub import Hub
+from devcluster.hub_client import Answer
 from devcluster.hub_config import HubSettings
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import KINDS
@@ -29,6 +32,7 @@ CARD = KINDS["V100"]
 ONE = {"gpu": CARD.slug, "gpu_count": 1}
 TWO = {"gpu": CARD.slug, "gpu_count": 2}
 HOPELESS_WITHIN_S = 60
+OTHER_GATE = "example.com/approval"
 REASON = "Your server had to give way to something of higher priority."
 
 
@@ -112,17 +116,33 @@ HOPELESS = [
 ]
 
 
-@pytest.mark.parametrize(("user", "objects", "sentence"), HOPELESS)
-def test_a_server_that_kueue_can_never_admit_ends_with_the_reason_and_is_never_said_to_be_next(
-    kueue: Kueue, servers: Servers, user: str, objects: list[Mapping[str, Any]], sentence: str
-) -> None:
-    with kueue.objects(*objects), servers.asked(user, TWO), listening(servers.hub, user) as told:
-        end = told.wait_over(timeout_s=HOPELESS_WITHIN_S + 10)
+REFUSED = {
+    "greedy": "the server requests 2 × Tesla V100 16 GB; the whole quota of the queue queue-greedy is 1",
+    "odd": "the queue queue-odd has nothing of the kind that your server asks for",
+    "queueless": "the queue queue-queueless does not exist",
+    "held": "the queue queue-held is stopped, or not set up completely",
+}
 
-        assert (end.get("failed"), sentence in str(end["message"])) == (True, True), told.sentences
-        assert end["at"] <= HOPELESS_WITHIN_S
-        assert [each for each in told.sentences if "next" in each] == []
-        servers.pods.wait_gone(user)
+
+@pytest.mark.parametrize(
+    ("user", "objects"), [pytest.param(*each.values[:2], id=each.id) for each in HOPELESS if each.values[0] in REFUSED]
+)
+def test_a_server_that_kueue_can_never_admit_is_refused_with_the_reason(
+    kueue: Kueue, servers: Servers, user: str, objects: list[Mapping[str, Any]]
+) -> None:
+    with kueue.objects(*objects):
+        answers: list[Answer] = []
+
+        def is_refused() -> bool:
+            # Kueue writes into a new LocalQueue that its ClusterQueue is stopped.
+            answers[:] = [servers.ask(user, TWO)]
+            servers.stop(user)
+            return answers[0].status == HTTPStatus.CONFLICT
+
+        wait_for(is_refused, "a refusal", timeout_s=60)
+
+        assert f"Can't start: {REFUSED[user]}." in answers[0].message
+        assert servers.pods.find(user) is None
 
 
 def test_a_server_that_waits_for_quota_is_next_and_is_admitted_when_there_is_quota(
@@ -164,12 +184,43 @@ def test_a_server_that_kueue_preempts_ends_and_its_user_reads_why_and_not_for_wh
         assert "winner" not in visitor.get("/hub/spawn").text
 
 
-def test_a_server_whose_queue_appears_while_it_waits_is_admitted(kueue: Kueue, servers: Servers) -> None:
+@pytest.fixture(scope="module")
+def late_servers(servers: Servers) -> Iterator[Servers]:
+    """Have another gate on all pods: then the queue alone does not decide, and the hub refuses no start for it."""
+    hub, settings = servers.hub, servers.hub.settings
+    gated = {**settings.extra["KubeSpawner"], "extra_pod_config": {"schedulingGates": [{"name": OTHER_GATE}]}}
+    hub.settings = replace(settings, extra={**settings.extra, "KubeSpawner": gated})
+    hub.restart()
+    yield servers
+    hub.settings = settings
+    hub.restart()
+
+
+@pytest.mark.parametrize(("user", "objects", "sentence"), HOPELESS)
+def test_a_server_that_kueue_can_never_admit_ends_with_the_reason_and_is_never_said_to_be_next(
+    kueue: Kueue, late_servers: Servers, user: str, objects: list[Mapping[str, Any]], sentence: str
+) -> None:
+    servers = late_servers
+    with kueue.objects(*objects), servers.asked(user, TWO), listening(servers.hub, user) as told:
+        end = told.wait_over(timeout_s=HOPELESS_WITHIN_S + 10)
+
+        assert (end.get("failed"), sentence in str(end["message"])) == (True, True), told.sentences
+        assert end["at"] <= HOPELESS_WITHIN_S
+        assert [each for each in told.sentences if "next" in each] == []
+        servers.pods.wait_gone(user)
+
+
+def test_a_server_whose_queue_appears_while_it_waits_is_admitted(kueue: Kueue, late_servers: Servers) -> None:
+    servers = late_servers
     late = [ANY, cluster_queue("late", "any"), local_queue("early", "late")]
     with kueue.objects(priority_class("early")), servers.asked("early", ONE), listening(servers.hub, "early") as told:
         told.wait("The queue queue-early does not exist.")
         with kueue.objects(*late):
-            servers.pods.wait_bound("early")
+            wait_for(lambda: gates(servers, "early") == [OTHER_GATE], "the server admitted")
             servers.stop("early")
 
     assert [each for each in told.events if each.get("failed") and "does not exist" in str(each["message"])] == []
+
+
+def gates(servers: Servers, user: str) -> list[str]:
+    return [each.name for each in servers.pods.of(user).spec.scheduling_gates or []]
