@@ -47,7 +47,7 @@ EVERYBODYS = {
     (None, "/apis/scheduling.k8s.io/v1"),
     (None, "/apis/storage.k8s.io/v1"),
 }
-# Kueue does not run here: a place in a queue is asked for, which is what the rights are for, and not found.
+# Kueue does not run here: its objects are there, and a place in a queue is asked for and not found.
 PLACES = {
     Use("get", "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", True),
     Use("list", "kueue.x-k8s.io", "localqueues", True),
@@ -127,6 +127,10 @@ def with_a_disk(site: Site, _user: str) -> Any:
     return site.verdict(ATTACHING, gpu=LARGE)[0]
 
 
+def in_a_queue(site: Site, user: str) -> Any:
+    return site.verdict(user, gpu=QUEUED)
+
+
 UNREADABLE_HOME = "Unknown: it depends on where the home volume is, which the hub cannot read."
 NO_NODES = "GPU capacity is unknown right now. The hub may not list the cluster's nodes."
 NO_PODS = "How many GPUs are free is unknown. The hub may not list the pods of all namespaces."
@@ -155,6 +159,11 @@ LOSSES = {
         look=of_new_nodes,
         whole=("after-scale-up", "after-scale-up", "never"),
         without=("unknown", "after-scale-up", "unknown"),
+    ),
+    "queue-quotas": Loss(
+        look=in_a_queue,
+        whole=("waits", f"Waits: the quota of the queue {QUEUE} is in use."),
+        without=("unknown", "Unknown: another system decides when it may start."),
     ),
 }
 

@@ -522,8 +522,10 @@ def _list_quotas(spec: Mapping[str, object]) -> Iterator[tuple[_FlavorResource, 
 def _list_amounts(flavors: object, field_name: str) -> Iterator[tuple[_FlavorResource, int]]:
     for flavor in as_dicts(flavors):
         for each in as_dicts(flavor.get("resources")):
+            if field_name not in each:
+                continue
             resource = as_text(each.get("name"))
-            for number in decode_resources({resource: each.get(field_name)}).values():
+            for number in decode_resources({resource: each[field_name]}).values():
                 yield (as_text(flavor.get("name")), resource), number
 
 

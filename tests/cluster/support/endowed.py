@@ -24,10 +24,12 @@ from gpuspawner.cli.cluster.shipped_roles import read_shipped_rights
 from tests.cluster.support.dra import node_with_devices
 from tests.cluster.support.fixtures import AS_ROOT, offer
 from tests.cluster.support.fleet import KINDS, WHOLE_CARD, Kind
-from tests.cluster.support.karpenter import NODE_POOLS, kinds_served
+from tests.cluster.support.karpenter import NODE_POOLS, definition, kinds_served
+from tests.cluster.support.kueue import GROUP as KUEUE_GROUP
+from tests.cluster.support.kueue import VERSION as KUEUE_VERSION
 from tests.cluster.support.nodes import labelled
 from tests.cluster.support.pages import Page, Visitor
-from tests.cluster.support.planting import planted
+from tests.cluster.support.planting import bare_definition, planted
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
@@ -45,6 +47,7 @@ PROMISED = "promised"
 SANDBOXED = KINDS["T4"].slug
 """One whose servers have a RuntimeClass."""
 QUEUE = "gpu-queue"
+_PRIORITY_CLASS = "people"
 QUOTA = 4
 """GPUs that the namespace's quota has."""
 QUEUED = KINDS["V100"].slug
@@ -156,6 +159,7 @@ def endowed(cluster: Cluster, api: ApiClient, namespace: str, **how: Any) -> Ite
         labels = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
         stack.enter_context(node_with_devices(api, "dra", labels=labels, devices=4))
         stack.enter_context(_volumes(cluster, api, namespace))
+        stack.enter_context(_queue(api, namespace))
         stack.enter_context(_limited(api))
         runtime_class = {"metadata": {"name": namespace}, "handler": "sandbox"}
         stack.enter_context(planted(api, ("/apis/node.k8s.io/v1/runtimeclasses", runtime_class)))
@@ -194,11 +198,43 @@ def _settings(cluster: Cluster, namespace: str) -> HubSettings:
         },
         run_time={"min": "10m", "max": "8h", "step": "10m", "default": "1h"},
         policy={"default": {"max_gpus": 8, "max_runtime": "4h"}},
-        queue={"local_queue": QUEUE, "gpus": [QUEUED]},
+        queue={"local_queue": QUEUE, "gpus": [QUEUED], "priority_class": _PRIORITY_CLASS},
     )
     # Its bounds are those of the nodes.
     del gpuspawner["memory"]
     return HubSettings(namespace=namespace, gpuspawner=gpuspawner, extra={"KubeSpawner": kubespawner})
+
+
+@contextmanager
+def _queue(api: ApiClient, namespace: str) -> Iterator[None]:
+    """Have a queue whose quota is in use, with the objects that Kueue would read; it does not run here."""
+    flavor = {"metadata": {"name": QUEUED}, "spec": {"nodeLabels": dict(_labels_of(KINDS["V100"]))}}
+    quotas = {GPU: 2, "cpu": 64, "memory": "256Gi"}
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in quotas.items()]
+    group = {"coveredResources": list(quotas), "flavors": [{"name": QUEUED, "resources": resources}]}
+    in_use = [{"name": QUEUED, "resources": [{"name": GPU, "total": 2}]}]
+    cluster_queue = {
+        "metadata": {"name": QUEUE},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+        "status": {"flavorsReservation": in_use, "pendingWorkloads": 1},
+    }
+    local_queue = {"metadata": {"name": QUEUE}, "spec": {"clusterQueue": QUEUE}}
+    objects = {
+        "ResourceFlavor": ("resourceflavors", flavor),
+        "Cohort": ("cohorts", None),
+        "WorkloadPriorityClass": ("workloadpriorityclasses", {"metadata": {"name": _PRIORITY_CLASS}, "value": 5}),
+        "ClusterQueue": ("clusterqueues", cluster_queue),
+        "LocalQueue": (f"namespaces/{namespace}/localqueues", local_queue),
+    }
+    with ExitStack() as stack:
+        for kind, (path, body) in objects.items():
+            *where, plural = path.split("/")
+            kinds = bare_definition(KUEUE_GROUP, KUEUE_VERSION, kind, plural=plural, is_namespaced=bool(where))
+            stack.enter_context(definition(api, kinds))
+            if body is not None:
+                whole = {"apiVersion": f"{KUEUE_GROUP}/{KUEUE_VERSION}", "kind": kind, **body}
+                stack.enter_context(planted(api, (f"/apis/{KUEUE_GROUP}/{KUEUE_VERSION}/{path}", whole)))
+        yield
 
 
 def _labels_of(kind: Kind) -> Mapping[str, str]:

@@ -97,15 +97,15 @@ def crash_looping(api: ApiClient, namespace: str, prefix: str) -> bool:
     return False
 
 
-def bare_definition(group: str, version: str, kind: str, *, plural: str) -> dict[str, Any]:
-    """Return a kind of namespaced custom objects that may hold anything, for what cannot run here."""
+def bare_definition(group: str, version: str, kind: str, *, plural: str, is_namespaced: bool = True) -> dict[str, Any]:
+    """Return a kind of custom objects that may hold anything, for what cannot run here."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "scope": "Namespaced",
+            "scope": "Namespaced" if is_namespaced else "Cluster",
             "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
         },
     }
