@@ -87,43 +87,22 @@ def servers(cluster: Cluster, api: ApiClient, kueue: Kueue) -> Iterator[Servers]
         yield Servers(hub, Pods(api, NAMESPACE))
 
 
-def verdict(servers: Servers, user: str, gpus: int) -> dict[str, Any]:
-    """Return the verdict that the form shows a user before Start."""
-    visitor = Visitor(servers.hub.url)
-    visitor.log_in(user)
-    fields = {"image": "lab", "cpu": "1", "memory": "1G", "gpu": WHOLE_CARD.slug, "gpu_count": str(gpus)}
-    return dict(visitor.get("/hub/spawn", choice=fields).island()["verdict"])
-
-
-def wait_verdict(servers: Servers, user: str, gpus: int, *, sentence: str) -> dict[str, Any]:
-    """Wait until the form has read the queue again, and return its verdict."""
-    seen: list[dict[str, Any]] = []
-
-    def is_said() -> bool:
-        seen[:] = [verdict(servers, user, gpus)]
-        return sentence in str(seen[0]["sentence"])
-
-    try:
-        wait_for(is_said, sentence, timeout_s=20)
-    except AssertionError:
-        assert [each["sentence"] for each in seen] == [sentence]
-    return seen[0]
-
-
 def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_server_wait(
     servers: Servers, kueue: Kueue
 ) -> None:
     queue = documented_queue()["local_queue"]
     in_use = f"Waits: the quota of the queue {queue} is in use"
-    room = wait_verdict(servers, "holder", QUOTA, sentence="Starts now")
+    room = servers.wait_verdict("holder", WHOLE_CARD.slug, QUOTA, sentence="Starts now")
     with servers.running({"holder": BOTH_CARDS}):
-        first = wait_verdict(servers, "first", 1, sentence=f"{in_use}, yours is next.")
+        first = servers.wait_verdict("first", WHOLE_CARD.slug, 1, sentence=f"{in_use}, yours is next.")
         with servers.asked("first", CARD):
             told_first = servers.wait_told("first", "The queue's quota is in use.")
-            second = wait_verdict(servers, "second", 1, sentence=f"{in_use}, 1 in the queue is ahead of yours.")
+            second = servers.wait_verdict(
+                "second", WHOLE_CARD.slug, 1, sentence=f"{in_use}, 1 in the queue is ahead of yours."
+            )
             with servers.asked("second", CARD):
                 told_second = servers.wait_told("second", "ahead")
-    after = wait_verdict(servers, "second", 1, sentence="Starts now")
+    after = servers.wait_verdict("second", WHOLE_CARD.slug, 1, sentence="Starts now")
 
     assert [each["outcome"] for each in (room, first, second, after)] == ["now", "waits", "waits", "now"]
     assert told_first.startswith(f"Your server waits in the queue {queue}. It is next. ")
@@ -137,7 +116,7 @@ def test_a_server_that_kueue_would_never_admit_is_refused_in_the_form_and_at_the
     too_many = QUOTA + 1
     requested = f"{too_many} × A100 40 GB"
     sentence = f"Can't start: the server requests {requested}; the whole quota of the queue {queue} is {QUOTA}."
-    before = wait_verdict(servers, "greedy", too_many, sentence=sentence)
+    before = servers.wait_verdict("greedy", WHOLE_CARD.slug, too_many, sentence=sentence)
     answer = servers.ask("greedy", {**CARD, "gpu_count": too_many})
     with bare_pod(api, queue, gpus=too_many):
         admitted = wait_for(

@@ -32,6 +32,7 @@ CARD = KINDS["V100"]
 ONE = {"gpu": CARD.slug, "gpu_count": 1}
 TWO = {"gpu": CARD.slug, "gpu_count": 2}
 HOPELESS_WITHIN_S = 60
+MAY_PREEMPT = "Unknown: the quota of the queue queue-winner is in use, but others may have to give way to this server."
 OTHER_GATE = "example.com/approval"
 REASON = "Your server had to give way to something of higher priority."
 
@@ -176,10 +177,12 @@ def test_a_server_that_kueue_preempts_ends_and_its_user_reads_why_and_not_for_wh
     ]
     visitor = Visitor(servers.hub.url)
     visitor.log_in("loser")
-    with kueue.objects(*objects), servers.running({"loser": ONE}), servers.asked("winner", ONE):
-        servers.pods.wait_bound("winner")
-        servers.pods.wait_gone("loser")
-        wait_for(lambda: REASON in visitor.get("/hub/spawn").text, "the reason on the page", timeout_s=90)
+    with kueue.objects(*objects), servers.running({"loser": ONE}):
+        servers.wait_verdict("winner", CARD.slug, 1, sentence=MAY_PREEMPT)
+        with servers.asked("winner", ONE):
+            servers.pods.wait_bound("winner")
+            servers.pods.wait_gone("loser")
+            wait_for(lambda: REASON in visitor.get("/hub/spawn").text, "the reason on the page", timeout_s=90)
 
         assert "winner" not in visitor.get("/hub/spawn").text
 

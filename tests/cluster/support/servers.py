@@ -10,6 +10,7 @@ from urllib.error import HTTPError
 
 from devcluster.hub import Hub
 from devcluster.hub_client import Answer
+from tests.cluster.support.pages import Visitor
 from tests.cluster.support.pods import Pods
 from tests.cluster.support.waiting import wait_for
 
@@ -46,6 +47,30 @@ class Servers:
             return bool(state.get("ready"))
 
         wait_for(look, f"the server of {user} ready", timeout_s=READY_TIMEOUT_S)
+
+    def verdict(self, user: str, gpu: str, number: int) -> dict[str, Any]:
+        """Return the verdict that the form shows a user before Start."""
+        visitor = Visitor(self.hub.url)
+        visitor.log_in(user)
+        fields = {"image": "lab", "cpu": "1", "memory": "1G", "gpu": gpu, "gpu_count": str(number)}
+        return dict(visitor.get("/hub/spawn", choice=fields).island()["verdict"])
+
+    def wait_verdict(self, user: str, gpu: str, number: int, *, sentence: str) -> dict[str, Any]:
+        """Wait until the form's verdict contains a sentence, or a part of one, and return the verdict.
+
+        The hub reuses what it has read of Kueue's flavors for half a minute.
+        """
+        seen: list[dict[str, Any]] = []
+
+        def is_said() -> bool:
+            seen[:] = [self.verdict(user, gpu, number)]
+            return sentence in str(seen[0]["sentence"])
+
+        try:
+            wait_for(is_said, sentence, timeout_s=45)
+        except AssertionError:
+            assert [each["sentence"] for each in seen] == [sentence]
+        return seen[0]
 
     def wait_told(self, user: str, text: str) -> str:
         """Follow the progress of a server that starts until this text comes, and return the sentence it comes with.
