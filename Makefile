@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale bench-truth constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,6 +111,10 @@ bench-progress: ## Measure what 500 open progress pages cost the hub, beside Kub
 bench-scale: ## Measure what a large cluster costs the hub, beside what others do [NODES=5000] [PODS=100000]
 	@$(PREPARE) bench
 	@$(RUN) -m bench scale $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
+
+bench-truth: ## Compare what the verdict says of 2,000 spawns with what the cluster does [SPAWNS=2000] [SEED=number of the first fleet]
+	@$(PREPARE) truth
+	@$(RUN) -m bench truth $(if $(SPAWNS),--spawns $(SPAWNS)) $(if $(SEED),--seed $(SEED))
 
 constraints: ## Resolve the pins of both environments anew, to the newest versions
 	@$(PREPARE) check

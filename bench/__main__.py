@@ -6,9 +6,11 @@
     python -m bench freshness
     python -m bench progress
     python -m bench scale [--nodes 5000] [--pods 100000]
+    python -m bench truth [--spawns 2000] [--seed N]
 
-``spawn`` and ``progress`` need what the cluster tests need, ``page`` and ``freshness`` what the browser tests need,
-``fit`` and ``scale`` the binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is exceeded.
+``spawn``, ``progress`` and ``truth`` need what the cluster tests need, ``page`` and ``freshness`` what the browser
+tests need, ``fit`` and ``scale`` the binaries of Kubernetes, ``render`` only Python. Exit status 1 where a budget is
+exceeded.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ from bench.freshness import suite as freshness
 from bench.progress import suite as progress
 from bench.result import Result, save
 from bench.scale import suite as scale
+from bench.truth import suite as truth
 from devcluster.errors import DevclusterError
 
-SUITES = ("render", "policy", "spawn", "page", "fit", "freshness", "progress", "scale")
+SUITES = ("render", "policy", "spawn", "page", "fit", "freshness", "progress", "scale", "truth")
 BY_DEFAULT = ("render", "policy", "spawn")
 
 
@@ -36,9 +39,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=16, help="rounds of spawns with each spawner (default 16)")
     parser.add_argument("--servers", type=int, default=20, help="servers that are started at once (default 20)")
     parser.add_argument("--decisions", type=int, default=10_000, help="cases for kube-scheduler (default 10000)")
-    parser.add_argument("--seed", type=int, help="number of the first case (default: a random one, which is printed)")
+    parser.add_argument("--seed", type=int, help="of the first case or fleet (default: a random one, which is printed)")
     parser.add_argument("--nodes", type=int, default=scale.NODES, help=f"largest cluster (default {scale.NODES})")
     parser.add_argument("--pods", type=int, default=scale.PODS, help=f"pods on it (default {scale.PODS})")
+    parser.add_argument("--spawns", type=int, default=truth.SPAWNS, help=f"spawns (default {truth.SPAWNS})")
     options = parser.parse_args(arguments)
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
@@ -51,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         "freshness": freshness.measure,
         "progress": progress.measure,
         "scale": lambda: scale.measure(nodes=options.nodes, pods=options.pods),
+        "truth": lambda: truth.measure(spawns=options.spawns, seed=options.seed),
     }
     try:
         results = [run() for name, run in runs.items() if name in (options.suites or BY_DEFAULT)]

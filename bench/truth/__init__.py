@@ -1,0 +1,1 @@
+"""What the verdict said just before pods were created, beside what kube-scheduler and Karpenter then did."""

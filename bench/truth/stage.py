@@ -1,0 +1,284 @@
+"""The cluster as the place where fleets are put up, changed and taken down, and where pods are followed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from bench.api import Api
+from bench.truth import facts
+from bench.truth.facts import View
+from bench.truth.fleet import Change, Fleet
+from bench.truth.judge import Event, Fate
+from bench.truth.vocabulary import GPU, NAMESPACE, POOL, PRIORITY_CLASSES, Manifest
+from devcluster.errors import DevclusterError
+from gpuspawner.core.cluster.decode import decode_resources
+
+NODES = "/api/v1/nodes"
+ALL_PODS = "/api/v1/pods"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+EVENTS = f"/api/v1/namespaces/{NAMESPACE}/events"
+NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
+NODE_CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+START_S = 10.0
+"""Within so many seconds a pod of the verdict ``now`` has to be bound."""
+NEW_NODE_S = 40.0
+WORD_S = 15.0
+"""How long Karpenter is waited for. It looks at waiting pods at least each ten seconds."""
+SETTLE_S = 60.0
+POLL_S = 0.02
+
+
+class Stage:
+    """One cluster with Karpenter; for one fleet at a time."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._words: dict[str, str] = {}
+        """uid of a pod → what Karpenter said of it, empty where it said nothing in time."""
+        self._since: dict[str, float] = {}
+        self.unsettled = 0
+        """How often the cluster did not come to rest in time."""
+
+    def prepare(self, *, real_node: str) -> None:
+        """Make what all fleets share, and keep pods off the node that would run them."""
+        for name, fields in PRIORITY_CLASSES.items():
+            self._api.create(CLASSES, {"metadata": {"name": name}, **fields})
+        self._api.patch(f"{NODES}/{real_node}", {"spec": {"unschedulable": True}})
+
+    async def put_up(self, fleet: Fleet) -> None:
+        """Make a fleet."""
+        for node in fleet.nodes:
+            self._api.create(NODES, node)
+        for pool in fleet.pools:
+            self._api.create(NODE_POOLS, pool)
+        await self._until(lambda: all(map(_is_ready_pool, self._pools())), "NodePools ready")
+        for pod in (*fleet.placeholders, *fleet.pods):
+            self._api.create(PODS, pod)
+
+    async def take_down(self, fleet: Fleet) -> None:
+        """Remove a fleet and what Karpenter added to it."""
+        self._api.delete(PODS)
+        await self._until(lambda: not self._api.get(PODS)["items"], "no pods")
+        for pool in fleet.pools:
+            self._api.delete(f"{NODE_POOLS}/{pool['metadata']['name']}")
+        await self._until(lambda: not self._api.get(NODE_CLAIMS)["items"], "no NodeClaims")
+        await self._until(lambda: not any(map(_pool_of, self._nodes())), "no nodes of Karpenter")
+        for node in fleet.nodes:
+            self._api.delete(f"{NODES}/{node['metadata']['name']}")
+        self._api.delete(EVENTS)
+        self._words.clear()
+        self._since.clear()
+
+    def change(self, change: Change) -> None:
+        """Let something happen."""
+        if change.kind == "end":
+            self._api.delete(f"{PODS}/{change.name}")
+        else:
+            self._api.patch(f"{NODES}/{change.name}", {"spec": {"unschedulable": change.kind == "cordon" or None}})
+
+    async def settle(self, fleet: Fleet) -> View:
+        """Return the cluster once nobody has anything left to do in it."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            view = self._look()
+            left = next(self._list_work(fleet, view), "")
+            if not left:
+                return view
+            if time.monotonic() > deadline:
+                print(f"truth: the fleet {fleet.seed} does not come to rest: {left}", flush=True)
+                self.unsettled += 1
+                return view
+            await asyncio.sleep(POLL_S)
+
+    def admit(self, manifest: Manifest) -> Manifest:
+        """Return the pod that the API server would make of a manifest."""
+        return self._api.create(f"{PODS}?dryRun=All", manifest)
+
+    def create(self, manifest: Manifest) -> None:
+        """Create a pod."""
+        self._api.create(PODS, manifest)
+
+    async def follow(self, name: str, *, view: View, fleet: Fleet, is_now: bool) -> Event:
+        """Return what becomes of a pod.
+
+        :param view: the cluster before the pod was created.
+        :param is_now: whether it is expected to start, so that a refusal is not the last word.
+        """
+        before = {node["metadata"]["name"] for node in view.nodes}
+        began = time.monotonic()
+        words = ""
+        while True:
+            pod = self._api.get(f"{PODS}/{name}")
+            took_s = time.monotonic() - began
+            if node := pod["spec"].get("nodeName"):
+                fate = Fate.STARTED if node in before else Fate.NEW_NODE
+                return Event(fate=fate, node=node, words=words, took_s=took_s)
+            refusal = _refusal(pod)
+            words = words or refusal
+            is_final = bool(refusal) and not pod["status"].get("nominatedNodeName")
+            word = self._word(pod) if is_final and fleet.pools else ""
+            has_answered = bool(word) or not fleet.pools or pod["metadata"]["uid"] in self._words
+            comes = word.startswith("Pod should schedule on")
+            limit_s = NEW_NODE_S if comes else START_S if is_now or not (is_final and has_answered) else 0.0
+            if took_s > limit_s and (has_answered or is_now or took_s > WORD_S):
+                return Event(fate=Fate.WAITED, words=words, autoscaler=word, took_s=took_s)
+            await asyncio.sleep(POLL_S)
+
+    async def empty(self, fleet: Fleet) -> View:
+        """End all pods and open all nodes that are cordoned or have broken GPUs; placeholders do not come back."""
+        self._api.delete(PODS)
+        await self._until(lambda: not self._api.get(PODS)["items"], "no pods")
+        for node in fleet.nodes:
+            path = f"{NODES}/{node['metadata']['name']}"
+            self._api.patch(path, {"spec": {"unschedulable": None}})
+            self._api.patch(f"{path}/status", {"status": {"allocatable": node["status"]["capacity"]}})
+        await self._until(lambda: not any(_obstacles(node) for node in self._fleet_nodes(fleet)), "nodes open")
+        return self._look()
+
+    async def try_alone(self, manifest: Manifest) -> str:
+        """Return the node to which a pod is bound that is alone, empty where it is refused; it is gone afterwards."""
+        path = f"{PODS}/{manifest['metadata']['name']}"
+        self.create(manifest)
+        try:
+            deadline = time.monotonic() + START_S
+            while time.monotonic() < deadline:
+                pod = self._api.get(path)
+                node = str(pod["spec"].get("nodeName", ""))
+                if node or _refusal(pod):
+                    return node
+                await asyncio.sleep(POLL_S)
+            raise DevclusterError("kube-scheduler says nothing")
+        finally:
+            self._api.delete(path)
+            await self._until(lambda: not self._api.get(PODS)["items"], "no pods")
+
+    def _look(self) -> View:
+        pods = [pod for pod in self._api.get(ALL_PODS)["items"] if pod["status"].get("phase") not in facts.ENDED]
+        return View(self._nodes(), pods, self._pools())
+
+    def _nodes(self) -> list[Manifest]:
+        return list(self._api.get(NODES)["items"])
+
+    def _pools(self) -> list[Manifest]:
+        return list(self._api.get(NODE_POOLS)["items"])
+
+    def _fleet_nodes(self, fleet: Fleet) -> Iterator[Manifest]:
+        names = {node["metadata"]["name"] for node in fleet.nodes}
+        return (node for node in self._nodes() if node["metadata"]["name"] in names)
+
+    def _list_work(self, fleet: Fleet, view: View) -> Iterator[str]:
+        """Yield what somebody is still about to do, having done ourselves what kubelet and controllers would."""
+        for pod in view.pods:
+            if facts.is_leaving(pod):
+                yield f"{pod['metadata']['name']} is ended"
+        if self._refill(fleet, view.pods):
+            yield "placeholders are created"
+        for node in view.nodes:
+            self._complete_capacity(node)
+            if obstacles := _obstacles(node):
+                yield f"{node['metadata']['name']}: {obstacles}"
+        yield from self._list_growth(view)
+        for pod in view.waiting():
+            yield from self._list_hopes(pod, view)
+
+    def _list_hopes(self, pod: Manifest, view: View) -> Iterator[str]:
+        """Yield who may still bind a waiting pod or add a node for it."""
+        name = pod["metadata"]["name"]
+        if not _refusal(pod) or pod["status"].get("nominatedNodeName"):
+            yield f"kube-scheduler looks at {name}"
+        elif facts.is_startable(view, pod):
+            yield f"{name} has room"
+        elif view.pools and not self._word(pod) and pod["metadata"]["uid"] not in self._words:
+            yield f"Karpenter looks at {name}"
+
+    def _list_growth(self, view: View) -> Iterator[str]:
+        """Yield what Karpenter is still about to do with its nodes."""
+        for claim in self._api.get(NODE_CLAIMS)["items"] if view.pools else ():
+            if not _has_condition(claim, "Initialized"):
+                yield f"{claim['metadata']['name']} is no node yet"
+        for pool in view.pools:
+            name, counted = pool["metadata"]["name"], decode_resources(pool.get("status", {}).get("resources"))
+            capacities = [decode_resources(node["status"]["capacity"]) for node in view.nodes if _pool_of(node) == name]
+            for resource in ("cpu", GPU):
+                if counted.get(resource, 0) != sum(each.get(resource, 0) for each in capacities):
+                    yield f"{name} counts its {resource}"
+
+    def _complete_capacity(self, node: Manifest) -> None:
+        """Write the capacity of a node that Karpenter has made, as kubelet does.
+
+        Its simulated cloud writes only what the first pods ask for (kwok/cloudprovider/cloudprovider.go, ``toNode``).
+        """
+        status = node["status"]
+        if _pool_of(node) and status.get("capacity") != status.get("allocatable"):
+            body = {"status": {"capacity": status["allocatable"]}}
+            self._api.patch(f"{NODES}/{node['metadata']['name']}/status", body)
+
+    def _refill(self, fleet: Fleet, pods: Iterable[Manifest]) -> bool:
+        """Create the placeholders anew that are gone, and return whether there were any."""
+        if not fleet.is_refilled:
+            return False
+        there = {pod["metadata"]["name"] for pod in pods}
+        gone = [each for each in fleet.placeholders if each["metadata"]["name"] not in there]
+        for each in gone:
+            spec = {name: value for name, value in each["spec"].items() if name != "nodeName"}
+            self._api.create(PODS, {**each, "spec": spec})
+        return bool(gone)
+
+    def _word(self, pod: Manifest) -> str:
+        """Return what Karpenter said of a pod, empty where nothing; after some time it is asked no more."""
+        metadata = pod["metadata"]
+        uid = metadata["uid"]
+        if uid in self._words:
+            return self._words[uid]
+        selector = f"involvedObject.name={metadata['name']},involvedObject.uid={uid}"
+        for event in self._api.get(f"{EVENTS}?fieldSelector={selector}")["items"]:
+            if "karpenter" in (event.get("source", {}).get("component"), event.get("reportingComponent")):
+                self._words[uid] = event.get("message", "")
+                return self._words[uid]
+        if time.monotonic() - self._since.setdefault(uid, time.monotonic()) > WORD_S:
+            self._words[uid] = ""
+        return ""
+
+    async def _until(self, condition: Any, what: str) -> None:
+        deadline = time.monotonic() + SETTLE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                raise DevclusterError(f"after {SETTLE_S:.0f} s still not: {what}")
+            await asyncio.sleep(POLL_S)
+
+
+def _refusal(pod: Manifest) -> str:
+    """Return kube-scheduler's words about a pod that it has not bound, empty where it has said nothing."""
+    for condition in pod["status"].get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or condition.get("reason"))
+    return ""
+
+
+def _has_condition(thing: Manifest, name: str) -> bool:
+    conditions = thing.get("status", {}).get("conditions") or ()
+    return any(each["type"] == name and each["status"] == "True" for each in conditions)
+
+
+def _is_ready_pool(pool: Manifest) -> bool:
+    return _has_condition(pool, "Ready")
+
+
+def _pool_of(node: Manifest) -> str:
+    return str(node["metadata"]["labels"].get(POOL, ""))
+
+
+def _obstacles(node: Manifest) -> str:
+    """Return what is passing about a node, empty where nothing is."""
+    taints = {taint["key"] for taint in node["spec"].get("taints") or ()}
+    is_cordoned = bool(node["spec"].get("unschedulable"))
+    passing = {key for key in taints if key.startswith((facts.PASSING, "karpenter.sh/"))}
+    expected = {f"{facts.PASSING}unschedulable"} if is_cordoned else set()
+    if passing != expected:
+        return ", ".join(sorted(passing ^ expected))
+    return "" if _has_condition(node, "Ready") else "not ready"
