@@ -173,6 +173,15 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
     return nodes <= scalable_pool.max_new_nodes
 
 
+def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
+    """Return whether nothing that is known of a pool's new nodes rules a pod out.
+
+    :param scalable_pool: the node pool.
+    :param pod: a pending pod, or one that is not created yet.
+    """
+    return not _is_ruled_out(scalable_pool, pod)
+
+
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
     """Return whether the taints and labels of a node pool's new nodes may allow a pod; its requests are not checked.
 

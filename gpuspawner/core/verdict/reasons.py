@@ -44,6 +44,16 @@ def find_candidate_nodes(
     return [node for node in for_it if _could_hold(node, needs, unseen=unseen)]
 
 
+def fits_empty_node(pod: Pod, nodes: Iterable[Node]) -> bool:
+    """Return whether some node could take a pod if it were empty and all its hardware worked.
+
+    :param nodes: existing nodes, with any labels and taints.
+    """
+    needs = [(name, number) for name, number in pod.requests.items() if number]
+    # Compare sizes first: mostly the labels of all these nodes allow the pod.
+    return any(_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
+
+
 def explain_never(
     pod: Pod,
     groups: Sequence[Sequence[Node]],

@@ -29,6 +29,7 @@ from gpuspawner.core.autoscaling.node_pools import (
     find_autoscaler_traces,
     has_room_after,
     may_match_pool,
+    may_take_pod,
 )
 from gpuspawner.core.catalog.kueue import (
     FlavorCapacity,
@@ -54,12 +55,16 @@ from gpuspawner.core.verdict.reasons import (
     explain_never,
     explain_wait,
     find_candidate_nodes,
+    fits_empty_node,
     format_amount,
     format_number,
 )
 
 _MAX_COMPARED_CHOICES = 64
 """Largest number of node selectors and affinities of pending pods that a verdict compares with nodes, to save time."""
+
+_MAX_COMPARED_NODES = 2000
+"""A verdict compares the sizes of pending pods with at most about this many nodes that are too small for them."""
 
 
 def find_pods_ahead(
@@ -89,6 +94,37 @@ def find_pods_ahead(
             shared[key] = _share_a_node(pod.constraints, other.constraints, nodes=known, gpu=gpu)
         if shared[key]:
             found.append(other)
+    return tuple(found)
+
+
+def select_runnable_pods(
+    pods: Iterable[Pod], *, nodes: Sequence[Node], pools: Iterable[ScalableNodePool]
+) -> tuple[Pod, ...]:
+    """Return the pods that would fit one of some nodes, if it were empty, or may fit a new node of some pools.
+
+    The other pods wait, too, but never take the place of another. To limit the duration, pods count as fitting without
+    a comparison once many nodes have been compared in vain.
+
+    :param pods: pending pods.
+    :param nodes: existing nodes.
+    :param pools: node pools that may grow.
+    """
+    pools = tuple(pools)
+    known: dict[tuple[object, ...], bool] = {}
+    compared_in_vain = 0
+    found = []
+    for pod in pods:
+        constraints = pod.constraints
+        key = (*constraints.node_affinity_key, id(constraints.tolerations), *sorted(pod.requests.items()))
+        if key not in known:
+            known[key] = (
+                compared_in_vain > _MAX_COMPARED_NODES
+                or fits_empty_node(pod, nodes)
+                or any(may_take_pod(each, pod) for each in pools)
+            )
+            compared_in_vain += 0 if known[key] else len(nodes)
+        if known[key]:
+            found.append(pod)
     return tuple(found)
 
 
@@ -413,10 +449,11 @@ class _PodCase:
     def _predict_later(self, inventory: Inventory) -> Verdict:
         pod, nodes = self._pod, self._nodes
         could = find_candidate_nodes(pod, self._groups)
-        ahead = find_pods_ahead(pod, self._occupancy.pending_pods, nodes=could, gpu=self._gpu)
+        rivals = find_pods_ahead(pod, self._occupancy.pending_pods, nodes=could, gpu=self._gpu)
         growing = [each for each in self._scalable_pools if check_new_node(each, pod) is Answer.YES]
+        ahead = select_runnable_pods(rivals, nodes=could, pools=growing)
         by_preference = sorted(growing, key=_rank_node_pool)
-        first = next((each for each in by_preference if has_room_after(each, pod, ahead=ahead)), None)
+        first = next((each for each in by_preference if has_room_after(each, pod, ahead=rivals)), None)
         why = (
             make_sentence(explain_wait(could, pod, nodes=nodes, gpu=self._gpu, occupancy=self._occupancy))
             if could

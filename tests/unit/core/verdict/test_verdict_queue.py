@@ -7,7 +7,8 @@ import pytest
 
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint
-from gpuspawner.core.verdict.verdict import find_pods_ahead
+from gpuspawner.core.verdict.verdict import Outcome, find_pods_ahead
+from tests.unit.core.verdicts import FULL, judged, node, node_pool, pod
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
@@ -71,3 +72,38 @@ def test_who_does_not_tolerate_the_nodes_is_not_ahead():
 def test_while_there_is_no_node_the_types_labels_tell(product: str, expected: list[str]):
     constraints = PodConstraints(node_selector={PRODUCT: product, "zone": "a"})
     assert ahead(other(constraints=constraints), nodes=()) == expected
+
+
+@pytest.mark.parametrize(
+    ("waiting", "expected"),
+    [
+        pytest.param(pod("x", 4), 1, id="needs a whole node"),
+        pytest.param(pod("x", 5), 0, id="needs more GPUs than a node has"),
+        pytest.param(replace(pod("x"), requests={GPU: 1, "cpu": 96_000}), 0, id="needs more CPUs than a node has"),
+        pytest.param(replace(pod("x", 4), constraints=PodConstraints()), 1, id="may use any node"),
+    ],
+)
+def test_who_is_too_large_for_every_node_is_not_ahead(waiting: Pod, expected: int):
+    found = judged(pod(), node(), pods=(*FULL, waiting))
+    assert (found.outcome, found.ahead) == (Outcome.WAITS, expected)
+
+
+def test_only_nodes_that_a_pod_may_use_tell_whether_it_is_too_large():
+    large = replace(node("m", 8), labels={PRODUCT: "T4", "zone": "b"})
+    small = replace(node(), labels={PRODUCT: "T4", "zone": "a"})
+    waiting = replace(pod("x", 8), constraints=PodConstraints(node_selector={"zone": "a"}))
+    taken = (*FULL, replace(pod("c", 8), node="m"))
+    assert judged(pod(), small, large, pods=(*taken, waiting)).ahead == 0
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(8, 1), (9, 0)], ids=["fits a new node", "too large for it"])
+def test_who_only_fits_a_new_node_is_ahead_where_one_may_be_added(gpus: int, expected: int):
+    pools = (node_pool(sizes={GPU: (1, 8)}),)
+    found = judged(pod(), node(), pods=(*FULL, pod("x", gpus)), scalable_pools=pools)
+    assert (found.outcome, found.ahead) == (Outcome.AFTER_SCALE_UP, expected)
+
+
+def test_with_many_pods_that_are_too_large_the_rest_is_taken_for_ahead():
+    nodes = [node(f"n{number}", 1, unschedulable=True) for number in range(1000)]
+    waiting = [replace(pod(f"x{number}"), requests={GPU: 1, "cpu": 65_000 + number}) for number in range(5)]
+    assert judged(pod(), *nodes, pods=tuple(waiting)).ahead == 2
