@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.truth.vocabulary import GPU, INSTANCE_TYPE, Manifest, new_node
+from bench.truth.vocabulary import GPU, Manifest
 from gpuspawner.core.cluster.decode import decode_resources
 
 ENDED = ("Succeeded", "Failed")
@@ -160,7 +160,7 @@ def count_ahead(view: View, pod: Manifest) -> range:
 
     They are the pods that the scheduler looks at first, that ask for one of its devices, or for none as it does, and
     that could run on a node that could take it. Those that would compete for a new node only may be counted or not: the
-    autoscaler takes them in an order of its own.
+    hub does not know how large it would be, and Karpenter takes them in an order of its own.
     """
     devices = _devices(pod)
     rivals = [
@@ -169,23 +169,17 @@ def count_ahead(view: View, pod: Manifest) -> range:
         if priority(other) >= priority(pod)
         and (not devices.isdisjoint(_devices(other)) if devices else not _devices(other))
     ]
-    least = _count_takers(rivals, candidates(view, pod))
-    return range(least, _count_takers(rivals, [*candidates(view, pod), *_new_nodes(view, pod)]) + 1)
+    could = candidates(view, pod)
+    new = [node for node in map(_new_node, view.pools) if may_use(node, pod)]
+    sure = [other for other in rivals if any(may_use(node, other) and could_hold(node, other) for node in could)]
+    possible = [other for other in rivals if other in sure or any(may_use(node, other) for node in new)]
+    return range(len(sure), len(possible) + 1)
 
 
-def _count_takers(rivals: Iterable[Manifest], nodes: Sequence[Manifest]) -> int:
-    return sum(any(may_use(node, other) and could_hold(node, other) for node in nodes) for other in rivals)
-
-
-def _new_nodes(view: View, pod: Manifest) -> Iterator[Manifest]:
-    """Yield a node for each machine that Karpenter might add for a pod."""
-    for pool in view.pools:
-        template = pool["spec"]["template"]
-        (types,) = (each for each in template["spec"]["requirements"] if each["key"] == INSTANCE_TYPE)
-        for name in types["values"]:
-            made = new_node(name, labels=template["metadata"]["labels"], taints=template["spec"].get("taints") or [])
-            if may_use(made, pod) and could_hold(made, pod):
-                yield made
+def _new_node(pool: Manifest) -> Manifest:
+    """Return labels and taints of the nodes that Karpenter might add for a NodePool."""
+    template = pool["spec"]["template"]
+    return {"metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]}
 
 
 def _devices(pod: Manifest) -> set[str]:

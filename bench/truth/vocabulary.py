@@ -93,15 +93,6 @@ def node(name: str, amounts: Mapping[str, str], *, labels: Mapping[str, str], ta
     }
 
 
-def new_node(machine: str, *, labels: Mapping[str, str], taints: list[Manifest]) -> Manifest:
-    """Return a node as a machine of Karpenter's would be.
-
-    :param machine: its instance type.
-    """
-    (gpus,) = (number for number in MACHINE_GPUS if machine_name(number) == machine)
-    return node("", machine_amounts(gpus), labels={INSTANCE_TYPE: machine, **labels}, taints=taints)
-
-
 def gpu_labels(product: str, gpus: int) -> dict[str, str]:
     """Return what GPU Feature Discovery writes on a node."""
     return {

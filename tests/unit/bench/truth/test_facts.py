@@ -10,12 +10,10 @@ from bench.truth import facts
 from bench.truth.facts import View
 from bench.truth.vocabulary import (
     GPU,
-    INSTANCE_TYPE,
     PRIORITY_CLASSES,
     PRODUCT,
     TEAM_TAINT,
     USUAL_TAINT,
-    machine_name,
     node,
     pod,
 )
@@ -118,10 +116,15 @@ def test_ahead_are_the_waiting_pods_that_may_take_its_place(
 
 
 def test_pods_that_compete_for_a_new_node_only_may_be_ahead():
-    types = [{"key": INSTANCE_TYPE, "operator": "In", "values": [machine_name(4)]}]
-    pool = {"spec": {"template": {"metadata": {"labels": T4}, "spec": {"requirements": types}}}}
-    view = View([gpu_node()], [gpu_pod("x", 3), gpu_pod("y", 1), gpu_pod("z", 8)], [pool])
-    assert facts.count_ahead(view, gpu_pod()) == range(1, 3)
+    def pool(**spec: Any) -> dict[str, Any]:
+        return {"spec": {"template": {"metadata": {"labels": T4}, "spec": spec}}}
+
+    waiting = [gpu_pod("x", 3), gpu_pod("y", 1)]
+    found = [
+        facts.count_ahead(View([gpu_node()], waiting, [each]), gpu_pod())
+        for each in (pool(), pool(taints=[TEAM_TAINT]))
+    ]
+    assert found == [range(1, 3), range(1, 2)]
 
 
 def test_the_naive_rule_looks_at_the_sum_of_free_gpus():
