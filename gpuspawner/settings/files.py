@@ -196,7 +196,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield a settings file, or each one in a folder, as two paths: one to show to admins, one with links resolved to read."""
+    """Yield a settings file, or each one in a folder, as two paths: one to show to admins, one to read."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)

@@ -69,7 +69,7 @@ def _make_ref(name: str) -> dict[str, Any]:
 
 
 def _simplify(schema: Any) -> Any:
-    """Return a schema that has defaults as in YAML, allows null for optional keys, and omits titles (they repeat keys)."""
+    """Return a schema with defaults as in YAML, null for optional keys, and no titles, which repeat the keys."""
     if isinstance(schema, list):
         return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):

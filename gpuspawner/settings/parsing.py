@@ -155,7 +155,7 @@ def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[s
 
 
 def _find_removed_key(entries: object) -> str:
-    """Return the first key of a mapping if all its values are null, or an empty string for any other mapping or value."""
+    """Return the first key of a mapping if all its values are null, or an empty string for any other value."""
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
     return sanitize_name(next(iter(entries), ""))

@@ -39,7 +39,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Omit the GPU types that are offered: the warning would otherwise change, and be logged again, when nodes change.
+        # Omit the offered GPU types: the warning would otherwise change, and be logged again, when nodes change.
         return f"There is no GPU type {quote(preset.options.get('gpu'))}."
     return problem.message
 
@@ -77,7 +77,7 @@ CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
     """Return one warning for each GPU resource that KubeSpawner's traits request and that servers do not get.
 
-    GPUs in :data:`OWN_GPUS_TRAIT` become the form's default choice if a GPU type offers them, and are dropped otherwise.
+    GPUs in :data:`OWN_GPUS_TRAIT` become the form's default choice if a GPU type offers them; else they are dropped.
     GPUs in KubeSpawner's traits for containers are always dropped.
 
     :param catalog: the catalog of a cluster whose nodes are known; on other nodes, a GPU type may offer the GPUs.

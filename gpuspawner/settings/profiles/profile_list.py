@@ -62,7 +62,7 @@ class ProfileAmounts:
         return Fraction(guarantee, limit) if limit and guarantee and guarantee <= limit else None
 
     def _of(self, name: str, trait: str, *, variant: ProfileVariant) -> int | None:
-        """Return a variant's limit or guarantee; a null in its overrides removes KubeSpawner's default, as in KubeSpawner."""
+        """Return a variant's limit or guarantee; as in KubeSpawner, a null in its overrides removes the default."""
         if trait not in variant.overrides:
             return self._defaults[trait]
         who, default = f"{variant.name}: {trait}", self._defaults[trait]

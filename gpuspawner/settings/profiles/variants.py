@@ -89,7 +89,7 @@ def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
 
 def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
-        # A key that KubeSpawner ignores may be important: large sites often list allowed users in one, for their own hook.
+        # A key that KubeSpawner ignores may be important: large sites often list allowed users there, for a hook.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
     if _MARKUP.search(_format_text(profile.get("description"))):
         yield f"{name}: the description has HTML in it, which is shown as it is written."
