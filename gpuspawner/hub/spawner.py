@@ -104,8 +104,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
-        configured = self._find_my_config(self.config)
-        self._has_own_form = any(name in configured for name in _OWN_FORM)
+        self._has_own_form = not self._find_my_config(self.config).keys().isdisjoint(_OWN_FORM)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
@@ -563,8 +562,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         store = self.offer_factory.get_store(
             self.api, pace=StoreTiming(first_sync_timeout_s=self.capacity_timeout), log=self.log
         )
-        scope = self._make_warning_scope()
-        admins = self.trait_overrides
+        scope, admins = self._make_warning_scope(), self.trait_overrides
         making = self.offer_factory.make_offer(
             scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
