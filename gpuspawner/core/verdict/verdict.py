@@ -45,7 +45,7 @@ from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNod
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity, may_match_node_affinity
 from gpuspawner.core.cluster.node_table import NodeTable
 from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
-from gpuspawner.core.cluster.taints import tolerates_taints
+from gpuspawner.core.cluster.taints import is_reserved_for_others
 from gpuspawner.core.scheduling.node_filters import build_node_grouping
 from gpuspawner.core.scheduling.results import Answer, ScanResult
 from gpuspawner.core.scheduling.scan import find_fitting_sizes, fits_somewhere, scan_nodes
@@ -146,7 +146,10 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
         return False
     if not nodes:
         return gpu is not None
-    return any(matches_node_affinity(node, other) and tolerates_taints(node, other.tolerations) for node in nodes)
+    # A cordoned node still counts: the pods that wait for it are scheduled in the same order once it takes pods again.
+    return any(
+        matches_node_affinity(node, other) and not is_reserved_for_others(node, other.tolerations) for node in nodes
+    )
 
 
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:

@@ -68,6 +68,11 @@ def test_who_does_not_tolerate_the_nodes_is_not_ahead():
     assert ahead(other(constraints=PodConstraints(node_selector={"zone": "a"})), nodes=(tainted,)) == []
 
 
+def test_who_has_another_selector_is_ahead_also_while_the_nodes_take_no_pods():
+    cordoned = replace(NODE, taints=(Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"),))
+    assert ahead(other(constraints=PodConstraints()), nodes=(cordoned,)) == ["other"]
+
+
 @pytest.mark.parametrize(("product", "expected"), [("T4", ["other"]), ("A100", [])])
 def test_while_there_is_no_node_the_types_labels_tell(product: str, expected: list[str]):
     constraints = PodConstraints(node_selector={PRODUCT: product, "zone": "a"})
