@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bench.api import Api
+from bench.api import Api, RefusedError
 from bench.truth import facts
 from bench.truth.facts import View
 from bench.truth.fleet import Change, Fleet
@@ -113,7 +113,7 @@ class Stage:
         began = time.monotonic()
         words = ""
         while True:
-            pod = self._api.get(f"{PODS}/{name}")
+            pod = self._read_pod(name)
             took_s = time.monotonic() - began
             if node := pod["spec"].get("nodeName"):
                 fate = Fate.STARTED if node in before else Fate.NEW_NODE
@@ -147,7 +147,7 @@ class Stage:
         try:
             deadline = time.monotonic() + START_S
             while time.monotonic() < deadline:
-                pod = self._api.get(path)
+                pod = self._read_pod(manifest["metadata"]["name"])
                 node = str(pod["spec"].get("nodeName", ""))
                 if node or _refusal(pod):
                     return node
@@ -156,6 +156,17 @@ class Stage:
         finally:
             self._api.delete(path)
             await self._until(lambda: not self._api.get(PODS)["items"], "no pods")
+
+    def _read_pod(self, name: str) -> Manifest:
+        """Return a pod; of one that was preempted right after it was bound, the node that its event names."""
+        try:
+            return self._api.get(f"{PODS}/{name}")
+        except RefusedError:
+            selector = f"involvedObject.name={name},reason=Scheduled"
+            events = self._api.get(f"{EVENTS}?fieldSelector={selector}")["items"]
+            if not events:
+                raise
+            return {"spec": {"nodeName": events[-1]["message"].rpartition(" ")[2]}, "status": {}}
 
     def _look(self) -> View:
         pods = [pod for pod in self._api.get(ALL_PODS)["items"] if pod["status"].get("phase") not in facts.ENDED]
