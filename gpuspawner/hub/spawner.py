@@ -72,7 +72,7 @@ from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts whose errors the hub keeps for open forms; each keeps its request in memory."""
+"""Maximum number of failed starts whose errors the hub keeps for open forms; each holds its HTTP request, too."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):

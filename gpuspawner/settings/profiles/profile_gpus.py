@@ -32,7 +32,7 @@ class ProfileGPUs:
         self._table = build_accelerator_table({})
 
     def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
-        """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset, and add the variant's GPU type if it is new.
+        """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset; add its GPU type to the settings if missing.
 
         :param variant: one way to start a server.
         """
