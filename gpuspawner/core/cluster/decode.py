@@ -48,7 +48,7 @@ from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_whole_units
 
 _MAX_VALUES = 8192
-"""Largest number of cached values of each kind, such as labels or amounts."""
+"""gpuspawner caches at most this many values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
 """A value with more strings than this is not cached, because the selectors of one pod may take a megabyte."""
 
@@ -234,7 +234,7 @@ def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> It
     if _needs_declared_features(spec):
         yield gettext_lazy("something that not every node can do")
     if not all(map(is_valid_requirement, _list_preferred_expressions(spec))):
-        # A malformed preference makes kube-scheduler fail if more than one node fits
+        # kube-scheduler fails on a malformed preferred node affinity if more than one node fits
         # (nodeaffinity.NewPreferredSchedulingTerms).
         yield gettext_lazy("a preference for nodes that cannot be read")
 
@@ -324,7 +324,8 @@ def add_limit_ranges(spec: Mapping[str, object], limit_ranges: Iterable[object])
 
 def _add_defaults(container: Mapping[str, object], limits: Iterable[Mapping[str, object]]) -> Mapping[str, object]:
     resources = as_dict(container.get("resources"))
-    # A limit of the container becomes its request before LimitRanger looks at it (pkg/apis/core/v1/defaults.go).
+    # The API server copies a container's limits to missing requests before LimitRanger runs
+    # (pkg/apis/core/v1/defaults.go).
     own = as_dict(resources.get("limits"))
     requests: Mapping[str, object] = {**own, **as_dict(resources.get("requests"))}
     for each in limits:
@@ -413,7 +414,7 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
 
 
 def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
-    """Return the priority with which a new pod will preempt other pods; None if it will not or if unknown.
+    """Return the priority with which a new pod will preempt other pods; None if it preempts none or if that is unknown.
 
     :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
     :param classes: the cluster's PriorityClasses; None if they are unknown.

@@ -96,7 +96,7 @@ def _decode_pod_term(term: Mapping[str, object], *, namespace: str, labels: Mapp
 
 
 def decode_selector(raw: object) -> LabelSelector:
-    """Return a meta/v1 LabelSelector, or None if there is no selector, which selects nothing.
+    """Return a meta/v1 LabelSelector; if there is no selector, return None, which selects nothing.
 
     :param raw: meta/v1 LabelSelector; ``{}`` selects everything.
     :raises InvalidSelectorError: for a malformed label selector.

@@ -131,7 +131,10 @@ def _add_node_devices(one: NodeDevices, other: NodeDevices) -> NodeDevices:
 
 
 def _is_complete(pool: list[ResourceSlice]) -> bool:
-    """kube-scheduler skips a pool of DRA devices that lacks a ResourceSlice or has duplicate device names."""
+    """Return whether a pool of DRA devices has all its ResourceSlices and no duplicate device names.
+
+    kube-scheduler skips any other pool.
+    """
     names = [device.name for each in pool for device in each.devices]
     return {each.slice_count for each in pool} == {len(pool)} and len(set(names)) == len(names)
 
@@ -173,7 +176,10 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the resources for which a DRA device counts; record those whose number the device makes unknown."""
+        """Return the extended resources for which a DRA device counts.
+
+        If gpuspawner cannot count the device, record that the resource's number of devices is unknown.
+        """
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():
             is_selected = selects_device(device_class.selectors, device.attributes, driver=part.driver)

@@ -181,7 +181,7 @@ class ClusterDevices:
 
 
 class EquippedNode(NamedTuple):
-    """A node whose amounts include its DRA devices; ``claimed``: resource → number that ResourceClaims hold."""
+    """A node whose amounts include its DRA devices; ``claimed``: resource → number of devices that claims hold."""
 
     node: Node
     claimed: Mapping[str, int]
@@ -248,7 +248,7 @@ _UNCOUNTABLE_FIELDS = (
 )
 """Fields of a DRA device. A device with any of them is partitioned, shared or usable only under conditions."""
 _UNIQUE_ATTRIBUTES = frozenset({"uuid", "pciBusID"})
-"""To save memory, gpuspawner drops these attributes: they differ for each device and no DeviceClass selects by them."""
+"""Attributes of DRA devices that gpuspawner drops: unique values take memory, and no DeviceClass selects by them."""
 
 
 def decode_resource_slice(raw: object) -> ResourceSlice:

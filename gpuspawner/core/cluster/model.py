@@ -208,7 +208,7 @@ class Pod:
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     :param claims: names of the PersistentVolumeClaims that the pod uses.
     :param attachments: resource of :mod:`.volumes` (a CSI driver with a limit per node) → number of the pod's volumes.
-        Empty for a bound pod, because its node counts its volumes.
+        Empty for a bound pod: gpuspawner counts the volumes of its node instead.
     """
 
     name: str
@@ -260,7 +260,7 @@ class MachineConstraints:
 
     :param sizes: resource → amounts that one machine may have, ascending; the amount of a missing resource is unknown.
     :param limits: resource → largest total amount of all nodes of the pool; key ``nodes`` limits their number.
-    :param remaining: resource → what the limit leaves for new nodes; ``nodes`` is 0 while the pool cannot grow.
+    :param remaining: resource → part of the limit left for new nodes; key ``nodes`` has 0 while the pool cannot grow.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
     :param is_reliable: the pool was decoded completely, is not static, and has no condition that reports failing nodes.

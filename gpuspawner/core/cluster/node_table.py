@@ -22,11 +22,11 @@ _K = TypeVar("_K")
 _MAX_GROUPINGS = 32
 """The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
 _MAX_CHANGES = 512
-"""The table remembers the changed row for this many changes of free amounts, the latest ones."""
+"""Number of latest changes of free amounts for which the table remembers the changed row."""
 _MAX_COLUMNS = 64
 """The table keeps at most this many resources as columns, the most recently added."""
 _MAX_FLOORS = 8
-"""The table keeps columns of free amounts for at most this many priorities (``floor``), the most recently used."""
+"""The table keeps free amounts for at most this many floors (a floor: priority below which pods do not count)."""
 
 _AmountReader = Callable[[Node], int]
 
@@ -140,7 +140,7 @@ class NodeTable:
         self._nodes: list[Node | None] = []
         self._unused: list[int] = []
         self._free: dict[int | None, dict[str, list[int]]] = {}
-        """Floor (a priority, or None) → resource → column of free amounts."""
+        """Floor (priority below which pods do not count, or None) → resource → free amount in each row."""
         self._allocatable: dict[str, list[int]] = {}
         self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0
@@ -158,7 +158,7 @@ class NodeTable:
         return None if row is None else self._nodes[row]
 
     def find_row(self, name: str) -> int | None:
-        """Return the row of a node, or None if it is unknown."""
+        """Return the index of a node's row, or None if the node is unknown."""
         return self._rows.get(name)
 
     def get_by_row(self, row: int) -> Node:
@@ -247,8 +247,9 @@ class NodeTable:
 
     def get_free_column(self, resource: str, floor: int | None = None) -> list[int]:
         """Return each row's free amount of a resource; negative if requests exceed the allocatable amount."""
+        # ``_drop_oldest`` drops the first keys of a dict, so a key moves to the end of the dict when it is used.
         columns = self._free.pop(floor, {})
-        self._free[floor] = columns  # The dict is in order of use: the floor used last comes last.
+        self._free[floor] = columns
         _drop_oldest(self._free, _MAX_FLOORS)
         return self._get_column(columns, resource, amount=partial(self._compute_free, resource, floor=floor))
 
@@ -269,7 +270,8 @@ class NodeTable:
             for row, node in enumerate(self._nodes):
                 if node is not None:
                     _add_row(groups, row, node=node, key=grouping.build_key(node))
-        self._groups[grouping] = groups  # The dict is in order of use: the grouping used last comes last.
+        # ``_drop_oldest`` drops the first keys of a dict, so a key moves to the end of the dict when it is used.
+        self._groups[grouping] = groups
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())
 

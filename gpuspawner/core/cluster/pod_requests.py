@@ -116,7 +116,7 @@ def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:
 
 
 def _is_counted(name: str) -> bool:
-    """Return whether kube-scheduler counts a resource (``IsScalarResourceName``)."""
+    """Return whether kube-scheduler takes requests for a resource into account (``IsScalarResourceName``)."""
     return name in _NATIVE_RESOURCES or "/" in name or name.startswith(_NATIVE_PREFIXES)
 
 
@@ -144,7 +144,7 @@ def _read_amounts(raw: object) -> MilliAmounts:
     return amounts
 
 
-# ``typed`` keeps True, which is not a quantity, apart from 1 in the cache.
+# ``typed=True`` gives True and 1 separate cache entries: 1 is a quantity, True is not.
 @lru_cache(maxsize=4096, typed=True)
 def _parse_millis(value: str | float) -> int | None:
     try:

@@ -112,7 +112,7 @@ def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
 
 def selects_namespace(selector: LabelSelector, namespace: str) -> bool | None:
-    """Return whether a label selector selects a namespace, or None if that depends on labels other than its name's."""
+    """Return whether a label selector selects a namespace, or None if that depends on labels besides the name label."""
     if selector is None:
         return False
     by_name = [each for each in selector if each.key == _NAMESPACE_NAME_LABEL]

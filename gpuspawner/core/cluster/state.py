@@ -224,7 +224,7 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
-        """Return resource → number of volumes that some pods would add to those of a node.
+        """Return resource → number of volumes that ``pods`` would add to the volumes of a node.
 
         :param node: name of the node.
         :param pods: pods without a node.
@@ -240,7 +240,7 @@ class Occupancy:
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
         """Return node → resource → number of a pod's volumes that other pods on the node use already.
 
-        A node counts a volume once, however many pods use it. If other pods use all of the pod's volumes of a CSI
+        A volume counts once on a node, however many pods use it. If other pods use all of the pod's volumes of a CSI
         driver, the number is ``UNLIMITED``: the pod may then run even on a node whose volumes exceed the limit.
 
         :param pod: a pod without a node.
@@ -248,7 +248,7 @@ class Occupancy:
         """
         if not pod.attachments:
             return {}
-        # Leave out claims whose CSI driver has no limit, such as file shares: many nodes may use them.
+        # To save time, ignore volumes of CSI drivers without a limit, such as file shares that pods on many nodes use.
         own = self.volumes.select_limited((pod.namespace, name) for name in pod.claims)
         nodes = {node for claim in own for node in self._claim_index.list_nodes(claim)}
         counts = (
@@ -366,7 +366,7 @@ class Occupancy:
         return [pod for level, nodes in self._levels.items() if level < floor for pod in nodes.get(node, ())]
 
     def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
-        """Return resource → requested amount on a node, without zeros; ``pods`` is the number of its pods.
+        """Return resource → requested amount on a node, without zeros; resource ``pods`` is the node's number of pods.
 
         For a resource that a DRA driver publishes on the node, only the devices that ResourceClaims hold count, and
         requests of pods do not: kube-scheduler leaves such a resource to DRA (plugins/noderesources/fit.go,
@@ -438,7 +438,8 @@ class Occupancy:
             return
         if held:
             self._held[node] = held
-        # Even if the held amounts are equal, a preemption may now free other volumes, so count free amounts again.
+        # Even if the numbers of volumes are unchanged, other volumes may be attached, so a preemption may free more or
+        # fewer volumes than before. The free amounts are therefore counted again.
         self.table.recount(node, before.keys() | held.keys())
         self.generation += held != before
 

@@ -170,7 +170,7 @@ def _get_spec(raw: object) -> dict[str, object]:
 class ClusterVolumes:
     """The known volumes of the cluster and the known limits of CSI drivers.
 
-    If volumes are unknown, nodes count fewer volumes than they have; if limits are unknown, nodes have no limits.
+    If volumes are unknown, gpuspawner counts too few volumes on nodes. If limits are unknown, it assumes no limits.
 
     :param limits: node → driver → number of volumes that it may attach to the node.
     :param drivers: the drivers that have a limit on at least one node.
@@ -207,7 +207,7 @@ class ClusterVolumes:
         return self._count({*self._find_volumes(claims), *self.attached.get(node, ())})
 
     def add_needs(self, pod: Pod, *, new_claims: Mapping[str, str | None]) -> Pod:
-        """Return a pod with the number of volumes that it needs filled in (:attr:`.Pod.attachments`).
+        """Return a pod with the number of volumes that it needs of each CSI driver (:attr:`.Pod.attachments`).
 
         :param pod: a pod that is not bound to a node yet.
         :param new_claims: name of a claim that will be created for the pod → name of its StorageClass, None for the
@@ -224,7 +224,7 @@ class ClusterVolumes:
         return replace(pod, attachments=intern_amounts(self._count({*self._find_volumes(keys), *made})))
 
     def count_shared(self, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource → number of different volumes of some claims, for each CSI driver that has a limit.
+        """Return resource → number of different volumes of the given claims, for each CSI driver that has a limit.
 
         :param claims: claims that pods on one node use, and that another pod needs there.
         """
