@@ -54,7 +54,7 @@ def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, 
 
 
 def select_countable(needs: ResourceNeeds, node: Node) -> ResourceNeeds:
-    """Return a pod's needs without resources whose amount on the node is unknown."""
+    """Return the amounts that a pod needs, without resources whose amount on the node is unknown."""
     return tuple(each for each in needs if each[0] not in node.uncounted) if node.uncounted else needs
 
 
@@ -85,9 +85,9 @@ class NodeFilters:
         (:func:`.decode.decode_taints`)."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the reasons why a node does not accept the pod, apart from other pods and free resources.
+        """Return the reasons why a node does not accept the pod; do not check other pods and free resources.
 
-        The ``id()`` of the node's taints is a cache key, so the node object must live as long as this object.
+        The ``id()`` of the node's taints is a cache key, so the node must live as long as this :class:`NodeFilters`.
         """
         obstacles = self._taint_obstacles.get(id(node.taints))
         if obstacles is None:

@@ -29,7 +29,8 @@ class MatchingDomains:
 
     removable_on: set[str] = field(default_factory=set)
     _sure: dict[TopologyPair, set[str]] = field(default_factory=dict)
-    """Domain → names of nodes with a preemptible matching pod; an empty name stands for any other matching pod."""
+    """Domain → names of nodes with a preemptible matching pod. An empty name in the set means that the domain has a
+    matching pod that is not preemptible."""
     _maybe: dict[TopologyPair, set[str]] = field(default_factory=dict)
 
     @property
@@ -56,19 +57,19 @@ class MatchingDomains:
                 (self._sure if known else self._maybe).setdefault((key, node.labels[key]), set()).add(holder)
 
     def is_sure(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain certainly has a matching pod after a preemption on the node ``without``."""
+        """Return whether a topology domain is sure to keep a matching pod if pods on node ``without`` are preempted."""
         return _is_held(self._sure.get(domain), without)
 
     def is_possible(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain may have a matching pod after a preemption on the node ``without``."""
+        """Return whether a topology domain may keep a matching pod if pods on node ``without`` are preempted."""
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
-        """Return whether any domain certainly has a matching pod after a preemption on the node ``without``."""
+        """Return whether any domain is sure to keep a matching pod if pods on node ``without`` are preempted."""
         return any(_is_held(holders, without) for holders in self._sure.values())
 
     def has_possible(self, *, without: str) -> bool:
-        """Return whether any domain may have a matching pod after a preemption on the node ``without``."""
+        """Return whether any domain may keep a matching pod if pods on node ``without`` are preempted."""
         return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
 

@@ -62,7 +62,7 @@ class NominatedPods:
     def get_requested(self, node: str) -> Mapping[str, int]:
         """Return the requested amounts on a node, including those of nominated pods.
 
-        DRA devices do not include those of nominated pods, as kube-scheduler keeps none for them: its plugin
+        DRA devices that nominated pods request are left out: kube-scheduler reserves none for these pods, as its plugin
         DynamicResources has no ``PreFilterExtensions``.
         """
         requested, known = self._occupancy.get_requested(node, self._floor), self._occupancy.get_node(node)
@@ -163,7 +163,7 @@ class PodFilters:
         return found
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return the amounts that a node's pods and nominated pods request, without volumes that the pod shares."""
+        """Return the amounts that a node's pods and nominated pods request, without volumes of the checked pod."""
         requested, shared = self._nominated.get_requested(node), self._shared.get(node)
         if not shared:
             return requested
@@ -207,7 +207,7 @@ class PodFilters:
             yield from _find_matching_domains(domains, node, keys=self._avoided_keys, reason=reason)
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
-        """Check pod affinity; any node suits a pod whose affinity selects only the pod itself (satisfyPodAffinity)."""
+        """Yield the obstacle of pod affinity; none if the affinity selects only the pod itself (satisfyPodAffinity)."""
         domains, known = {(key, node.labels[key]) for key in self._affinity_keys}, self._affinity_domains
         if all(known.is_sure(each, without=node.name) for each in domains):
             return

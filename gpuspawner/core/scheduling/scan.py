@@ -96,7 +96,8 @@ class _NodeCheck:
             return self._compare(node, self._filters)
         if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
-        # Check with and without a preemption: it may end pods that the pod's affinity needs or that share its volumes.
+        # Check the node with and without a preemption: kube-scheduler may preempt pods that the checked pod's affinity
+        # requires, or pods that share volumes with the checked pod.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -152,7 +153,7 @@ def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int |
 
 
 def _doubt_priority(found: ScanResult) -> ScanResult:
-    """Replace YES by UNKNOWN: the nodes accept the pod only by a preemption, and the pod's priority is unknown."""
+    """Replace YES by UNKNOWN, for a pod of unknown priority that fits only if kube-scheduler preempts other pods."""
     if found.answer is Answer.NO:
         return found
     nodes: Counter[_Obstacles] = Counter()
@@ -188,7 +189,7 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
-    """Return for each of ``others`` whether ``pod`` would fit on some node with the requests of that other pod.
+    """Return for each pod of ``others`` whether ``pod``, if it had that pod's requests, would fit on some node.
 
     Nodes are checked only once for all requests. The function assumes that the pod preempts no other pod.
 
@@ -232,8 +233,8 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # ``_NodeCheck`` checks single nodes with and without a preemption, as a preemption may end pods that the pod's
-        # affinity requires, or that share its volumes on special nodes.
+        # kube-scheduler may preempt pods that the checked pod's affinity requires, or pods that share volumes with it.
+        # In these cases, ``_NodeCheck`` checks nodes one by one, with and without a preemption.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
@@ -270,7 +271,7 @@ class _Scan:
             self._check_special(self._table.get_by_row(row))
 
     def list_free_amounts(self, group: EquivalentNodes, resources: Sequence[str]) -> Iterator[tuple[int, ...]]:
-        """Yield the free amounts of ``resources`` on each node of a group that has no other kind of obstacle."""
+        """Yield each node's free amounts of ``resources``; skip nodes with obstacles other than missing resources."""
         if self._node_filters.find_obstacles(group.example):
             return
         special = {row for row in self._special if row in group}
@@ -349,7 +350,8 @@ class _Scan:
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
         """Count how many copies of the pod fit on the nodes whose byte in ``fits`` is 1; stop above the limit."""
-        if self._pod.constraints.host_ports:  # One copy per node: a second copy would find the host port in use.
+        # A node takes only one copy of a pod with host ports: a second copy would find the ports in use.
+        if self._pod.constraints.host_ports:
             self._places += sum(fits)
             return
         copies = [
