@@ -121,7 +121,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return each resource's largest amount on a node; a broken or starting node reports less than its machine has."""
+    """Return the largest amount of each resource among nodes: a broken or starting node reports less than it has."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -230,7 +230,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return a vendor's possible GPU counts extended down to 0, as a machine's GPUs may be of another vendor."""
+    """Return one vendor's possible GPU counts, extended down to 0: a machine's GPUs may be of another vendor."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))

@@ -52,10 +52,10 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 def has_capacity_left(
     machines: MachineConstraints, requests: Mapping[str, int], *, ahead: Iterable[Mapping[str, int]] = ()
 ) -> bool:
-    """Return whether a NodePool's limits allow a new machine for a pod, after machines for the pods ahead of it.
+    """Return whether a NodePool's limits allow a new machine for a pod in addition to those for the pods ahead of it.
 
     For each pod, the smallest machine that is large enough counts against the limits. If machine sizes are unknown, the
-    pod's requests count, so Karpenter may need more. A pod ahead whose machine the limits exclude does not count:
+    pod's requests count, though the machine may be larger. A pod ahead whose machine the limits exclude does not count:
     Karpenter skips it and adds machines for the pods after it (pkg/controllers/provisioning/scheduling/scheduler.go).
 
     :param machines: the node pool's constraints on machines.
@@ -174,7 +174,7 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
 
 
 def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Return whether nothing that is known of a pool's new nodes rules a pod out.
+    """Return whether a pod may run on a node pool's new nodes, by all that gpuspawner knows about these nodes.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.

@@ -14,7 +14,7 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
-"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` is not spelled out, but also takes ``an``."""
+"""Start of a name that speakers spell out (``A100``, ``RTX``); ``NVIDIA`` matches too, as it also takes ``an``."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose spoken names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
@@ -92,7 +92,7 @@ _MAX_COMPARED = 100
 """If more allowed words than this exist, a misspelled word is compared only with candidates from an n-gram index, as
 comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""If more words than this contain an n-gram, only the first of them score for it: a common n-gram tells little."""
+"""An n-gram gives a score to at most this many of the words that contain it: a common n-gram tells little."""
 _MAX_CANDIDATES = 12
 
 

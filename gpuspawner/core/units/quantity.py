@@ -142,7 +142,7 @@ def format_gib(size_bytes: int) -> str:
 
 
 def _strip_text(value: str) -> str:
-    """Strip spaces from a text; make a text that is too long empty, so that no pattern matches it."""
+    """Return a text without outer spaces; if it is too long, return an empty text, which no pattern matches."""
     return value.strip() if len(value) <= _MAX_LENGTH else ""
 
 
@@ -187,7 +187,7 @@ def _check_range(number: Fraction) -> int:
 
 @lru_cache(maxsize=4096)
 def _format_decimal(number: Fraction) -> str:
-    """Return a number as an exact decimal; a number without one, such as 1/3, would make the loop endless."""
+    """Return a number as an exact decimal; 1/3, which has no exact decimal, would make the loop endless."""
     digits = 0
     while number * 10**digits % 1:
         digits += 1
