@@ -32,7 +32,7 @@ UNSEEN_POD_S = 60.0
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches which user and server own each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of catalogs for which servers' GPUs are cached; group overrides may give users other GPU types."""
+"""Maximum number of catalogs for which servers' GPU counts are cached; ``group_overrides`` may change catalogs."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
 """Function that returns the users' normalized group names by user name; None if the hub's database is not readable."""
@@ -57,8 +57,8 @@ class _DecodedPod(NamedTuple):
 
     :param pod: the decoded pod, or None if the pod belongs to no server of this hub.
     :param owner: names of user and server in the hub's database.
-    :param servers: number of a catalog (``_number_view``) → GPUs of the pod's server and the pools (GPUs that groups
-        share) in which they count; not cached while the node's labels or the user's groups are unknown.
+    :param servers: GPUs and pools (GPUs that groups share) of the pod's server in each catalog, by the number that
+        ``_number_view`` gives the catalog; has no entry while the node's labels or the user's groups are unknown.
     """
 
     version: object
@@ -90,9 +90,9 @@ class Reservations:
         """Return all running and starting servers of the hub, or None while the hub has not listed pods.
 
         :param spawner: any spawner of the hub; gives access to reflectors and the database.
-        :param catalog: all GPU types and pools, including those that the policy denies to the user.
+        :param catalog: all GPU types and pools (GPUs that groups share), including those denied to the user.
         :param inventory: the cluster's nodes; their labels identify GPU types.
-        :param read_groups: returns the groups of users; called for users whose pods lack the annotation with the pools.
+        :param read_groups: returns the groups of users; called for users whose pods have no annotation with pools.
         """
         if not has_read_pods(spawner):
             return None
@@ -133,7 +133,7 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Let the reservation of a start end if KubeSpawner's reflector has the start's pod.
+        """End the GPU reservation of a start if KubeSpawner's reflector already has the start's pod.
 
         :param spawner: the spawner of the server.
         """
@@ -213,7 +213,7 @@ class Reservations:
         ]
 
     def _number_view(self, catalog: Catalog) -> int:
-        """Return a number for the catalog's GPU types and pools; equal types and pools have the same number."""
+        """Return a number that identifies a catalog; catalogs with equal GPU types and pools have the same number."""
         key = _make_view_key(catalog)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()

@@ -114,10 +114,11 @@ _guards_options: ContextVar[bool] = ContextVar("gpuspawner_guards_options", defa
 
 
 def guard_stored_options() -> None:
-    """Keep this request from storing user options that are too large; call this in the request's own task.
+    """Keep the hub from storing user options that are too large during the current HTTP request.
 
-    JupyterHub stores the options of a start before a spawner sees them. If the database cannot hold them, JupyterHub
-    answers with status 500, counts a failed start and shows the server as running.
+    Call this function in the request's own asyncio task. JupyterHub stores the options of a start before a spawner sees
+    them. If the database cannot hold them, JupyterHub answers with status 500, counts a failed start and shows the
+    server as running.
     """
     _guards_options.set(True)
 
@@ -197,7 +198,7 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
-        """Return what the namespace's ResourceQuotas leave; with a policy, also wait for KubeSpawner's list of pods."""
+        """Return what the namespace's ResourceQuotas leave; with a policy set, also wait for KubeSpawner's pod list."""
         if offer.catalog.policy is None:
             return await offer.read_quota(spawner.namespace, max_age_s=max_age_s)
         quota, _ = await asyncio.gather(
@@ -235,7 +236,8 @@ class AdmissionService:
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
-    The GPUs of that server do not count as used. After a refused form for a named server, JupyterHub asks the default
-    server's spawner for the form. The form cannot be for a default server that runs, so the server's GPUs count.
+    The GPUs of that server do not count as used. After JupyterHub has refused the form of a named server, it asks the
+    default server's spawner for a new form. If the default server runs, that form must be for another server, so the
+    GPUs of all servers count.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

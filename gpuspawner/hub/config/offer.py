@@ -40,7 +40,7 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Maximum number of complete configurations in a cache; group overrides may give users different settings."""
+"""Maximum number of different settings in each cache; ``group_overrides`` may give users different settings."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
@@ -79,8 +79,8 @@ class Offer:
     ) -> Pod | None:
         """Decode a manifest and return the pod, constrained to the nodes that can mount and attach its volumes.
 
-        A pod that does not exist yet gets the priority of its PriorityClass, and what its RuntimeClass and the
-        namespace's LimitRanges add.
+        If the pod does not exist yet, add the priority from its PriorityClass, and the values from its RuntimeClass and
+        the namespace's LimitRanges.
 
         :param manifest: JSON of the pod, as sent to the API server.
         :param new_claims: claims that the hub will create for the pod → name of the StorageClass, None for the default;
@@ -139,11 +139,14 @@ class Offer:
     async def read_queue(
         self, manifest: Mapping[str, Any], pod: Pod, *, is_namespace_sure: bool = True
     ) -> QueueState | None:
-        """Return what is known of the queue that Kueue will put a new pod into, or None if Kueue alone does not decide.
+        """Return the state of a new pod's Kueue queue, or None if the state is unknown or the pod has no queue.
+
+        The result is also None if the pod has other scheduling gates than Kueue's.
 
         :param manifest: JSON of the pod, as sent to the API server or as a dry run returned it.
         :param pod: the decoded manifest.
-        :param is_namespace_sure: whether the pod's namespace exists. Otherwise its LocalQueue may come with it.
+        :param is_namespace_sure: whether the pod's namespace certainly exists. Otherwise a missing LocalQueue may still
+            be created together with the namespace.
         """
         name = read_queue_name(manifest)
         if not (name and pod.constraints.is_gated) or has_other_gates(manifest) or self.queues is None:
@@ -194,7 +197,7 @@ class ParsedSettings:
 
 
 UNUSED_CLIENT_S = 600.0
-"""Seconds after which the hub stops watching a cluster whose API client is unused, if it uses other API clients."""
+"""Seconds after which the hub stops watching a cluster whose API client is unused, if the hub uses other clients."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -236,7 +239,7 @@ class OfferFactory:
         """
         key = make_settings_key(raw)
         if key not in self._settings:
-            with use_language(ENGLISH):  # in English, because the admin reads the errors in the log
+            with use_language(ENGLISH):  # errors are in English, because the admin reads them in the log
                 settings = Settings.parse(raw)
             self._settings[key] = ParsedSettings(
                 is_empty=settings.is_empty, configured=settings.build_configured(), table=settings.build_table()

@@ -23,7 +23,7 @@ CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0
 """Seconds that the hub waits after a file's last change before it reads it: a half-written file may be valid YAML."""
 _MAX_CACHED = 32
-"""Maximum number of complete configurations in a cache; group overrides may give users different settings."""
+"""Maximum number of different settings in each cache; ``group_overrides`` may give users different settings."""
 
 SettingsLogger = logging.Logger | logging.LoggerAdapter[Any]
 ParseSettings = Callable[[Mapping[str, Any]], ParsedSettings]
@@ -97,7 +97,7 @@ class ReloadingSettings:
         read: tuple[dict[str, Any], ParsedSettings] | None = None
         problem = ""
         try:
-            with use_language(ENGLISH):  # in English, because the admin reads the errors in the log
+            with use_language(ENGLISH):  # errors are in English, because the admin reads them in the log
                 read = merge_settings_files(self._base, self._paths, parse=self._parse)
         except SettingsError as error:
             problem = str(error)
