@@ -21,7 +21,7 @@ from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
-"""Maximum number of other GPU types to try if the selected type is not free; each needs a pod manifest of its own."""
+"""Maximum number of other GPU types to try if the selected type is not free; the hub builds a pod for each type."""
 
 _MAX_PRESETS = 8
 """Maximum number of presets with a prediction: each display of the form compares each preset's pod with all nodes."""
@@ -89,7 +89,7 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
-    """Return the availability of each GPU type, with the GPUs of the hub's own pods if the hub cannot read all pods."""
+    """Return the availability of each GPU type; if the hub cannot read all pods, add how many GPUs its servers hold."""
     spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())
     counts = count_availability(

@@ -36,9 +36,9 @@ _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _MESSAGE_CALL = re.compile(rf"\bt\({_TEXT}")
 _PLURAL_CALL = re.compile(rf"\btn\({_TEXT}, ?{_TEXT}")
 _ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
-"""Matches the English plural rule in templates/language.js."""
+"""Regular expression that matches the English plural rule in ``templates/language.js``."""
 _PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
-"""Matches a gettext header ``Plural-Forms`` whose rule, a C expression, is also valid JavaScript."""
+"""Regular expression for a gettext header ``Plural-Forms`` whose rule, a C expression, is also valid JavaScript."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
 """Sample numbers that together use every plural form of every language."""
 
@@ -156,9 +156,9 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
     """Return the templates' function ``rows(kind, choices, picked=…, first=1, own={}, **values)``.
 
     ``rows`` renders ``partials/<kind>.html`` for each image or GPU type. The template gets the image or GPU type as a
-    variable named by ``kind``, its ``number`` (counted from ``first``), ``is_picked`` and ``values``. ``own`` maps a
-    further variable to its value for each image or GPU type, by slug; a missing value is empty. Rendered rows are
-    cached, because few GPU types change between two displays of the form.
+    variable named by ``kind``, its ``number`` (counted from ``first``), ``is_picked`` and ``values``. ``own`` has
+    further variables: for each name, a dict from the slug of an image or GPU type to the variable's value, which is
+    empty if missing. Rendered rows are cached, because few GPU types change between two displays of the form.
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
@@ -187,7 +187,7 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
 
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
-    """Add types to values for a cache key: a ``str``, which must be escaped, equals a ``Markup`` with the same text."""
+    """Return values with their types for a cache key: a ``str`` equals a ``Markup`` of that text, but is escaped."""
     return tuple((name, type(value), value) for name, value in values.items())
 
 

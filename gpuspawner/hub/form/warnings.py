@@ -87,7 +87,7 @@ class AdminWarnings:
             return ()
         if viewpoint not in self._found:
             settings, tolerations = viewpoint
-            with use_language(ENGLISH):  # English, because the hub's log shows the same text
+            with use_language(ENGLISH):  # warnings are in English, because the hub's log shows the same text
                 presets = find_preset_warnings(settings.configured.presets, offer.catalog)
                 named = find_policy_warnings(settings.configured.policy, offer.catalog)
                 dropped = find_dropped_gpu_warnings(offer.catalog)
@@ -123,7 +123,10 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once, and again only after its node or the settings have changed; log when none is left."""
+        """Log each warning once, and again only after its node or the settings have changed.
+
+        Also log when no warning is left.
+        """
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (
             bool(self._logged),
@@ -138,7 +141,7 @@ class AdminWarnings:
         with use_language(ENGLISH):
             view = build_warnings_view(new)
         if view is not None:
-            # Do not zip strictly: view.flags may lack the last warnings, which view.more counts.
+            # Do not zip strictly: view.flags may have only the first warnings, and view.more the number of the others.
             for flag, (subject, sentence) in zip(new, view.flags, strict=False):
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:

@@ -14,7 +14,7 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _KEY = "gpuspawner"
-"""Prefix of keys that gpuspawner adds if the admin's value is a dict."""
+"""Prefix of the keys under which gpuspawner adds entries to an admin's value that is a dict."""
 _PREFERENCE_WEIGHT = 100
 
 
@@ -72,7 +72,7 @@ def merge_required_terms(
 def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
     """Return preferred node selector terms that keep a pod off some nodes, such as GPU nodes.
 
-    :param avoided: expressions that match only the nodes that the pod should prefer.
+    :param avoided: expressions that match all nodes except those that the pod should avoid.
     """
     if not avoided:
         return []

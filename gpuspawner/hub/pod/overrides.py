@@ -189,7 +189,10 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter maximum run time; the admin's stays if it is no number, so that the API server rejects it."""
+    """Return the shorter of the admin's and the choice's maximum run time.
+
+    If the admin's value is not a number, return it unchanged, so that the API server rejects the pod.
+    """
     if run_time_s is None or own is None:
         return own if run_time_s is None else run_time_s
     return min(own, run_time_s) if isinstance(own, int | float) else own
@@ -207,7 +210,7 @@ def merge_node_affinity(
     :param own: JSON of the affinity, or None.
     :param required: expressions that a node must match.
     :param alternatives: sets of expressions; a node must match at least one set.
-    :param avoided: expressions that match only the nodes that the pod should prefer.
+    :param avoided: expressions that match all nodes except those that the pod should avoid if possible.
     """
     nodes = dict((own or {}).get("nodeAffinity") or {})
     selector = dict(nodes.get(_REQUIRED) or {})

@@ -52,7 +52,8 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
     duplicate.trait_overrides.restore()
-    # Restore the class's get_pod_manifest(): during a start, the object's own returns the pod of the start's choice.
+    # Remove the attribute get_pod_manifest, which during a start replaces the class's method and returns the pod that
+    # is already built.
     vars(duplicate).pop("get_pod_manifest", None)
     return duplicate
 
@@ -107,7 +108,7 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
 
 
 def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
-    """Return a pod's manifest without environments and mounts, which schedulers ignore and are slow to serialize.
+    """Return a pod's manifest without ``env`` and volume mounts: they serialize slowly, and schedulers ignore them.
 
     :param spawner: the spawner that creates the pod.
     :param pod: the pod as a model of the Kubernetes client; an object of another type from a hook is serialized whole.
@@ -135,7 +136,7 @@ def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
 def exclude_gpu_nodes(
     manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
 ) -> Mapping[str, Any]:
-    """Return a pod's manifest that requires a node without GPUs; the unchanged manifest if such nodes may lack room.
+    """Return a pod's manifest that requires a node without GPUs, or the given manifest if such nodes may lack capacity.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
@@ -159,7 +160,7 @@ _PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
 
 
 class _Preview(NamedTuple):
-    """A prepared pod: its spec as sent to the API server, the namespace's LimitRanges, the decoded pod, its queue."""
+    """A prepared pod: its spec for the API server, the namespace's LimitRanges, the decoded pod, its Kueue queue."""
 
     spec: dict[str, Any]
     limit_ranges: Sequence[object]
@@ -194,7 +195,7 @@ class PodPreviews:
                 self._pods[key] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return the pod of a selection; None if :meth:`prepare` built none with such an image, GPU type and priority.
+        """Return a selection's pod; None if :meth:`prepare` built no pod for this GPU type, priority and kind of image.
 
         :param selection: a valid selection; its CPU, memory and GPU count may differ from the prepared selection's.
         """
@@ -206,7 +207,7 @@ class PodPreviews:
         return replace(found.pod, requests=decode.decode_requests(changed))
 
     def find_queue(self, selection: Selection) -> QueueState | None:
-        """Return what is known of the queue of a selection's pod, or None if Kueue does not queue it.
+        """Return the state of the Kueue queue of a selection's pod; None if unknown or if Kueue does not queue the pod.
 
         :param selection: a valid selection for which :meth:`find_pod` returns a pod.
         """
@@ -268,7 +269,7 @@ class PodPreviews:
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
-    """Return a pod's spec with a choice's PriorityClass, and its value in case the hub cannot read the class."""
+    """Return a pod's spec with the choice's PriorityClass, and its priority in case the hub cannot read the class."""
     chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
     return {**spec, **{name: value for name, value in chosen.items() if value is not None}}
 

@@ -32,7 +32,8 @@ _SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)
 def read_run_time_s(pod: Mapping[str, object]) -> int | None:
     """Return the maximum run time of a pod in seconds, or None if it is unlimited.
 
-    The annotation counts only if the pod lacks ``activeDeadlineSeconds``, for example because a webhook removed it.
+    Read gpuspawner's annotation only if the pod lacks ``activeDeadlineSeconds``, for example because a webhook removed
+    this field.
 
     :param pod: JSON of the pod.
     """

@@ -141,7 +141,7 @@ def _read_own_amount(base: AdminValues, prefix: str, *, parse: Callable[[object]
 
 def _read_amount(value: Any, parse: Callable[[object], int]) -> int | None:
     if value is None:
-        return None  # most sites leave amounts out, and an exception takes longer
+        return None  # skip parse(): most sites set no amount, and an exception takes longer
     try:
         return parse(value) or None
     except QuantityError:
