@@ -54,7 +54,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return, for each similar choice, how it differs from the user's, and the URL of the form filled in with it."""
+    """Return, for each similar choice, its difference from the user's choice and the URL of the prefilled form."""
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
@@ -72,8 +72,8 @@ async def _find_named_alternatives(
         else:
             return []
     except SelectionError:
-        return []  # no links: the settings have changed and no longer contain the user's choice
-    except Exception:  # log only: a failed search must not hide the start's error from the user
+        return []  # add no links: the settings have changed and no longer contain the user's choice
+    except Exception:  # log any exception: a failed search must not hide the start's error from the user
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalog = offer.catalog

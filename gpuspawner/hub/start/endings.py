@@ -60,7 +60,7 @@ _FAILURE_TOLD_FOR = timedelta(minutes=10)
 _PROCESS = token_hex(4)
 """Random text that identifies this process of the hub."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
-"""JupyterHub's template variables for announcements: on all pages, or instead on the home page and the spawn page."""
+"""JupyterHub's template variables for announcements: on all pages, on the home page, and on the spawn page."""
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
@@ -73,8 +73,8 @@ async def wait_for_cancelled_start(spawner: object) -> None:
     # for itself.
     if spawn is None or spawn is asyncio.current_task():
         return
-    # Check cancelled() too: if a stop begins in the turn of the event loop in which the start ends, JupyterHub has
-    # already reset the flag that is_start_cancelled() reads.
+    # Check cancelled() too: if a stop begins in the same iteration of the event loop in which the start ends,
+    # JupyterHub has already reset the flag that is_start_cancelled() reads.
     if spawn.cancelled() or private_api.is_start_cancelled(spawner):
         await asyncio.wait([spawn])
 
@@ -216,7 +216,7 @@ async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], 
 
 
 async def _watch_for_hold(spawner: StoppingSpawner) -> None:
-    """Wait until finalizers hold up the stop of a server; then log their names and tell the user."""
+    """Check every second whether finalizers keep a stopped server's pod; if so, log their names and tell the user."""
     finalizers: Sequence[str] = ()
     while not finalizers:
         await asyncio.sleep(_PAUSE_S)
@@ -253,7 +253,8 @@ class ServerEnd:
 
     :param code: code of the reason, such as ``out_of_memory``.
     :param message: the reason as plain text in the user's language.
-    :param told_by: :data:`_PROCESS` of the hub whose progress page shows the reason of a failed start; else empty.
+    :param told_by: random text (:data:`_PROCESS`) of the hub process whose progress page shows why the start failed;
+        empty if no progress page shows the reason.
     :param at: when the server ended, with a time zone.
     """
 
@@ -379,7 +380,7 @@ def _has_run(spawner: EndedSpawner) -> bool:
 
 
 def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
-    """Return the events of a server's pod; if this process never saw the pod, only those since the server's start."""
+    """Return the events of a server's pod; if this hub process never saw the pod, only those since the last start."""
     reflector = spawner.event_reflector
     if reflector is None:
         return ()

@@ -55,7 +55,8 @@ class GPUNodeExclusion:
             if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                # Extend the affinity of KubeSpawner's pod, not of the dry run's answer: webhooks add their rules again.
+                # Extend the affinity of KubeSpawner's pod, not of the pod in the dry run's answer: that pod already has
+                # the webhooks' rules, which the webhooks will add again.
                 affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
                 is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created
@@ -73,7 +74,7 @@ class GPUNodeExclusion:
         """Wait until the pods that must not run on GPU nodes are created, then create a pod that may run on any node.
 
         kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node also
-        prefers nodes without GPUs. If it came first, the room there might not suffice for the other pods.
+        prefers nodes without GPUs. If this pod came first, those nodes might lack capacity for the other pods.
         """
         if self._excluded:
             await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)

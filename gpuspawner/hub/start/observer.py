@@ -65,7 +65,7 @@ class WorkThrottle:
 
 
 RECHECK_S = 3.0
-"""Seconds after which the facts are evaluated again without any change, because progress also depends on time."""
+"""Seconds after which the hub evaluates a start's facts again even if none changed: progress also depends on time."""
 
 _VERDICT_S = 5.0
 """Minimum number of seconds between two predictions whether a pod can start."""
@@ -140,7 +140,7 @@ class StartObserver:
         )
 
     async def _get_offer(self, *, is_bound: bool) -> Offer:
-        # For a bound pod, only the readiness of its node matters, so use the cluster's state for RECHECK_S seconds.
+        # For a bound pod, only the readiness of its node matters, so reuse the cluster's state for RECHECK_S seconds.
         now = self._feed.elapsed_s
         if not is_bound or self._offer is None or now - self._offered_at >= RECHECK_S:
             self._offer, self._offered_at = await self._spawner.make_offer(), now
@@ -163,7 +163,8 @@ class StartObserver:
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         now = self._feed.elapsed_s
-        # A start ends only after two verdicts that its pod can never start. Wait until the throttle allows the second.
+        # A start ends only after two predictions that its pod can never start, so wait until the throttle allows the
+        # second prediction.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):

@@ -75,7 +75,8 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
         drop_draft(spawner)
         return pod
 
-    # Replace get_pod_manifest() of this object: a subclass's method would change the finished pod a second time.
+    # Replace get_pod_manifest() of this spawner object: the method of a site's subclass would change the finished pod
+    # a second time.
     spawner.get_pod_manifest = take_draft
     spawner.trait_overrides.assign({"modify_pod_hook": None})
 
@@ -106,7 +107,7 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
     located = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
     if located is not None:
         queue = await offer.read_queue(manifest, located, is_namespace_sure=not spawner.enable_user_namespaces)
-        # Most pods can start now, and checking that is cheaper than a full verdict.
+        # Check first whether the pod can start now: most pods can, and this check is cheaper than predict_verdict().
         is_now = starts_now(located, offer.inventory, queue=queue)
         found = (
             Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu, queue=queue)
@@ -119,7 +120,7 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] | None:
-    """Send a pod as a dry run and return the pod in the answer; None without one or if KubeSpawner handles the error.
+    """Return the pod in the answer to a dry run; None if the answer has no pod or KubeSpawner will handle the error.
 
     Repeat failed requests for ``k8s_api_request_retry_timeout`` seconds. KubeSpawner itself repeats only requests that
     time out, and has already created the volume claim when it sends the pod.
@@ -258,7 +259,7 @@ class NewClaims:
             self._tokens.pop(key, None)
 
     def forget(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Forget a start that has ended: its volume claim stays, and a later start may remove a claim of its own.
+        """Forget a start that has ended: its volume claim stays, and a later start may remove a claim that it creates.
 
         :param spawner: the spawner of the server.
         :param token: token of the start.

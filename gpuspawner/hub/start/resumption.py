@@ -203,9 +203,10 @@ def _find_language(record: Mapping[str, object]) -> Language:
 
 
 def _is_starting(spawner: ResumableSpawner) -> bool:
-    """Return whether a server was still starting when the hub ended: the server's record has no address.
+    """Return whether a server was still starting when the hub ended.
 
-    Leave out the servers of blocked users, which JupyterHub itself stops.
+    JupyterHub's record of such a server has no address. Return False if the server's user is blocked, because
+    JupyterHub itself stops the server.
     """
     server = None if spawner.orm_spawner is None else spawner.orm_spawner.server
     is_blocked = spawner.user.name in getattr(spawner.authenticator, "blocked_users", ())

@@ -60,7 +60,7 @@ class StartState:
     end: ServerEnd | None = None
 
     def make_next(self) -> StartState:
-        """Return the state for the next start; it keeps only what outlasts a start."""
+        """Return the state for the next start, with only those values of this state that outlast a start."""
         # Keep a progress feed whose start has not begun: a page opened just before the start already reads the feed.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None

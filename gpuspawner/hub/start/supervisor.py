@@ -32,7 +32,7 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the seconds from the supervisor's deadline to ``start_timeout`` that a search for choices may wait."""
+"""Share of the time from the supervisor's deadline to ``start_timeout`` for which a search for choices may wait."""
 _RESUMED_S = 8.0
 """Seconds for which the supervisor observes a start after a restart of the hub, even if the start has timed out."""
 _ALTERNATIVES_S = 10.0
@@ -106,7 +106,7 @@ class _Supervisor:
 
     @property
     def is_late(self) -> bool:
-        """Whether the supervisor's own deadline has passed, so that a cancellation comes from JupyterHub's timer.
+        """Whether the supervisor's own deadline has passed; a cancellation then comes from JupyterHub's timer.
 
         JupyterHub's timer begins shortly before the supervisor's clock, so it may end before that clock shows
         ``start_timeout``.
@@ -133,7 +133,7 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Most servers listen by now. Then look at the pod once, and not once before and once after the answer.
+            # Wait briefly first: most servers accept connections by now, and one observation of the pod then suffices.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S)
             while True:
                 failure = None
