@@ -115,7 +115,7 @@ def _find_default_image(section: Mapping[str, Any]) -> str:
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limits and guarantees of profiles that set none; ``hub.config`` overrides ``singleuser``."""
+    """Return the default limits and guarantees for profiles that set none; ``hub.config`` overrides ``singleuser``."""
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
         for key, trait in zip(("limit", "guarantee"), traits, strict=True):
@@ -137,7 +137,8 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        path.stat()  # raises an OSError with the reason; PyFileConfigLoader reports every error as a missing file
+        # stat() raises an OSError with the reason; PyFileConfigLoader would report every error as a missing file
+        path.stat()
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
         except (Exception, SystemExit) as error:

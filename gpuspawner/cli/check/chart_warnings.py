@@ -113,7 +113,10 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 
 
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
-    """Return whether the setting ``images`` lists the image of ``source``, so that nodes may still pre-pull it."""
+    """Return whether the setting ``images`` lists the image that ``singleuser.image`` or KubeSpawner's ``image`` names.
+
+    Such a value still has an effect if ``images`` is set, because nodes may pre-pull its image.
+    """
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
     entries = [entry for entry in (images.values() if isinstance(images, Mapping) else ()) if _is_enabled(entry)]
@@ -122,7 +125,7 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
 
 
 def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a finding for each GPU resource in KubeSpawner's traits that gpuspawner may remove from servers.
+    """Yield a finding for each GPU resource that KubeSpawner's traits request and gpuspawner may remove from servers.
 
     :param configured: the catalog that the settings describe.
     """
@@ -206,7 +209,7 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 
 
 def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a warning for each image that every node pulls in advance, and that no user can choose.
+    """Yield a warning for each pre-pulled image that no user can choose and no sidecar container uses.
 
     :param configured: the catalog that the settings describe. Users may choose any image if the catalog lists no image
         or allows custom images.

@@ -1,4 +1,4 @@
-"""Warns about settings that contradict a cluster: types without nodes, untolerated taints, too high limits."""
+"""Warns about settings that contradict a cluster: GPU types without nodes, untolerated taints, too high limits."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     source = find_trait_source(values, OWN_GPUS_TRAIT) or TraitSource((), {})
     for flag in find_dropped_gpu_warnings(offer.catalog):
         if flag.settings != (OWN_GPUS_TRAIT,):
-            continue  # chart_warnings.find_dropped_gpus reports these GPUs even without a cluster
+            continue  # chart_warnings.find_dropped_gpus reports GPUs of other traits even without a cluster
         path = (*source.path, flag.resource)
         yield make_finding(values, path, severity=Severity.WARNING, code=flag.kind.value, message=flag.message)
 

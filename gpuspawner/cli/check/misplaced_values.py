@@ -35,7 +35,7 @@ _FREE_KEYS = frozenset(
     {"custom", "extraConfig", "extraFiles", "services", "loadRoles", "extraImages", "extraEnv", "labels", "extraLabels"}
     | {"annotations", "extraAnnotations", "nodeSelector", "limits", "guarantees"}
 )
-"""Keys of the chart below which the admin chooses the key names, so that no key there is misplaced."""
+"""Names of the chart's sections in which the admin may choose any key, so that no key there is misplaced."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
 """Section of the chart's values → keys of that section that have the same name as a setting of gpuspawner."""
@@ -45,7 +45,7 @@ _CHART_SECTIONS = ("hub", "singleuser")
 
 
 class _TraitHolder(HasTraits):
-    """Dummy object: a trait validates a value only for an object that has the trait."""
+    """Dummy owner of a trait, because traitlets validates a value only for an object that has the trait."""
 
 
 def describe_expected_type(trait: Any, value: Any) -> str:
@@ -92,7 +92,7 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return gpuspawner's settings in the section of an unknown spawner class, such as one of ``hub.extraConfig``."""
+    """Return the names of gpuspawner's settings in a ``hub.config`` section for the admin's own spawner class."""
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
     return [key for key in settings if key in SETTING_TRAITS]
@@ -157,7 +157,7 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # If a misplaced path is as long as the right path, show it only up to its first wrong key.
+        # A misplaced path as long as the right path probably has one misspelled key: show the path up to that key.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"

@@ -135,7 +135,10 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the section with most of a problem's path, the part of the path in that section, and the missing rest."""
+    """Split a problem's path: return the path of a section, the keys that exist in that section, and the missing keys.
+
+    Of :data:`SPAWNER_SECTIONS`, take the section that contains the most keys of the problem's path.
+    """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
     whole: tuple[KeyPath, KeyPath, str] = ((*values.root, *SETTINGS_PATH), (), field)
@@ -143,7 +146,7 @@ def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedV
 
 
 def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
-    """Yield for each entry of a mapping or list its name in a problem's path, its key or index, and its value."""
+    """Yield each entry of a mapping or list as its name in a problem's path, its key or index, and its value."""
     if isinstance(parent.value, dict):
         yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
     elif isinstance(parent.value, list):

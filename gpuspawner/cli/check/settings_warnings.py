@@ -142,7 +142,10 @@ def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _may_be_found(slug: str, models: set[str]) -> bool:
-    """Return whether a GPU type of nodes may have the slug: a GPU model, perhaps with a suffix for MIG or sharing."""
+    """Return whether gpuspawner may derive a GPU type with the slug from node labels.
+
+    Such a slug is a GPU model, perhaps with a suffix for MIG or sharing, or begins like a slug for an unknown model.
+    """
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models
     )

@@ -57,7 +57,7 @@ _NAMESPACED_RESOURCES = frozenset(
     {"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas", "limitranges"}
 )
 _CREATE_NAMESPACES_RULE: Mapping[str, object] = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
-"""Rule for ``enable_user_namespaces``, with which KubeSpawner creates the user's namespace at each start."""
+"""RBAC rule for the trait ``enable_user_namespaces``: KubeSpawner then creates the user's namespace at each start."""
 
 
 def build_role_grants(
@@ -68,7 +68,7 @@ def build_role_grants(
     :param documents: YAML documents of ``helm-values/rbac.yaml``.
     :param account: the hub's ServiceAccount.
     :param namespace: namespace of the servers.
-    :param has_user_namespaces: each user's servers have their own namespace, so turn every Role into a ClusterRole.
+    :param has_user_namespaces: whether each user has a namespace; if true, turn every Role into a ClusterRole.
     """
     if has_user_namespaces:
         documents = map(_widen_to_cluster, documents)
@@ -98,7 +98,8 @@ def list_dangerous_permissions(
 
     The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
 
-    :param has_user_namespaces: the hub needs to create pods in all namespaces, so leave out that right.
+    :param has_user_namespaces: whether each user has a namespace; if true, leave out the right to create pods in all
+        namespaces, because the hub needs it.
     """
     everywhere = {
         Permission("list", "secrets"): "read every password and token of the cluster",
@@ -120,11 +121,11 @@ def list_dangerous_permissions(
 
 
 ALL_PERMISSIONS = Permission("*", "*", "*")
-"""All verbs on all resources, as ``cluster-admin`` grants them."""
+"""The right to all verbs on all resources, as ``cluster-admin`` grants it."""
 
 
 def describe_permissions(rights: Iterable[Permission]) -> str:
-    """Return rights as part of a sentence, with the verbs of each resource together: ``list, watch nodes``."""
+    """Return RBAC rights as part of a sentence, with the verbs of each resource together: ``list, watch nodes``."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for right in rights:
         resource = f"{right.resource}.{right.group}" if right.group else right.resource

@@ -101,7 +101,7 @@ _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if no node has a GPU: a note if ``scale_up`` or an autoscaler promises some, else a fault."""
+    """Yield a finding if no node has a GPU: a note if ``scale_up`` or an autoscaler may add GPUs, else a fault."""
     if any(
         find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)
     ):

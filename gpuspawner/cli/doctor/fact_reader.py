@@ -53,7 +53,7 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError
 
 _HUB_PODS_QUERY = {"labelSelector": "app=jupyterhub,component=hub"}
 _LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
-"""Query for the Leases of components; it leaves out ``kube-node-lease``, which has a Lease for each node."""
+"""Query for the Leases of components; it leaves out the namespace kube-node-lease, which has a Lease for each node."""
 
 _CLUSTER_PATHS = {
     ObjectKind.NODES: ("/api/v1/nodes",),

@@ -174,7 +174,7 @@ def check_privileged_containers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_environment_sources(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a note for ConfigMaps and Secrets whose environment variables may give a server other GPUs than its own."""
+    """Yield a note for ConfigMaps and Secrets whose environment variables may expose unrequested GPUs to a server."""
     sources = facts.requirements.environment_sources if facts.requirements is not None else ()
     if sources and facts.catalog.gpus:
         yield Diagnosis(

@@ -201,7 +201,7 @@ class _ProbePod:
         except (APIUnavailableError, ValueError) as error:
             self._trouble = str(error)
             if getattr(error, "status", None) is not None:
-                self._is_under_way = False  # an error status: the API server will not create the pod any more
+                self._is_under_way = False  # the API server answered with an error, so it will not create the pod
 
     async def remove(self) -> bool:
         """Delete the pod and return whether it is gone."""

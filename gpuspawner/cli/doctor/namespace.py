@@ -60,7 +60,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for quota in facts.list_objects(ObjectKind.QUOTAS):
         spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
-            continue  # skip the ResourceQuota: with scopes, it may not apply to servers
+            continue  # skip a ResourceQuota with scopes, because it may not apply to servers
         hard = decode_resources(spec.get("hard"))
         name = get_object_name(quota)
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
@@ -294,6 +294,6 @@ def _format_amount(amount: int, resource: str) -> str:
 
 
 def _parse_ratio(quantity: str) -> float:
-    """Return the number of a quantity such as "2", or infinity for any other text, so that no server is rejected."""
+    """Return the maxLimitRequestRatio of a LimitRange as a number, or infinity (no maximum) if it is not a number."""
     found = decode_resources({"cpu": quantity}).get("cpu")
     return float("inf") if found is None else found / 1000

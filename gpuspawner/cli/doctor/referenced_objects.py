@@ -31,7 +31,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 class _Volume(NamedTuple):
-    """Texts about a volume: who needs it, the consequence if it is missing, and Helm values that avoid it."""
+    """Texts for a missing StorageClass: the volume that needs it, the consequence, and Helm values to change."""
 
     who: str
     why: str

@@ -137,7 +137,10 @@ def _parse_user_options(text: str) -> _UserOptions:
 
 
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
-    """Return the user options; ``--image`` is an image reference if it has a slash or colon and no slug equals it."""
+    """Return the user options that the arguments describe.
+
+    The value of ``--image`` is an image reference if it has a slash or colon and is not the slug of an offered image.
+    """
     if arguments.user_options is not None:
         return arguments.user_options.value
     given = {part: getattr(arguments, part) for part in _CHOICE_ARGUMENTS if getattr(arguments, part) is not None}

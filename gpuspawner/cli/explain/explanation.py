@@ -164,7 +164,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
     :param spawner: the user's spawner, from :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
     :param options: the user options, any JSON value.
     :param offer: the catalog of GPU types and images, and the inventory of the cluster.
-    :param asks_policy: apply the policy's rules to the user; if false, only the namespace's quotas count.
+    :param asks_policy: whether to apply the policy's rules to the user; if false, only the namespace's quotas apply.
     :raises SettingsError: KubeSpawner cannot build a pod from the values.
     """
     allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)

@@ -60,7 +60,7 @@ class RightStatus:
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:
-        """Return the right as a JSON object."""
+        """Return the RBAC right as a JSON object."""
         right = self.right
         return {
             "resource": right.resource,
@@ -71,7 +71,7 @@ class RightStatus:
         }
 
     def format_cells(self) -> tuple[str, ...]:
-        """Return the cells of the right's line in the table."""
+        """Return the cells of the table's line for the RBAC right."""
         right = self.right
         name = f"{right.resource}.{right.api_group}" if right.api_group else right.resource
         verbs = " ".join(f"{verb}{_MARKS[answer]}" for verb, answer in self.allowed.items())
@@ -89,7 +89,7 @@ async def check_granted_rights(cluster: ClusterConnection) -> tuple[RightStatus,
 
 
 def format_rights_table(found: Iterable[RightStatus], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of a table of rights."""
+    """Yield the lines of a table of RBAC rights."""
     yield from format_columns(
         (each.format_cells() for each in found), titles=("RIGHT ON", "IN", "VERBS", "LOST"), paint=paint
     )

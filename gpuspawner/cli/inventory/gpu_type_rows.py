@@ -121,7 +121,7 @@ class TypeRow:
         return document
 
     def format_cells(self) -> tuple[str, ...]:
-        """Return the cells of the type's line in the table."""
+        """Return the cells of the table's line for the GPU type."""
         gpu, found = self.gpu, self.there_is
         return (
             gpu.slug,
@@ -162,7 +162,10 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide, but no types that are hidden because they share nodes with these."""
+    """Return the GPU types that the settings hide by slug.
+
+    Leave out a discovered type that is hidden only because its nodes belong to a hidden type of the settings.
+    """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 

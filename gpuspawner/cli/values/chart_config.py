@@ -69,7 +69,7 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""Paths of further chart values that this program reads."""
+"""Paths of chart values that this program reads, beside those in :data:`CHART_KEYS`."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -79,7 +79,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "start_timeout": 300,
     "events_enabled": True,
     "cmd": "jupyterhub-singleuser",
-    # The chart passes these values to KubeSpawner even if they are empty, so they override hub.config.Spawner.
+    # The chart sets traits such as extra_containers on KubeSpawner even if empty, so they override hub.config.Spawner.
     **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
     **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
     **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
@@ -220,7 +220,7 @@ def find_hub_account(values: Mapping[str, Any]) -> str:
     """Return the name of the hub's ServiceAccount by the chart's rules."""
     named = get_chart_value(values, "hub.serviceAccount.name")
     if not named and get_chart_value(values, "hub.serviceAccount.create", default=True) is False:
-        return "default"  # Kubernetes uses this ServiceAccount for a pod without serviceAccountName
+        return "default"  # Kubernetes gives a pod without serviceAccountName the ServiceAccount default
     if named:
         return str(named)
     return _prefix_name(values, DEFAULT_HUB_ACCOUNT)

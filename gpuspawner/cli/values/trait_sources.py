@@ -66,8 +66,8 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
 def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
     """Return the node selector terms of every server, or None if the admin wrote none or the values have a wrong type.
 
-    A node must match one of the terms. ``extraPodConfig.affinity`` replaces the terms of ``extraNodeAffinity``, to
-    which the chart adds its own term.
+    A node must match one of the terms. ``extraPodConfig.affinity`` replaces the terms of ``extraNodeAffinity``, and
+    the term that the chart may add to these.
 
     :param values: the merged values files.
     """

@@ -36,7 +36,7 @@ def read_text(file: str) -> str:
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 more bytes leave room for a byte order mark
+        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 bytes beyond the maximum leave room for a byte order mark
     # A longer file may be cut within a character; replace undecodable bytes instead of raising an error.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
@@ -102,9 +102,9 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
 
 
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
-    """Return the start of a quotation that spans several lines and ends on the line of an error, or None.
+    """Return the position of a quotation that spans several lines and ends on the line of an error, or None.
 
-    Its closing mark is probably missing: the parser takes the next opening mark for the closing one, then fails.
+    The quotation probably lacks its closing mark: the parser takes the next opening mark for a closing one, then fails.
     """
     found = None
     try:
@@ -264,7 +264,7 @@ def _compose_documents(text: str) -> Iterator[Any]:
     try:
         while loader.check_node():
             yield loader.get_node()
-    except (ValueError, OverflowError):  # PyYAML calls chr(), which raises these for an escape beyond Unicode
+    except (ValueError, OverflowError):  # PyYAML calls chr(), which raises an error for an escape beyond Unicode
         raise ScannerError(None, None, "found an escape that is no character", loader.get_mark()) from None
     finally:
         loader.dispose()
