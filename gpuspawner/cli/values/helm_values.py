@@ -200,7 +200,8 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # Below two or more keys, hub or singleuser may be another chart's section, unless its parent is jupyterhub.
+            # A section hub or singleuser with two or more keys above it may belong to another chart, unless the key
+            # directly above it is jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path
