@@ -57,7 +57,8 @@ _WEBHOOK_OUTAGE = re.compile(
 )
 """Matches the API server's answer if an admission webhook cannot be reached, is too slow or fails.
 
-A webhook's name may not tell whose it is (Kueue's is ``mpod.kb.io``), but the name of its Service, if any, does."""
+The match includes the webhook's Service, if any. The Service's name usually shows which program runs the webhook, while
+the webhook's name may not (Kueue's is ``mpod.kb.io``)."""
 
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
@@ -96,7 +97,7 @@ class RefusedStart(SpawnException):
 
 
 class SlowStartError(TimeoutError):
-    """Ends a start that took too long; JupyterHub treats it like its own ``start_timeout``.
+    """Ends a start that took too long; JupyterHub treats this error like that of its own ``start_timeout``.
 
     :param message: plain text for the user.
     """
@@ -218,7 +219,7 @@ class FailureCount:
 
     JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
     because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
-    cause. Until a start succeeds, each user's failures count once, because an admin's hook may fail for one user alone.
+    cause. Until any start succeeds, only one failure of each user counts, because a hook may fail for one user alone.
     """
 
     def __init__(self) -> None:
@@ -229,7 +230,7 @@ class FailureCount:
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
         """When a start ends, reset this object after a success, or correct JupyterHub's failure count after a failure.
 
-        After a failure for which JupyterHub has cleaned up, :meth:`settle` has already corrected the count.
+        If JupyterHub has cleaned up after the failed start, :meth:`settle` has already corrected the count.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.
@@ -293,8 +294,8 @@ def _is_refusal(error: Exception) -> bool:
 def find_start_failure() -> Exception | None:
     """Return the exception that ended a start, while JupyterHub cleans up after the start; None at any other time.
 
-    JupyterHub cleans up inside its ``except`` block. If the clean-up raises another exception, a
-    :class:`SpawnException` of the start is found in that exception's context.
+    JupyterHub cleans up inside its ``except`` block. If the clean-up raises another exception, this
+    function looks for a :class:`SpawnException` of the start in the ``__context__`` of that exception.
     """
     handled = sys.exception()
     if not isinstance(handled, Exception):

@@ -72,7 +72,7 @@ from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts whose errors the hub keeps for open forms; each holds its HTTP request, too."""
+"""Maximum number of failed starts that the hub keeps to show errors in forms; each start holds an HTTP request."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
@@ -162,10 +162,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
-        """Store the server's failed start in this spawner if an open form refreshes itself; any other request drops it.
+        """Store the server's failed start in this spawner for a form that refreshes itself, or forget the failed start.
 
         After a failed start, JupyterHub makes a new spawner for each request for the form. JupyterHub's pages show the
-        error of the start that the spawner has.
+        error of the start that is stored in this new spawner.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
         # If this spawner already has a start, JupyterHub may be running it, so an earlier start must not replace it.
@@ -297,7 +297,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state.end = endings.read_failure(failure)
         if not self.start_state.is_admitted:
             # JupyterHub stored the refused options before any check. Restore the last admitted options before
-            # JupyterHub commits them to its database.
+            # JupyterHub commits the refused options to its database.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:
                 self.orm_spawner.user_options = self._stored_options
@@ -306,13 +306,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def get_state(self) -> dict[str, Any]:
-        """Return what the hub's database keeps of the server, so that a start outlasts the hub's process."""
+        """Return the server's state for the hub's database, so that a start outlasts the hub's process."""
         state: dict[str, Any] = super().get_state()
         return {**state, **resumption.build_record(self)} if self._is_ours() else state
 
     @override
     def load_state(self, state: dict[str, Any]) -> None:
-        """Restore what the hub's database keeps of the server; resume a start that the end of the hub interrupted."""
+        """Restore the server's state from the hub's database; resume a start that a restart of the hub interrupted."""
         super().load_state(state)
         if self._is_ours():
             resumption.load_record(self, state)
@@ -320,7 +320,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while JupyterHub must not check whether it runs."""
+        """JupyterHub's record of the server's address; None while JupyterHub must not check whether the server runs."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -379,7 +379,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._follow(super().start())
 
     def resume(self) -> asyncio.Future[Any]:
-        """Go on with a start that an earlier process of the hub began; the future ends like that of :meth:`start`."""
+        """Go on with a start that an earlier process of the hub began; return a future like that of :meth:`start`."""
         return self._follow(resumption.wait_for_pod(self))
 
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
@@ -435,7 +435,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Check the pod once in a start, before KubeSpawner creates it or its claim; build a pod if none is given."""
+        """Check a start's pod once, before KubeSpawner creates the pod or its claim; build a pod if none is given."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -485,7 +485,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def _failed(self) -> Any:
-        # JupyterHub's own property raises the CancelledError of a cancelled start that is not pending.
+        # JupyterHub's `_failed` raises the CancelledError of a cancelled start that is not pending.
         return None if private_api.is_start_cancelled(self) else super()._failed
 
     @override
@@ -533,8 +533,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
-        # JupyterHub forgets a server whose stop fails, and its pod would run on. The stop therefore repeats this
-        # request until the API server accepts it. Until then, JupyterHub's database keeps the server.
+        # JupyterHub forgets a server whose stop fails, and its pod would run on. Repeat the request to delete the
+        # pod until the API server accepts it. Until then, JupyterHub's database keeps the server.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
         if not self._is_ours():
@@ -548,7 +548,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form instead of a ``profile_list`` or the site's own form."""
-        # Parse the settings last: a start asks this sixteen times, and few sites have a form of their own.
+        # Parse the settings only for a `profile_list` or a site's own form: a start calls `_is_ours` sixteen times.
         if self.settings_files or not (self.profile_list or self._has_own_form):
             return True
         return not self._parse_settings().is_empty
@@ -591,8 +591,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # JupyterHub's admin page shows a summary in the stored options, which options from the REST API lack. Store the
-        # options now: JupyterHub commits right after this function, and may roll back a later assignment.
+        # JupyterHub's admin page shows the stored options, which lack a summary if they come from the REST API. Store
+        # the normalized options now: JupyterHub commits after this function, and may roll back a later assignment.
         stored.user_options = admission.options
 
 

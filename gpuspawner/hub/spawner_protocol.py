@@ -1,8 +1,8 @@
 """Protocols for spawner parameters: each contains only the attributes that some functions of the hub use.
 
 A function takes one of these protocols, so that its signature says which attributes it reads, and tests can pass a
-small object. :class:`gpuspawner.hub.spawner.GPUSpawner` fulfills all protocols. Protocols that refer to an offer or to
-a start's state are defined in the packages that use them.
+small object. :class:`gpuspawner.hub.spawner.GPUSpawner` fulfills all protocols. Protocols that refer to the
+resources that users can choose or to a start's state are defined in the packages that use them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PodWatchingSpawner(Protocol):
 class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
     """A spawner with KubeSpawner's reflectors, and the settings that determine which namespaces they cover.
 
-    :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; None is the key for all namespaces.
+    :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; the namespace None means all namespaces.
     :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.
     """
 
@@ -99,7 +99,7 @@ class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 class AdmittedSpawner(WatchingSpawner, Protocol):
-    """The spawner of the server and user whose user options the hub checks.
+    """A spawner whose user options the hub checks.
 
     :ivar active: whether the server is running or starting.
     :ivar extra_options: names of the site's own user options.

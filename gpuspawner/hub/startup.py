@@ -32,7 +32,7 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits that JupyterHub sets after it has read its configuration; a change of either triggers the settings check.
+"""Traits that JupyterHub sets after it has read its configuration; a change of one triggers the settings check.
 
 traitlets has no event for the end of the configuration: it sets a file's traits before it merges them into ``config``.
 JupyterHub sets ``cookie_secret``, if not configured, before it opens its database, and ``session_factory`` after that.
@@ -88,7 +88,7 @@ def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
 
 
 def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
-    """Check the settings; a problem names the last of the files ``given`` and ``settings_files`` with the wrong key.
+    """Check the settings; each problem names the file with the wrong key, or the last of several such files.
 
     :param given: the files that :func:`configure` has read, lowest precedence first.
     """

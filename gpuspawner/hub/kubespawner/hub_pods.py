@@ -174,7 +174,7 @@ def renew_watches(spawner: WatchingSpawner) -> None:
 
 
 _renewed: WeakSet[Any] = WeakSet()
-"""Reflectors that are being replaced, so that only one of all starts in progress replaces a reflector."""
+"""Reflectors that a start is replacing now; other starts skip them, so that each reflector is replaced only once."""
 
 
 def _finish_renewal(reflector: Any, _: asyncio.Future[None]) -> None:

@@ -263,7 +263,7 @@ async def wait_for_hub() -> None:
 
 
 async def wait_until_answering(spawner: object) -> None:
-    """Have JupyterHub wait until the server answers; JupyterHub stops it if it does not within ``http_timeout``.
+    """Have JupyterHub wait for the server, and stop the server if it does not answer within ``http_timeout``.
 
     :raises Exception: the server does not answer, and is stopped.
     """
@@ -379,7 +379,7 @@ def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespa
     return SimpleNamespace(
         user=SimpleNamespace(id=user_id),
         slug_scheme=spawner.slug_scheme,
-        # Read the namespace from the configuration: the spawner's trait already holds the namespace of its own user.
+        # Read the namespace from the configuration: the trait of `spawner` holds the namespace of one user.
         namespace=private._find_my_config(spawner.config).get("namespace", hub_namespace),
         _namespace_default=lambda: hub_namespace,
     )

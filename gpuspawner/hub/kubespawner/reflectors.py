@@ -33,7 +33,7 @@ def _is_dead(reflector: Any) -> bool:
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
     """Mark dead reflectors, so that the next call that starts a reflector replaces them.
 
-    Only starts, stops and forms call this. ``poll()`` does not: while the API server is down, ``poll()`` must keep
+    Call this for a start, a stop or a form, but not in ``poll()``: while the API server is down, ``poll()`` must keep
     using the last known pods to decide whether a server runs.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
@@ -68,7 +68,7 @@ def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[.
     An empty reflector would end starts in progress, because KubeSpawner considers a missing pod deleted.
 
     :param kind: KubeSpawner's reflector class, or another factory of reflectors.
-    :param before: the predecessor.
+    :param before: the predecessor, which the new reflector replaces.
     """
 
     def make(**options: Any) -> Any:
@@ -86,15 +86,17 @@ def unregister_failed_reflector(
     """Unregister a reflector that fails to start in the ``with`` block; restore its predecessor if that still watches.
 
     KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. The cancelled
-    reflector stays registered, and this start's clean-up and every later start would wait forever for its first list.
+    reflector stays registered. The failed start's clean-up and all later starts would wait forever for its first list.
 
     KubeSpawner also replaces a reflector after a server was slow to start or stop, for example because the API server
-    is overloaded. If the new reflector fails, the predecessor continues, unless it is dead: its pods would be outdated.
+    is overloaded. If the new reflector fails, the predecessor continues. A dead predecessor is not restored, because
+    its pods would be outdated.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
-    :param spares_hub: whether to raise the reflector's failure instead of KubeSpawner's ``SystemExit``, which stops the
-        hub. A hub that has just started should stop: JupyterHub would consider a server stopped if it cannot poll it.
+    :param spares_hub: True to raise the reflector's failure instead of KubeSpawner's ``SystemExit``, which stops the
+        hub. Leave it False for a poll: a hub that has just started should stop, because JupyterHub would consider
+        every server stopped that the hub cannot poll.
     """
     before = reflectors.get(key)
     try:
@@ -156,7 +158,7 @@ class EventsAccess:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._denied_until: dict[Any, float] = {}
-        """Reflector key → monotonic seconds of the next request for events; removed once the hub may read events."""
+        """Reflector key → monotonic seconds of the next request; the key is removed once the hub may read events."""
 
     async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
         """Return the running reflector of events, or None if the hub may not read events.

@@ -27,7 +27,7 @@ _GPU, _COUNT = f"{ANNOTATION_PREFIX}gpu", f"{ANNOTATION_PREFIX}gpu-count"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 GPUState = tuple[str, str]
-"""Metric label of a GPU type, and the state of GPUs: :data:`HELD` or :data:`REQUESTED`."""
+"""Key of a count: the metric label of a GPU type, and the state of its GPUs, :data:`HELD` or :data:`REQUESTED`."""
 
 
 def count_servers(

@@ -56,7 +56,7 @@ def is_viewer_admin() -> bool:
 CHOICE_HEADER = "Gpuspawner-Choice"
 
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
-"""Maximum number of characters in the header ``Gpuspawner-Choice``: the longest text of each field, and its name."""
+"""Maximum number of characters in the header ``Gpuspawner-Choice``: the names and longest texts of all fields."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)
@@ -173,7 +173,7 @@ def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
 
 
 def take_prefill(handler: Any) -> None:
-    """Remove the values for the form from the query of a link, and remember them like those of a form that was sent.
+    """Remove the form's values from the query of a link, and remember them as if the user had sent a form.
 
     Call this in the request's own task.
 
