@@ -141,8 +141,8 @@ class ClusterStore:
             self._start()
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
-            # Do not use asyncio.timeout, which cancels the caller's task for a moment. In that moment, another request
-            # would take the start of this task for one that JupyterHub has cancelled.
+            # Do not use asyncio.timeout, which cancels the caller's task for a moment. If a start runs
+            # in that task, other requests would in that moment treat the start as cancelled by JupyterHub.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Longest line or JSON value in bytes. Objects are shorter, as etcd allows 1.5 MiB a request (``--max-request-bytes``)
-before JSON escapes."""
+"""Maximum size in bytes of a line or a JSON value. Kubernetes objects are smaller: etcd allows 1.5 MiB a request
+(``--max-request-bytes``), before JSON escapes."""
 
 
 class LineTooLongError(Exception):
@@ -59,7 +59,8 @@ def strip_managed_fields(text: bytes) -> bytes:
     """Return the JSON of an object without ``metadata.managedFields``, which is half of a pod's bytes.
 
     The API server writes ``managedFields`` last in the metadata and ``spec`` right after the metadata. JSON escapes
-    quotes in strings, so a search for both keys finds only these. If one is missing, return the text unchanged.
+    quotes in strings, so a search for a quoted key finds no text inside a string. Without these keys, return the
+    text unchanged.
     https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
 
     :param text: JSON of an object or of a watch event, UTF-8.
@@ -74,7 +75,7 @@ _DECODER = json.JSONDecoder()
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
 """Matches a bracket, a complete string, or the opening quote of a string whose end has not arrived."""
 _LONGEST_END = len("e+")
-"""Maximum number of characters that ``raw_decode`` leaves unread of a cut number: it reads only 1 of ``1e+``."""
+"""Maximum number of characters that ``raw_decode`` leaves unread if a text ends inside a number: ``e+`` of ``1e+``."""
 
 
 async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:

@@ -57,7 +57,7 @@ class SharedTasks(Generic[_K, _T]):
 
         :param key: callers with equal keys share a task.
         :param run: called to start the task if none is running.
-        :param wait_s: seconds after the beginning of the task until which to wait; None to wait for the task's end.
+        :param wait_s: maximum wait in seconds, counted from the beginning of the task; None to wait for the task's end.
         """
         if key not in self._running:
             task = asyncio.create_task(run())

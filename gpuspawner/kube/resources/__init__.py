@@ -8,8 +8,8 @@ resource, or the hub may not read it, they return None or an empty value and rai
 - `resource_quotas`: read on demand how much a namespace's ResourceQuotas leave for new pods, and read its
   LimitRanges.
 - `volume_topology`: read on demand on which nodes the volumes of a pod's PersistentVolumeClaims can be mounted.
-- `queue_places`: read on demand a pod's place in a queue of Kueue: its position, and why Kueue does not admit it. For a
-  pod that does not exist yet, read the quotas of the queue and who waits there.
+- `queue_places`: read on demand a pod's position in a queue of Kueue, and why Kueue does not admit the pod. For a pod
+  that does not exist yet, read the queue's quotas and the priorities of the Workloads that wait there.
 """
 
 from gpuspawner.kube.resources.dra_devices import DRADevices

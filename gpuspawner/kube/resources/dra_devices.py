@@ -73,7 +73,7 @@ class DRADevices:
     def update(self, *, since: float) -> None:
         """Update the devices in the :class:`Occupancy`.
 
-        :param since: seconds of the store's clock; data that the API server last confirmed earlier counts as unknown.
+        :param since: seconds of the store's clock; data that the API server has not confirmed since counts as unknown.
         """
         fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._watch_loops]
         classes_known, slices_known, claims_known = (*fresh, False, False)[:3]

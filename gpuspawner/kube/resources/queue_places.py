@@ -1,11 +1,11 @@
-"""Reads a pod's place in a queue of Kueue, and before the pod exists what the queue could do with it.
+"""Reads a pod's place in a queue of Kueue, or the state of the queue if the pod does not exist yet.
 
-The place is the pod's position, and why Kueue does not admit it. Before that, the quotas of the ClusterQueue and the
-priorities of what waits there count.
+The place is the pod's position, and why Kueue does not admit the pod. The state of the queue is the quotas of its
+ClusterQueue and the priorities of the Workloads that wait there.
 
 Kueue's visibility API calculates the positions for each request and stores them nowhere. The reasons are in the pod's
 Workload and in the LocalQueue, the quotas in ClusterQueues, Cohorts and ResourceFlavors. Without Kueue, or without the
-right to read one of these, that part is unknown, which is not an error.
+right to read one of these resources, that part of the result is unknown, which is not an error.
 https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
 """
 
@@ -54,7 +54,7 @@ QUEUE_SETUP_CACHE_S = 30.0
 QUEUE_DENIED_S = 60.0
 """Seconds until the next request for a queue after the API server refused a request for it."""
 NEW_POD_S = 1.0
-"""Minimum seconds between two requests for a namespace's Workloads if a new pod was not in the first request."""
+"""Minimum seconds between two requests for a namespace's Workloads if the first one did not ask for a new pod."""
 _FORGOTTEN_S = 30.0
 """Seconds after the last call of :meth:`QueuePlaces.find_place` for a pod until the hub stops reading its Workload."""
 _PER_REQUEST = 100
@@ -77,7 +77,7 @@ _CLUSTER_QUEUES, _COHORTS, _FLAVORS, _CLASSES = (
 
 
 class _LocalQueue(NamedTuple):
-    """A LocalQueue: why it admits nothing, if so, and the name of its ClusterQueue."""
+    """State of a LocalQueue: why it admits no pods (None if it admits pods), and the name of its ClusterQueue."""
 
     problem: QueueReason | None
     cluster_queue: str = ""
@@ -98,7 +98,7 @@ class _CachedRead:
 
 
 class QueuePlaces:
-    """Reads and caches the places in Kueue's queues, and the queues' quotas, for all servers of the hub.
+    """Reads and caches pods' positions in Kueue's queues, and the queues' quotas, for all servers of the hub.
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param timeout_s: timeout of each request in seconds.
@@ -120,13 +120,13 @@ class QueuePlaces:
         self._now = now
         self._reads: dict[tuple[str, ...], _CachedRead] = {}
         self._asked_at: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        """Namespace → uid of a pod → seconds of the clock at which its place was last asked for."""
+        """Namespace → uid of a pod → seconds of the clock at the last call of :meth:`find_place` for the pod."""
         self._requests: SharedTasks[tuple[str, ...], None] = SharedTasks()
         self._capacities: dict[str, tuple[tuple[object, ...], QueueCapacity | None]] = {}
-        """Name of a ClusterQueue → the lists that its capacity was read from, and the capacity."""
+        """Name of a ClusterQueue → the lists of objects from which the hub computed its capacity, and the capacity."""
 
     async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
-        """Return a pod's place in its queue; what the hub cannot read is None.
+        """Return a pod's position in its queue, and why Kueue does not admit the pod; unknown values are None.
 
         :param pod: JSON of the pod.
         :param queue: name of the LocalQueue.
@@ -140,7 +140,7 @@ class QueuePlaces:
         )
         found: _LocalQueue | None = local_queue.value
         if found is not None and found.problem is not None:
-            # Kueue serves no positions in a queue that is missing or stopped, or positions that mean nothing.
+            # If the queue is missing or stopped, Kueue serves no positions, or positions that mean nothing.
             return QueuePlace(queue=queue, reason=found.problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)
@@ -155,12 +155,12 @@ class QueuePlaces:
     async def read_state(
         self, namespace: str, queue: str, *, priority_class: str, priority: int | None, wait_s: float | None = None
     ) -> QueueState:
-        """Return what is known of the queue of a server whose pod does not exist yet.
+        """Return the state of a queue for a server whose pod does not exist yet; unknown values are None.
 
         :param namespace: namespace of the pod.
         :param queue: name of the LocalQueue.
         :param priority_class: name of the pod's WorkloadPriorityClass; empty for none.
-        :param priority: the pod's own priority, which counts without a WorkloadPriorityClass; None if unknown.
+        :param priority: the pod's Kubernetes priority, used if ``priority_class`` is empty; None if unknown.
         :param wait_s: seconds to wait at most; None for no limit besides the requests' timeouts.
         """
         began_at = self._clock()
@@ -174,7 +174,7 @@ class QueuePlaces:
         capacity = waiting = None
         if found is not None and found.problem is None:
             capacity = self._build_capacity(found.cluster_queue, reads)
-        # Nobody else need be asked who waits where nobody does.
+        # If the ClusterQueue's status says that no Workload waits, skip the request for the waiting Workloads.
         if found is not None and capacity is not None and capacity.pending != 0:
             left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
             waiting = await self._read_waiting(found.cluster_queue, wait_s=left_s)
@@ -229,7 +229,7 @@ class QueuePlaces:
 
     async def _read_local_queue(self, namespace: str, queue: str, *, wait_s: float | None) -> _CachedRead:
         async def ask() -> _LocalQueue:
-            # A list tells a queue that does not exist from an API that the cluster does not serve.
+            # Send a list request: its result is empty if the queue is missing, and 404 if the cluster lacks the API.
             query = {"fieldSelector": f"metadata.name={queue}"}
             answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "localqueues"}, query=query)
             return next(map(_read_local_queue, _list_items(answer)), _LocalQueue(QueueReason.NO_QUEUE))

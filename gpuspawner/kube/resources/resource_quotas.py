@@ -21,7 +21,7 @@ from gpuspawner.kube.client.pacing import SharedTasks
 QUOTA_CACHE_S = 3.0
 LIMIT_RANGE_CACHE_S = 60.0
 QUOTA_RETRY_S = 10.0
-"""Seconds until the next request for a namespace's objects after a failed request."""
+"""Seconds until the next request for a namespace's ResourceQuotas or LimitRanges after a failed request."""
 QUOTA_DENIED_S = 60.0
 """Seconds until the next request after the API server refused a request; each refusal appears in the audit log."""
 _TIMEOUT_S = 3.0
@@ -43,7 +43,7 @@ class QuotasAPI(Protocol):
 
 
 class _CachedAnswer(NamedTuple, Generic[_T]):
-    """The cached result of one request for a namespace's objects.
+    """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
 
     :param value: None if the request failed.
     :param at: seconds of the clock at which the hub sent the request, or at which it failed.

@@ -46,7 +46,7 @@ VOLUME_RETRY_S = 5.0
 """Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. One form checks
 the pods of many GPU types, which share the cached result."""
 VOLUME_UNANSWERED_S = 10.0
-"""Seconds until the next request about a claim after a request without an answer in time."""
+"""Seconds until the next request about a claim after the API server did not answer in time."""
 _MAX_CACHED = 4096
 
 STORAGE_GROUP = "storage.k8s.io"
@@ -127,7 +127,7 @@ class VolumeTopology:
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
         :param namespace: namespace of the pod.
         :param new_claims: names of the claims that the hub will create if they do not exist; None if the hub has
-            created them, so that a cached "does not exist" is out of date and the claim is read again.
+            already created them. With None, a claim that is cached as missing is read again.
         :param wait_s: seconds to wait at most; None for no limit besides the requests' timeout.
         """
         if not constraints.unread_claims:

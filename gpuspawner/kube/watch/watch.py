@@ -61,8 +61,8 @@ class GCTuning:
     def freeze(self, object_count: int) -> None:
         """Exempt all present objects from garbage collection if the cache has more than doubled since the last time.
 
-        Python still frees frozen objects by reference counting. It never frees reference cycles that are garbage now,
-        so freezes must be rare: https://docs.python.org/3/library/gc.html#gc.freeze
+        Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
+        of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
 
         :param object_count: number of objects in the cache after a list.
         """
