@@ -84,7 +84,7 @@ def explain_removal(
 def explain_end_of_running(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_gone: bool, is_time_up: bool = False
 ) -> StartFailure | None:
-    """Return why a running server has ended, or None if its own program ended.
+    """Return why a running server was ended, or None if its program ended by itself.
 
     :param pod: the last observed v1 Pod in JSON, empty if none was observed.
     :param is_gone: whether the pod does not exist any more.
@@ -228,7 +228,8 @@ def _explain_disruption(code: str) -> StartFailure:
 
 
 def _explain_kueue_stop(message: str) -> StartFailure:
-    # Kueue 0.16 writes these texts in reconcileNotReadyTimeout and nearby (pkg/controller/core/workload_controller.go).
+    # Kueue 0.16 writes its messages about stopped pods in reconcileNotReadyTimeout and nearby functions
+    # (pkg/controller/core/workload_controller.go).
     if message.startswith("Exceeded the PodsReady timeout"):
         sentence = gettext("The queue gave its quota back to others, because your server was not ready in time.")
     elif message.endswith("Queue is stopped"):

@@ -213,7 +213,7 @@ _REFUSAL_PHRASES = re.compile(
     r'|violates PodSecurity "[^"]+": .*',
     re.DOTALL,
 )
-"""Parts of the API server's answer that users may see: text about the user's own pod or from the admin's policy."""
+"""Parts of the API server's refusal of a pod that its user may see: about this pod, or from the admin's policy."""
 
 
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
@@ -237,7 +237,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _redact_others(message: str, *, name: str, namespace: str) -> str:
-    # The names of all servers' pods begin alike (jupyter-ada, jupyter-bob): redact all names but the pod's own.
+    # All servers' pod names begin alike (jupyter-ada, jupyter-bob): redact all except the name of the user's pod.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -275,7 +275,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether the pod name ``own`` contains ``found`` after its prefix: ``ada`` in ``jupyter-ada--lab``."""
+    """Return whether ``found`` follows the first hyphen of the pod name ``own``: ``ada`` in ``jupyter-ada--lab``."""
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 

@@ -29,7 +29,7 @@ class PullFailure(StrEnum):
 class PulledImage:
     """An image that is on the node.
 
-    :param was_present: whether it was on the node already, without a pull.
+    :param was_present: whether kubelet found the image on the node and did not pull it.
     :param seconds: duration of the pull; None if kubelet's message does not contain it.
     :param size_bytes: compressed size; None if kubelet's message does not contain it (before Kubernetes 1.30).
     """
@@ -107,7 +107,7 @@ _PER_MINUTE = 60
 def format_pulling(image: str) -> str:
     """Return a sentence that says that an image is being pulled.
 
-    :param image: image reference; empty for an image other than the pod's own.
+    :param image: image reference; empty if the pod's spec does not contain the image that kubelet pulls.
     """
     if not image:
         return gettext("An image that the server needs is being fetched.")

@@ -107,7 +107,8 @@ def parse_refusals(message: str) -> SchedulerRefusals:
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # kube-scheduler counts a node under one taint only: add up taints. For other reasons, keep the largest count.
+        # Sum the counts of different taints, because kube-scheduler counts a node under one taint only. Other texts of
+        # one reason can count the same node, so keep their largest count.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
@@ -255,9 +256,9 @@ _MISFITS = re.compile(
 
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
-    # Kueue refuses the request itself only together with the condition Requeued. In all other cases the LocalQueue or
-    # its ClusterQueue admits nothing; read_queue_problem says whether that is still so, because Kueue does not update
-    # this condition before the Workload's turn.
+    # If the condition Requeued has the reason Inadmissible, Kueue refuses the request itself. Otherwise the LocalQueue
+    # or its ClusterQueue admitted nothing when Kueue wrote the condition QuotaReserved. Kueue updates it only
+    # at the Workload's turn, so read_queue_problem says whether the queue still admits nothing.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
@@ -277,7 +278,7 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # An unknown reason may be about a flavor that will have room later.
+    # If the message lists an unknown reason, return None: the reason may be about a flavor with free quota later.
     if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR

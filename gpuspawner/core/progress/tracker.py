@@ -28,7 +28,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""For this many seconds, the user sees no alarm about a newly schedulable pod, and no sentence a second time.
+"""For this many seconds, the user sees no alarm about a newly schedulable pod, and no message a second time.
 
 A scheduler that has not looked at a pod for this many seconds counts as idle."""
 
@@ -71,7 +71,7 @@ class Tracker:
         self._idle_scheduler = ""
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
-        """Code of an unconfirmed failure, and seconds from the start's beginning until the failure was detected."""
+        """Code of a failure that may still pass, and seconds from the start's beginning until its detection."""
         self._last_reported = ("", False)
         self._recent: dict[tuple[Stage, str, bool], float] = {}
         self._reported_steps: set[str] = set()
@@ -130,7 +130,7 @@ class Tracker:
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
         """Return the pod of this start, or None if the pod is a terminating or finished pod of an earlier start.
 
-        Only if this process began the start, the first pod that it sees may be of an earlier start.
+        Only the first observed pod can be of an earlier start, and only if this process of the hub began the start.
         """
         pod = as_dict(raw)
         if not pod:

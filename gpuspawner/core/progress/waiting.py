@@ -170,7 +170,7 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
         return join_sentences(gettext("Your server waits for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
-        # The reason omits the GPU type's name, which stands beside it in the form. Put the name before the reason here.
+        # The verdict's reason omits the GPU type, because the form shows it beside the reason. Name the type here.
         waits_for = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
         return join_sentences(waits_for, make_sentence(translate_now(verdict.reason)))
     names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
@@ -317,7 +317,7 @@ def describe_queue(
 def _explain_hopeless(
     pod: Mapping[str, object], event: SourcedEvent | None, *, place: QueuePlace
 ) -> StartFailure | None:
-    """Return why Kueue would never admit a pod, or None for pods that it may admit."""
+    """Return why Kueue would never admit a pod, or None if Kueue may admit it."""
     priority_class = as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(PRIORITY_LABEL))
     if event is not None and event.reason == "ErrWorkloadCompose":
         sentence = gettext("The queue cannot take your server as it is set up.")
