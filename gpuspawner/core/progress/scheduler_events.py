@@ -257,8 +257,8 @@ _MISFITS = re.compile(
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
     # If the condition Requeued has the reason Inadmissible, Kueue refuses the request itself. Otherwise the LocalQueue
-    # or its ClusterQueue admitted nothing when Kueue wrote the condition QuotaReserved. Kueue updates it only
-    # at the Workload's turn, so read_queue_problem says whether the queue still admits nothing.
+    # or its ClusterQueue admitted nothing when Kueue wrote the condition QuotaReserved. Kueue updates QuotaReserved
+    # only at the Workload's turn, so read_queue_problem says whether the queue still admits nothing.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 

@@ -86,7 +86,7 @@ class Problems:
 
     @property
     def is_full(self) -> bool:
-        """Whether the error has the largest number of problems; further problems are dropped."""
+        """Whether the largest number of problems has been collected; further problems are dropped."""
         return len(self._by_field) >= _MAX_PROBLEMS
 
     def __contains__(self, field: str) -> bool:

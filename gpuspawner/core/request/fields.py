@@ -84,7 +84,7 @@ class AmountField(Field):
     :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that a saved amount is no longer offered, with ``{saved}`` and ``{kept}``.
-    :param kept: text of the form that ``{kept}`` replaces a saved amount that the policy no longer allows.
+    :param kept: notice in the form that the amount ``{kept}`` is used, as the policy no longer allows a saved amount.
     :param step: step in base units if the settings have none; also the smallest amount if the settings have no bounds.
     :param default: default in base units if the settings have bounds without a default; None = the lower bound.
     :param guarantee: the pod's request as a fraction of the amount (its limit), if the settings have no fraction.

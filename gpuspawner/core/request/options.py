@@ -50,7 +50,8 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
         return {"preset": preset}
-    # Without JavaScript, the browser sends unused fields, too: drop the GPU count of "No GPU" and an unused reference.
+    # Without JavaScript, the browser also sends unused fields: drop the GPU count of "No GPU" and, if an image of the
+    # list is selected, the reference of a custom image.
     if texts.get("gpu") == "":
         texts.pop("gpu_count", None)
     if texts.get("image"):

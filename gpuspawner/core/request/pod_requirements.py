@@ -23,9 +23,9 @@ ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
 HIDING_VARIABLES = {
     "nvidia": ("NVIDIA_VISIBLE_DEVICES", "void"),
     "amd": ("AMD_VISIBLE_DEVICES", "void"),
-    "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # Not "void": habana-container-runtime-hook takes "void" as "all".
+    "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # Use "none": habana-container-runtime-hook takes "void" as "all".
 }
-"""Vendor → environment variable by which its container runtime picks GPUs, and the value that hides all GPUs."""
+"""Vendor → environment variable by which the vendor's container runtime picks GPUs, and its value for no GPUs."""
 
 GPU_HIDING_ENVIRONMENT = dict(HIDING_VARIABLES.values())
 """Environment variables that hide the GPUs of every vendor from a container."""
@@ -113,7 +113,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         image=image.image,
         node_selector=selector,
         required=(*expressions, *_require_architectures(image), *exclusions),
-        # The GPU types that a combined type consists of may share no label: the node must then match one of them.
+        # The GPU types in a combined type may need different node labels: the node must then match the labels of one.
         alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),

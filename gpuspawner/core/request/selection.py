@@ -229,7 +229,7 @@ def _select_known_fields(options: object, problems: Problems) -> dict[str, objec
     for name, value in options.items():
         if isinstance(name, str) and name in OPTION_FIELDS:
             known[name] = value
-        elif not problems.is_full:  # Each name costs a slow search for similar names, and input may have a million.
+        elif not problems.is_full:  # Limit the slow searches for similar names: input may have a million names.
             problems.add(sanitize_name(name), "unknown_field", message=describe_unknown_field(name, OPTION_FIELDS[:-1]))
     return known
 
@@ -282,7 +282,10 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 
 
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
-    """Yield the fields CPU and memory, unless they have KubeSpawner's own limit: a hook may change it for one start."""
+    """Yield the fields CPU and memory, except a field whose amount is KubeSpawner's configured limit.
+
+    The user options omit that amount, because a hook may change KubeSpawner's limit for one start.
+    """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
             yield each

@@ -149,7 +149,7 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Return ``found``, which fits, with as much of the CPU, then of the memory, of ``selection`` as also fits."""
+        """Return ``found`` with its CPU, then its memory, raised as far as fits, up to the amounts of ``selection``."""
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
             if amount is None:
@@ -190,7 +190,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return the smallest step of CPU or memory (0 = lower bound); memory must include the selected shared memory."""
+    """Return the smallest CPU or memory, in steps above the lower bound; memory must cover the shared memory."""
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 

@@ -137,7 +137,7 @@ _MAX_EXACT_CHOICES = 16
 
 
 class _TypeCounts:
-    """Counts of several GPU types. :meth:`update` follows changes of pods; a change of a node needs a new object."""
+    """Unit counts of several GPU types. :meth:`update` follows changes of pods; changed nodes need a new object."""
 
     def __init__(
         self,
@@ -223,7 +223,9 @@ class _TypeCounts:
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
-        If ``number`` pods, at least ``_MAX_EXACT_CHOICES``, were compared before, compare only with the type's labels.
+        Compare with the type's labels instead of its nodes, once ``_MAX_EXACT_CHOICES`` pods were compared.
+
+        :param number: number of pods with other node selectors or affinities that were compared before.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [
@@ -281,7 +283,7 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 
 
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
-    """Return whether nodes may have units that are not counted.
+    """Return whether nodes of a GPU type may have units that are not counted.
 
     A device plugin may be unregistered, or the type's RuntimeClass may tolerate the taints of more nodes.
     """
@@ -305,7 +307,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return the values of the group's ready nodes, or (0,) if no node is ready, because callers apply max()."""
+    """Return the amounts in ``column`` of a group's ready nodes, or (0,) if none is ready, as callers apply max()."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)

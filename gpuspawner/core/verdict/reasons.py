@@ -36,8 +36,8 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes whose labels and taints are the same to this pod; only their amounts differ.
-    :param unseen: resources whose DRA devices may be hidden: nodes that report 0 of them are returned, too. Unless
-        None, so are nodes whose device plugin may be unregistered. None = only the units that a node reports count.
+    :param unseen: None = a node has only the units that it reports. Otherwise, also return nodes whose device plugin
+        may be unregistered, and nodes that may have hidden DRA devices of one of these resources.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -50,7 +50,7 @@ def fits_empty_node(pod: Pod, nodes: Iterable[Node]) -> bool:
     :param nodes: existing nodes, with any labels and taints.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
-    # Compare sizes first: mostly the labels of all these nodes allow the pod.
+    # Compare sizes before labels and taints, because labels and taints rarely keep the pod off ``nodes``.
     return any(_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
 
 
@@ -66,7 +66,7 @@ def explain_never(
 
     :param groups: the nodes of the GPU type, or all nodes if ``gpu`` is None; grouped by labels and taints.
     :param reserved: whether more nodes of the type exist, with taints that the pod does not tolerate.
-    :param scalable_pools: node pools that can grow. If one can grow, the answer is never that no node exists.
+    :param scalable_pools: node pools of an autoscaler; while one can grow, the reason is never that no node exists.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -159,7 +159,7 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # Node selector terms are ORed. A term left without expressions would match any node, so drop all terms.
+    # Node selector terms are ORed. A term that required only the architecture now allows any node, so drop all terms.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -206,9 +206,9 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 
 
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
-    """Return a clause with a requested amount that no node has.
+    """Return a clause that says which requested amount no node has.
 
-    :param has: resources of each node: the free ones if ``left`` is true, else those of the empty node.
+    :param has: for each node, its free resources if ``left`` is true, else what one pod could have on the empty node.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0
@@ -257,11 +257,11 @@ _FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
         lambda size_bytes: format_rounded_memory(size_bytes, round_up=False),
     ),
 }
-"""Resource → function that rounds a requested amount up, function that rounds the largest amount on a node down."""
+"""Resource → function that formats a requested amount, rounded up; function for an available amount, rounded down."""
 
 
 def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
-    """Return a requested amount with what it is of: ``2 × A100``, ``4 CPUs``, ``16 GiB of memory``.
+    """Return a requested amount with the resource: ``2 × A100``, ``4 CPUs``, ``16 GiB of memory``.
 
     :param number: in the units of :class:`Node`.
     :param gpu: the chosen GPU type.
@@ -273,7 +273,7 @@ def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
 
 
 def format_number(resource: str, number: int) -> str:
-    """Return an available amount without what it is of, rounded down: ``2``, ``15.9 GiB``.
+    """Return an available amount without the resource, rounded down: ``2``, ``15.9 GiB``.
 
     :param number: in the units of :class:`Node`.
     """

@@ -6,8 +6,8 @@ autoscaler may add a node; and no devices that the pod requests can be hidden. I
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
-A pod that Kueue will queue is first compared with the queue's quotas, and only with the nodes if Kueue
-admits it at once. What the hub cannot read of the queue leaves the verdict UNKNOWN.
+A pod that Kueue will queue is first compared with the queue's quotas, and with the nodes only if Kueue
+admits it at once. If the hub cannot read enough of the queue, the verdict is UNKNOWN.
 
 Devices can be hidden for a while after kubelet starts: it deletes the ResourceSlices of DRA drivers until they register
 again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of device plugins
@@ -77,7 +77,7 @@ def find_pods_ahead(
     (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
 
     :param nodes: nodes that could take the pod.
-    :param gpu: the GPU type of all these nodes; if there are no nodes, its labels decide whether a pod competes.
+    :param gpu: the GPU type of all ``nodes``; if ``nodes`` is empty, the type's labels decide whether a pod competes.
     """
     devices = _list_devices(pod)
     shared: dict[tuple[int, ...], bool] = {}
@@ -100,10 +100,10 @@ def find_pods_ahead(
 def select_runnable_pods(
     pods: Iterable[Pod], *, nodes: Sequence[Node], pools: Iterable[ScalableNodePool]
 ) -> tuple[Pod, ...]:
-    """Return the pods that would fit one of some nodes, if it were empty, or may fit a new node of some pools.
+    """Return the pending pods that would fit an existing node if it were empty, or may fit a new node of a pool.
 
-    The other pods wait, too, but never take the place of another. To limit the duration, pods count as fitting without
-    a comparison once many nodes have been compared in vain.
+    Pods that fit nowhere stay pending and delay no other pod. To save time, once many nodes have been compared in vain,
+    all further pods count as fitting.
 
     :param pods: pending pods.
     :param nodes: existing nodes.
@@ -141,7 +141,7 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Fast check: may the other pod run on nodes with the GPU type's labels? Without nodes, this is the only check.
+    # Fast check: may the other pod run on nodes with the GPU type's labels? If `nodes` is empty, check nothing else.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
@@ -208,9 +208,9 @@ class Verdict:
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
     :param is_sure: for AFTER_SCALE_UP, whether the size of the new node is known and large enough. False = the size is
         not known in advance, because Karpenter chooses it.
-    :param ahead: for WAITS and AFTER_SCALE_UP, the number of pods that compete and are scheduled first; where a queue
-        decides, the number of Workloads that Kueue takes first.
-    :param is_queued: whether a queue of Kueue decides; ``ahead`` then counts all that waits there.
+    :param ahead: number of competing pods that are scheduled first or, if ``is_queued``, of Workloads that Kueue takes
+        first; None when unknown.
+    :param is_queued: whether Kueue's queue decides the outcome.
     :param reason: why the outcome is not NOW, as a sentence; may be empty.
     :param age_s: seconds since the data about the cluster was last confirmed; None when unknown.
     """
@@ -287,7 +287,7 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
         return False
     rivals = _find_rivals(pod, known.occupancy)
     if any(rival.constraints.anti_affinity for rival in rivals):
-        return False  # A rival with anti-affinity may keep the pod off more nodes than its own.
+        return False  # A competing pod's anti-affinity may keep the pod off several nodes.
     largest = dict(pod.requests)
     for rival in rivals:
         largest |= {name: max(number, largest.get(name, 0)) for name, number in rival.requests.items()}
@@ -305,7 +305,10 @@ def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
 
 
 def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Verdict | Pod:
-    """Return the verdict if a queue decides, else the pod as the nodes get it, or as it is if too little is known."""
+    """Return the verdict if Kueue's queue decides it, else the pod to compare with the nodes.
+
+    The returned pod has no gate of Kueue if Kueue admits it at once; otherwise it is unchanged.
+    """
     if queue is None or not pod.constraints.is_gated or queue.age_s > MAX_DATA_AGE_S:
         return pod
     if hopeless := _explain_problem(queue):
@@ -333,7 +336,7 @@ def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: G
             reason = gettext("The queue {queue} has nothing of the kind that your server asks for.", queue=queue.name)
             return _make_queued(Outcome.NEVER, reason, queue=queue)
         case QuotaAnswer.UNCOVERED:
-            # Kueue's configuration, which the hub does not read, may take the resource out of all requests.
+            # Kueue's configuration, which the hub does not read, may exempt the resource from quotas: return UNKNOWN.
             reason = gettext("the queue {queue} has no quota for {resource}", queue=queue.name, resource=found.resource)
             return _make_queued(Outcome.UNKNOWN, reason, queue=queue)
         case QuotaAnswer.UNKNOWN:
@@ -372,7 +375,7 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
 
 
 def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
-    """Return a pod without Kueue's gate, with the labels and tolerations that Kueue adds for its flavors."""
+    """Return a pod without Kueue's gate, with ``nodeSelector`` and tolerations extended by its ResourceFlavors."""
     own, selector, tolerations = pod.constraints, dict(pod.constraints.node_selector), [*pod.constraints.tolerations]
     for each in flavors:
         selector |= each.node.labels if each.node is not None else {}
@@ -408,7 +411,7 @@ class _PodCase:
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        # A pod with a scheduling gate is not blocked: Kueue may change its tolerations and selector with the gate.
+        # A gated pod does not count as blocked: Kueue may add tolerations and a node selector when it removes the gate.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
@@ -427,10 +430,10 @@ class _PodCase:
     def _may_scale_up(self) -> bool:
         """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
 
-        If the hub cannot read NodePools, it may. If ``scale_up`` of the GPU type, or of each type in a combined type,
-        says which nodes can be added, it may not. Otherwise the nodes' labels show which autoscaler runs. Karpenter
-        may add nodes of any size. Other autoscalers only copy the nodes of a pool; if the GPU type has nodes, these
-        could not take the pod, so copies could not, either.
+        The answer is True if the hub cannot read NodePools. It is False if ``scale_up`` of the GPU type, or of each
+        type in a combined type, says which nodes can be added. Otherwise the nodes' labels show which autoscaler runs.
+        Karpenter may add nodes of any size. Other autoscalers only copy the nodes of a pool; if the GPU type has nodes,
+        these could not take the pod, so copies could not, either.
         """
         if self._pools is None:
             return True

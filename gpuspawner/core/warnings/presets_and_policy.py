@@ -1,4 +1,4 @@
-"""Warns admins about unusable presets, unknown GPU types in the policy, and GPUs in KubeSpawner's traits that are lost.
+"""Warns admins about unusable presets, unknown GPU types in the policy, and GPUs dropped from KubeSpawner's traits.
 
 The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool is not an error, because a
 node with it may join the cluster later. Until then, the entry for this type has no effect.
@@ -80,7 +80,7 @@ def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
     GPUs in :data:`OWN_GPUS_TRAIT` become the form's default choice if a GPU type offers them; else they are dropped.
     GPUs in KubeSpawner's traits for containers are always dropped.
 
-    :param catalog: the catalog of a cluster whose nodes are known; on other nodes, a GPU type may offer the GPUs.
+    :param catalog: the catalog of a cluster whose nodes are known; on unknown nodes, a GPU type might offer the GPUs.
     """
     untyped = (
         (OWN_GPUS_TRAIT, resource, number, "no GPU type stands for them")
