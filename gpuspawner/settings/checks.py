@@ -47,7 +47,7 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: slug without punctuation and GB → slug of the first such GPU type that is enabled, for suggestions.
+    :ivar bare: slug without punctuation and GB → full slug of the first enabled GPU type with it, for suggestions.
     """
 
     def __init__(self, settings: SettingsModel) -> None:

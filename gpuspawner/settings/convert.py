@@ -96,7 +96,7 @@ def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> 
 
     If the setting has no default, the form field's default is clamped to the range and rounded down to a step.
 
-    :param amount_field: the form field of the amount; it has a default and a guarantee for settings without.
+    :param amount_field: the form field of the amount; its default and guarantee are used if the setting has none.
     :param setting: the bounds in the settings.
     """
     if setting is None:
@@ -199,7 +199,7 @@ def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUT
 
 def _convert_tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
     if entry.tolerations is None:
-        # A combined GPU type gets the tolerations of the types that it combines later.
+        # A combined GPU type gets its tolerations later, from the GPU types that it combines.
         return () if entry.is_union else build_conventional_tolerations(entry.resource or "")
     return tuple(
         Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")

@@ -182,7 +182,10 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem whose message names the last of the files that contain the longest part of the YAML path."""
+    """Return a problem whose message names the settings file that contains the most of the problem's YAML path.
+
+    Of several such files, the message names the file with the highest priority.
+    """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
     if missing == -len(problem.field) or not layers[place].path:
@@ -225,7 +228,10 @@ def _read_content(file: Path, budget: _SizeBudget) -> bytes:
 
 
 def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
-    """Return the settings at the top of a YAML document, or below ``hub.config.GPUSpawner`` if it has no other keys."""
+    """Return the settings at the top of a YAML document, or below ``hub.config.GPUSpawner`` if it has ``hub``.
+
+    A document with ``hub`` must not have keys outside of that section.
+    """
     try:
         document = _parse_document(content, budget)
     except _UNREADABLE as error:

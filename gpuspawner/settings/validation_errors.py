@@ -30,7 +30,7 @@ class DottedPaths(Generic[NodeT]):
 
     def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:
         self._entries = entries
-        # The key is a value's id. Keep a reference to the value, so that Python does not reuse the id.
+        # The keys of `_known` are ids of values. Keep a reference to each value, so that Python does not reuse its id.
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:

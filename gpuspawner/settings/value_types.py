@@ -1,7 +1,7 @@
 """Defines the types of single values in settings, with their JSON Schema.
 
-The patterns repeat the syntax of gpuspawner's parsers for editors and Helm. Helm uses Go's regular expressions, which
-have no lookahead.
+The patterns in the JSON Schema repeat the syntax of gpuspawner's parsers, so that editors and Helm check it, too. Helm
+uses Go's regular expressions, which have no lookahead.
 """
 
 from __future__ import annotations

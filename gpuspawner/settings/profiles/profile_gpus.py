@@ -19,7 +19,7 @@ _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
 
 
 class ProfileGPUs:
-    """Collects the GPU types of a profile list; variants with the same nodes and the same traits share a type.
+    """Collects the GPU types of a profile list; profile variants with the same nodes and traits share a GPU type.
 
     :param notes: list that receives sentences for the admin about lost parts of the profile list.
     :ivar types: the setting ``gpus``.

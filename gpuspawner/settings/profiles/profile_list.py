@@ -163,7 +163,7 @@ def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _remove_path(settings: dict[str, Any], path: str) -> bool:
-    """Remove the key at a YAML path or, if not there, the entry or section around it; return whether one existed."""
+    """Remove the key at a YAML path, or else the entry or section around it; return whether anything was removed."""
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})
     slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
@@ -171,7 +171,7 @@ def _remove_path(settings: dict[str, Any], path: str) -> bool:
     if section in _BY_SLUG and slug in entries:
         entry = entries[slug]
         if isinstance(inside := entry.get(key), dict) and inner in inside:
-            removed = inside.pop(inner)  # Remove only this key of the mapping.
+            removed = inside.pop(inner)  # Remove only the path's last key, not the mapping that contains the key.
         else:
             removed = entry.pop(key, None) if key in entry else entries.pop(slug)
     else:
