@@ -111,7 +111,7 @@ def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPU
     min_bytes = union.min_memory_bytes
     if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
-        # A pod can request only one extended resource, so leave out types with another resource than the first type.
+        # A pod can request only one extended resource, so leave out members whose resource is not the first member's.
         return tuple(gpu for gpu in found if gpu.resource == found[0].resource)
     return tuple(
         gpu

@@ -26,7 +26,7 @@ _DEFAULT_TAG = "latest"
 _OFFICIAL = "library/"
 """Docker Hub's namespace for repositories without a namespace."""
 
-# Each pattern matches a text in one way only, so that a text which nearly matches causes no backtracking.
+# Each regular expression below matches a text in one way only, so a text that nearly matches causes no backtracking.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})+|\[[A-Fa-f0-9]*:[A-Fa-f0-9:]*\]"
 _REGISTRY = rf"(?:{_HOST})(?::[0-9]+)?|{_LABEL}:[0-9]+|(?i:localhost)"
@@ -91,7 +91,7 @@ def parse_reference(text: str) -> ImageReference | None:
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # A first path component with a dot must be a registry, but here it is not a valid one.
+        return None  # Container runtimes read a first path component with a dot as a registry; this one is invalid.
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:

@@ -1,11 +1,11 @@
-"""Read and build Kueue's labels on pods, read pods' scheduling gates, and say what a queue could do with a pod.
+"""Read and build Kueue's labels on pods, read pods' scheduling gates, and tell whether Kueue could admit a pod.
 
 Kueue adds a scheduling gate when a pod is created, and removes it when the queue has quota. kube-scheduler then picks
 the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
 
-Before a pod exists, the quotas of its ClusterQueue and the labels and taints of the ResourceFlavors say whether Kueue
-could admit it (``pkg/scheduler/flavorassigner/flavorassigner.go``, ``pkg/cache/scheduler/resource_node.go``). Kueue's
-own configuration may ignore or rename resources, and is not read here.
+Before a pod exists, the quotas of the ClusterQueue and the labels and taints of the ResourceFlavors show whether Kueue
+could admit the pod (``pkg/scheduler/flavorassigner/flavorassigner.go``, ``pkg/cache/scheduler/resource_node.go``). This
+module does not read Kueue's configuration, which may ignore or rename resources.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GATE_PREFIX = "kueue.x-k8s.io/"
 
 
 class QueueReason(StrEnum):
-    """Why Kueue does not admit a pod. The values are Kueue's own reasons where Kueue has one."""
+    """Why Kueue does not admit a pod. If Kueue has a reason string for the same case, the value equals that string."""
 
     NOT_EVALUATED = "PendingEvaluation"
     """Kueue has not decided about the Workload yet."""
@@ -144,10 +144,10 @@ class QuotaAnswer(IntEnum):
 class QuotaJudgment(NamedTuple):
     """Whether a ClusterQueue could admit a pod, and why not.
 
-    :param resource: the resource that decides; empty if none does.
+    :param resource: the resource whose quota is missing, too small or in use; empty if there is none.
     :param flavors: names of the flavors that have quota for this resource.
-    :param most: for EXCEEDED, the largest request for the resource that Kueue could admit; None if it depends on the
-        flavor which resource is too much.
+    :param most: for EXCEEDED, the largest request for the resource that Kueue could admit; None if the pod exceeds the
+        quota of different resources in different flavors.
     """
 
     answer: QuotaAnswer
@@ -161,11 +161,11 @@ class FlavorCapacity:
     """A ResourceFlavor in a ClusterQueue.
 
     :param node: the labels and taints of the flavor's nodes; None if the ResourceFlavor is unknown.
-    :param tolerations: what the flavor adds to pods.
-    :param most: resource → largest request that Kueue could ever admit, with all that may be borrowed; a resource whose
+    :param tolerations: tolerations that Kueue adds to pods that get the flavor.
+    :param most: resource → largest request that Kueue could ever admit, including borrowed quota; a resource whose
         largest request is unknown is left out.
     :param free: resource → unused quota; a resource whose unused quota is unknown is left out.
-    :param has_topology: whether Kueue also looks for a place among the nodes (Topology Aware Scheduling).
+    :param has_topology: whether Kueue also checks that the pod fits on the nodes (Topology Aware Scheduling).
     """
 
     name: str
@@ -180,14 +180,14 @@ class FlavorCapacity:
 class QueueCapacity:
     """What a ClusterQueue can admit.
 
-    :param groups: the resources that share flavors, with these flavors in Kueue's order.
-    :param namespaces: selects the namespaces whose Workloads are admitted, by their labels.
+    :param groups: for each resource group, the names of its resources, and its flavors in Kueue's order.
+    :param namespaces: label selector of the namespaces whose Workloads the ClusterQueue admits.
     :param may_preempt: whether the ClusterQueue may preempt other Workloads.
-    :param is_strict: whether a Workload that cannot be admitted holds up all those behind it (``StrictFIFO``).
-    :param has_checks: whether others decide as well once the quota is reserved (AdmissionChecks).
-    :param takes_first: whether Kueue takes the first flavor that has room. False = it may look for one without
-        borrowing, or stop at one where it can preempt (``flavorFungibility``).
-    :param is_fair: whether the order depends on what each LocalQueue has used (``admissionScope``).
+    :param is_strict: whether a Workload that cannot be admitted holds up all Workloads behind it (``StrictFIFO``).
+    :param has_checks: whether AdmissionChecks must also agree after Kueue has reserved the quota.
+    :param takes_first: whether Kueue takes the first flavor with enough unused quota. False = Kueue may prefer a later
+        flavor without borrowing, or an earlier flavor with preemption (``flavorFungibility``).
+    :param is_fair: whether the order of Workloads depends on the past usage of each LocalQueue (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     """
 
@@ -231,9 +231,9 @@ class QueueCapacity:
     def find_flavors(
         self, requests: Mapping[str, int], constraints: PodConstraints
     ) -> tuple[FlavorCapacity, ...] | None:
-        """Return the flavors with which Kueue would admit a pod now, one for each group; None if that is unknown.
+        """Return the flavors that Kueue would give a pod now, one for each resource group; None if unknown.
 
-        :param requests: effective requests of a pod for which there is room.
+        :param requests: effective requests of a pod for which the ClusterQueue has enough unused quota.
         :param constraints: the pod's constraints on its node.
         """
         needed, found = _list_needs(requests), []
@@ -252,7 +252,7 @@ class QueueCapacity:
 
 
 _PODS = "pods"
-"""Resource for the number of pods. Kueue counts it for each Workload if the ClusterQueue has a quota for it."""
+"""Name of the resource by which Kueue counts pods. A ClusterQueue need not have a quota for this resource."""
 
 
 def _list_needs(requests: Mapping[str, int]) -> dict[str, int]:
@@ -307,7 +307,7 @@ def _select_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstra
         NodeSelectorTerm(expressions=tuple(each for each in term.expressions if each.key in known))
         for term in constraints.node_terms or ()
     ]
-    # A node selector term without expressions matches every ResourceFlavor, and so the whole affinity does.
+    # Node selector terms are alternatives: if one has no expressions, the node affinity matches every ResourceFlavor.
     is_limited = bool(terms) and all(term.expressions for term in terms)
     return PodConstraints(node_selector=selector, node_terms=tuple(terms) if is_limited else None)
 
@@ -345,7 +345,7 @@ def read_queue_capacity(
         namespaces=_read_namespaces(spec),
         may_preempt=_may_preempt(spec),
         is_strict=spec.get("queueingStrategy") == "StrictFIFO",
-        # v1beta1 has a plain list as well.
+        # In v1beta1, a ClusterQueue may list its AdmissionChecks in the field `admissionChecks` instead.
         has_checks=bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy")),
         takes_first=(
             fungibility.get("whenCanBorrow") != _NEXT_FLAVOR
@@ -358,7 +358,7 @@ def read_queue_capacity(
 
 _NEXT_FLAVOR = "TryNextFlavor"
 _UNDECIDED: LabelSelector = (SelectorRequirement(key="unknown", operator=EXISTS),)
-"""A selector of which nobody can say which namespaces it selects."""
+"""Replaces a ClusterQueue's invalid namespace selector. The hub then does not know which namespaces are selected."""
 
 
 def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
@@ -447,7 +447,7 @@ class _QuotaTree:
         self._are_cohorts_known = cohorts is not None
         for each in (*self._queues.values(), *self._cohorts.values()):
             if each.parent:
-                # A ClusterQueue may name a Cohort without a Cohort object: it has no quota of its own and no parent.
+                # A Cohort that only ClusterQueues name (no Cohort object exists) has no parent and no quota of its own.
                 self._cohorts.setdefault(each.parent, _QuotaNode(parent="")).children.append(each)
 
     def count(self, name: str, flavor: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -507,7 +507,7 @@ def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
 
 
 def _read_parent(spec: Mapping[str, object]) -> str:
-    # v1beta1 calls the field `cohort` in a ClusterQueue.
+    # A ClusterQueue names its Cohort in `cohortName` (`cohort` in v1beta1), a Cohort its parent in `parentName`.
     return as_text(spec.get("cohortName")) or as_text(spec.get("cohort")) or as_text(spec.get("parentName"))
 
 
@@ -530,7 +530,7 @@ def _list_amounts(flavors: object, field_name: str) -> Iterator[tuple[_FlavorRes
 
 
 MAX_LISTED = 1000
-"""Number of Workloads that Kueue lists at most (``DefaultPendingWorkloadsLimit`` of ``pkg/constants``)."""
+"""Largest number of pending Workloads in a list from Kueue (``DefaultPendingWorkloadsLimit`` of ``pkg/constants``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -540,10 +540,10 @@ class QueueState:
     :param name: name of the LocalQueue.
     :param namespace: namespace of the LocalQueue and the pod.
     :param problem: why the LocalQueue admits nothing; None if it works, or if that is unknown.
-    :param capacity: what its ClusterQueue can admit; None if unknown.
+    :param capacity: what the LocalQueue's ClusterQueue can admit; None if unknown.
     :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
     :param priority: priority of the server's Workload; None if unknown.
-    :param age_s: seconds since the oldest of this was read.
+    :param age_s: seconds since the hub read the oldest of these facts.
     """
 
     name: str
@@ -556,14 +556,15 @@ class QueueState:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the ClusterQueue certainly does not select the namespace."""
+        """Whether the ClusterQueue's namespace selector excludes the namespace; False if this is unknown."""
         return self.capacity is not None and selects_namespace(self.capacity.namespaces, self.namespace) is False
 
     def count_ahead(self) -> int | None:
-        """Return how many Workloads Kueue takes before the server's, or None if unknown.
+        """Return how many Workloads are ahead of the server's Workload in the queue, or None if unknown.
 
-        Kueue takes higher priorities first, then older Workloads, by the time of their last eviction if any
-        (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the youngest.
+        Kueue takes Workloads with higher priority first, then older ones; an evicted Workload's age counts from its
+        last eviction (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the
+        youngest.
         """
         if self.capacity is None or self.capacity.is_fair:
             return None

@@ -77,7 +77,7 @@ class CustomImages:
 
     :param registries: allowed registries or paths in registries, as results of
         :func:`gpuspawner.core.catalog.image_reference.parse_origin`; ``()`` = any.
-    :param listed: the images of the settings by their references, in the form of
+    :param listed: image reference → image, for the images in the settings. The references have the form of
         :attr:`gpuspawner.core.catalog.image_reference.ImageReference.pulled`.
     """
 
@@ -107,7 +107,7 @@ class OwnAmount:
     """KubeSpawner's limit and guarantee of an amount, in whole base units; they hold where the settings have no bounds.
 
     :param limit: None = no limit.
-    :param guarantee: None = none, so that Kubernetes requests as much as the limit.
+    :param guarantee: None = no guarantee: Kubernetes then sets the pod's request to the limit.
     """
 
     limit: int | None = None
@@ -149,9 +149,9 @@ class Bounds:
     :param step: distance between two amounts, counted from ``min``.
     :param default: amount when the user chooses none. It may lie between two steps.
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
-    :param own: KubeSpawner's limit and guarantee, which hold as they are when the user chooses none; None = the
-        settings replace them. KubeSpawner's guarantee replaces ``guarantee`` for every choice.
-    :param is_optional: a user who chooses no amount gets no limit, not ``default``.
+    :param own: KubeSpawner's limit and guarantee; None = the settings replace them. KubeSpawner's limit applies if the
+        user chooses no amount. KubeSpawner's guarantee, if set, always replaces ``guarantee``.
+    :param is_optional: whether a user who chooses no amount gets no limit instead of ``default``.
     """
 
     min: int
@@ -222,8 +222,8 @@ class GPUType:
     :param start_timeout_s: seconds that the hub waits for a server with this type; None = JupyterHub's setting.
     :param scale_up: nodes that an autoscaler can add; None = not declared.
     :param members: the types that a combined type consists of, all with the same resource. ``match`` is then unused.
-    :param platforms: the distinct platforms of the type's nodes, or of the models in ``match`` if there are no nodes;
-        empty if unknown.
+    :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
+        there are no nodes; empty if unknown.
     :param spot: whether the cloud may reclaim every node of the type at any time; None = not known for all nodes.
     :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known for all nodes.
     :param max_runtime_s: seconds after which a server with the type is stopped; None = never.

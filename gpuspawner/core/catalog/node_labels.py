@@ -103,10 +103,10 @@ def is_gpu_label(key: str) -> bool:
 
 
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
-    """Return Karpenter's GPU models that at least one node offers in MIG slices or shares as ``nvidia.com/gpu``.
+    """Return the GPU models in Karpenter's labels whose ``nvidia.com/gpu`` is a MIG slice or a share on some node.
 
-    Karpenter's labels describe the machine, not the device plugin's configuration: nodes with whole GPUs of the same
-    model have the same labels.
+    Karpenter's labels cannot tell such a node from a node with whole GPUs of the same model, because they describe
+    the machine and not the device plugin's configuration.
     """
     found = (
         read_karpenter_model(node.labels)
@@ -131,7 +131,8 @@ def read_node_gpu(
 ) -> NodeGPU | None:
     """Return what one unit of a GPU resource on a node is, or None if the labels are ambiguous.
 
-    :param ambiguous: Karpenter's models that some nodes offer whole and others in parts (:func:`find_divided_models`).
+    :param ambiguous: GPU models for which Karpenter's labels do not tell whole GPUs from slices
+        (:func:`find_divided_models`).
     """
     vendor = find_vendor(resource) or ""
     labels = node.labels
@@ -211,8 +212,9 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
 
 
 def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Read GKE's labels, and match only them: GKE's autoscaler knows these labels before a node exists.
+    """Return a node's GPU or GPU slice, as GKE's labels describe it.
 
+    The result's ``match`` uses GKE's labels only, because GKE's autoscaler knows these labels before a node exists.
     Nodes with whole, sliced and shared GPUs have the same accelerator label, so the match includes the labels for the
     MIG partition size and the sharing strategy.
     """
@@ -241,7 +243,10 @@ def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: Acceler
 
 
 def _read_karpenter_labels(model: KarpenterModel, resource: str, *, table: AcceleratorTable) -> NodeGPU:
-    """Read Karpenter's labels, and match the memory, too: GPU models with different memory can share a name."""
+    """Return a node's GPU or GPU slice, as Karpenter's labels describe it.
+
+    The result's ``match`` includes the memory label, because GPU models with different memory can share a name.
+    """
     known = _find_karpenter_model(model, table)
     shared, profile = _parse_nvidia_resource(resource)
     match = {f"{model.prefix}instance-gpu-name": (model.name,)}
@@ -280,7 +285,10 @@ def _is_divided(labels: Mapping[str, str]) -> bool:
 
 
 def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read AMD's labels; None for a node with several GPU models, which has only counters per model as labels."""
+    """Return a node's GPU or GPU slice, as AMD's labels describe it, or None for a node with several GPU models.
+
+    For such a node, AMD's labels only count the GPUs of each model.
+    """
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:
         return None

@@ -20,7 +20,7 @@ class TypeNodes:
     """The nodes of one GPU type.
 
     :param gpu: the type.
-    :param pools: groups of nodes with the type's labels; some of the nodes may lack its resource.
+    :param pools: groups of nodes with the type's labels; some of the nodes may lack the type's resource.
     :param open: the pools that accept new servers: not cordoned, and all taints tolerated.
     :param reserved: groups of nodes with the type's labels and a permanent taint that the servers do not tolerate;
         these groups are not in ``pools``.

@@ -153,5 +153,5 @@ class Person:
 
     @property
     def normalized_groups(self) -> frozenset[str]:
-        """The groups, normalized for comparison."""
+        """The user's group names, normalized for comparison."""
         return frozenset(normalize_group(group) for group in self.groups or ())

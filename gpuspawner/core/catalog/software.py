@@ -19,10 +19,10 @@ from gpuspawner.core.text.wording import join_sentences, join_with_and, join_wit
 from gpuspawner.core.units.formatting import format_vendor
 
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
-"""Label with the architecture, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
+"""Label with the CPU architecture, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
 CUDA_LABELS = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
-"""Labels with the newest CUDA version that the node's driver supports, whether or not it is installed."""
+"""Labels with the newest CUDA version that the node's driver supports; this version may not be installed."""
 COMPUTE_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
 COMPUTE_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -38,7 +38,7 @@ PLATFORM_LABELS = (
 """The labels that :func:`read_platform` reads, and the label with the product name."""
 
 _MAX_DIGITS = 6
-"""A label whose number has more digits than this counts as missing."""
+"""Largest number of digits of a number in a label; a label with more digits counts as missing."""
 
 
 def read_platform(labels: Mapping[str, str]) -> Platform:
@@ -121,8 +121,8 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
 
-    Each expression is a ``NotIn`` with label values that no node has on which the image works. A ``NotIn`` also accepts
-    nodes without the label. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
+    Each expression is a ``NotIn``. Nodes on which the image works have none of its label values. A ``NotIn`` also
+    accepts nodes without the label. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []

@@ -5,7 +5,7 @@ Out: the :class:`~gpuspawner.core.catalog.model.Catalog` that users choose from;
 This package must not depend on the user, the policy's decisions, the form, or whether a server would start.
 
 :mod:`.discover` turns node labels into GPU types and groups equal nodes. :mod:`.build_catalog` adds the settings'
-GPU types, excludes their nodes from the others, counts units, and drops presets that cannot start. :mod:`.node_facts`
+GPU types, keeps their nodes out of the discovered types, and drops presets that are not valid. :mod:`.node_facts`
 recognizes spot nodes, NVLink and GPU nodes, and finds the largest node.
 """
 

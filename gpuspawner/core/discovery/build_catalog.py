@@ -46,7 +46,7 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Largest number of values of one label in a discovered type's match; the node affinity of its pods lists them all."""
+"""Largest number of values of one label in a discovered GPU type's match. A pod's node affinity lists them all."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -71,7 +71,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # A discovered type without GPU labels would also match nodes that get a described type's labels later.
+        # Drop a discovered type without GPU labels: it would also match nodes that get a described type's labels later.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -96,8 +96,8 @@ def _find_distinguishing_label(
 ) -> dict[str, tuple[str, ...]] | None:
     """Return a label and values that all nodes ``left`` to a discovered type have, but no node of a described type.
 
-    Labels that the discovered type matches already (``known``) are preferred, then a label that no node in ``left``
-    has. The values are then empty: the absence of the label also separates nodes that join later.
+    The function prefers labels that the discovered type matches already (``known``), then a label that no node in
+    ``left`` has. Empty values mean that the label must be absent, which also keeps out nodes that join later.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
     usable = [
@@ -182,7 +182,7 @@ def assemble_catalog(
     :param inventory: the cluster; its nodes may be unknown.
     :param table: the GPU models.
     :param fallback_image: image reference for settings without images.
-    :param own: KubeSpawner's amounts, for settings without bounds of CPU or memory, and its GPUs.
+    :param own: what KubeSpawner's traits give each server; CPU and memory count only if the settings have no bounds.
     """
     nodes = tuple(
         kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=_list_relevant_labels(configured))
@@ -250,7 +250,7 @@ def _meets_selector(gpu: GPUType, selector: Iterable[tuple[str, str]], *, nodes:
 def _find_dropped_gpus(
     own: OwnResources, default_gpus: Iterable[tuple[str, int]], *, gpus: Mapping[str, GPUType]
 ) -> dict[str, int]:
-    """Return the GPUs of KubeSpawner's traits that servers lose, because a server has only one GPU type."""
+    """Return resource → number of KubeSpawner's GPUs that a server does not get, as it has only one GPU type."""
     kept = next((gpus[slug].resource for slug, _ in default_gpus), None)
     return {resource: number for resource, number in own.gpus if resource != kept}
 

@@ -48,7 +48,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     for node in nodes:
         for resource in _list_gpu_resources(node):
             offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # A node without GPU labels needs units of the resource, or devices that a DRA driver publishes.
+            # Without GPU labels, a node has a GPU type only if it has units of the resource, or a DRA driver's devices.
             if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
                 found = _build_gpu_type(offer, node)
                 group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -150,7 +150,7 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        # A real node can start a server, so the note on simulated nodes stays only if all nodes are simulated.
+        # A real node can start a server, so a GPU type has the note on simulated nodes only if all its nodes have it.
         note=one.note if one.note == other.note else "",
     )
 

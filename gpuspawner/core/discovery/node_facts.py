@@ -1,7 +1,7 @@
 """Read facts about nodes: spot capacity, NVLink and GPUs from their labels, and the largest node.
 
-A GPU type is marked as spot or NVLink only if this holds for each of its nodes: the type's match requires such a label,
-or all existing nodes have one.
+A GPU type is marked as spot or NVLink only if the type's match requires a label that shows it, or if all existing nodes
+of the type have such a label.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, tes
 
 
 GPU_NODE_LABELS = (
-    # NVIDIA's GPU Operator sets gpu.present before the driver is installed, and changes it to "false" without a card.
+    # NVIDIA's GPU Operator sets gpu.present before the driver is installed, and sets it to "false" without a GPU.
     "nvidia.com/gpu.present",
     GFD_PRODUCT,
     GKE_ACCELERATOR,
@@ -110,7 +110,7 @@ def find_unexcluded_gpu_nodes(
 
 
 def find_largest_node(inventory: Inventory) -> tuple[int, int] | None:
-    """Return allocatable millicores and bytes of the node with the most memory, or None if no node is known.
+    """Return allocatable CPU (millicores) and memory (bytes) of the node with the most memory, or None without nodes.
 
     Nodes of the control plane do not count. Nodes with other taints do, because a GPU type may tolerate them.
     """
