@@ -119,7 +119,7 @@ def find_type_state(
         return GPUTypeState.UNKNOWN, ""
     if available.free:
         return GPUTypeState.FREE, ""
-    # The text says "not free" instead of "in use", because GPUs on cordoned nodes are not free either.
+    # Say "not free" instead of "in use": GPUs on cordoned nodes may be unused, but are not free for new servers.
     reason = gettext("Not free right now.") if available.total == 1 else gettext("None is free right now.")
     return GPUTypeState.BUSY, _append_new_node_time(reason, gpu)
 

@@ -110,7 +110,7 @@ class _FieldRestorer:
         self._denial_explainer = explain_denial
 
     def list_field_restorers(self) -> dict[str, Callable[[object], None]]:
-        """Return each field's restoring method in the form's order: the GPU type comes before the number of GPUs."""
+        """Return field name → method that restores the saved value, in the form's order: GPU type before GPU count."""
         own: dict[str, Callable[[object], None]] = {
             "image": self._restore_image,
             "custom_image": self._restore_custom_image,
@@ -292,7 +292,7 @@ def fill_fields(
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     full = allowance.complete_catalog
-    # Options are invalid with an image that cannot use their GPU type, so try every image (except for image fields).
+    # Options without an image are valid only with an image that can use their GPU type, so try every image.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -305,9 +305,9 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
         values = values if preset is None else format_field_values(preset)
     merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
-        merged["image"] = ""  # A link can name a custom image, which replaces a saved or preset image.
+        merged["image"] = ""  # A link can name a custom image, which replaces the saved or the preset's image.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
-        merged["gpu_count"] = ""  # Clear the number of GPUs, because it was for another GPU type.
+        merged["gpu_count"] = ""  # The link or form changes the GPU type, so clear the former type's number of GPUs.
     return merged
 
 

@@ -131,7 +131,7 @@ def list_shown_types(allowance: Allowance) -> list[str]:
 
 
 def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
-    """Return the images that the form shows: first the allowed images, then the denied images, each in given order.
+    """Return the images that the form shows: allowed images, then denied images, both in the order of ``views``.
 
     :param views: images without any user's limits.
     :param allowance: what the user may have.
@@ -250,7 +250,7 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
-    # A ResourceQuota limits each extended resource separately: show one text only if all types have the same one.
+    # A ResourceQuota limits each extended resource separately, so show its text only if all types have one resource.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

@@ -74,8 +74,9 @@ class NumberView:
     :param step: valid amounts are ``min`` plus multiples of ``step``, and ``default``.
     :param default: amount in the field at first. In an empty field, the button + fills it in.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
-    :param request: KubeSpawner's own guarantee, which replaces the fraction (at most the amount); else "".
-    :param is_optional: the field is empty at first, and may stay empty.
+    :param request: KubeSpawner's guarantee, or "". The pod requests the guarantee, but at most the amount, instead of
+        the fraction.
+    :param is_optional: whether the field is empty at first, and may stay empty.
     """
 
     min: str
@@ -378,12 +379,12 @@ class FormView:
 
     @property
     def misfits(self) -> dict[str, str]:
-        """GPU type → why the selected image cannot use it."""
+        """Slug of a GPU type → why the selected image cannot use the type."""
         return {slug: misfit.text for misfit in self._picked_misfits for slug in misfit.gpus}
 
     @property
     def common_misfit(self) -> str:
-        """Why the selected image can use no GPU type, if this reason is the same for all of several types; else ""."""
+        """Why the selected image can use none of several GPU types, if the reason is the same for all; else ""."""
         types = sum(len(vendor.types) for vendor in self.vendors)
         return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
 
@@ -407,7 +408,7 @@ class FormView:
 
     @property
     def max_gpu_count(self) -> int:
-        """The largest count that any shown GPU type allows; 0 without GPU types."""
+        """The largest number of GPUs that a server can have of any shown GPU type; 0 without GPU types."""
         return max((gpu.max_count for vendor in self.vendors for gpu in vendor.types), default=0)
 
 

@@ -8,7 +8,7 @@ uses neither JupyterHub nor nodes: the hub reads these facts and passes them in.
 - ``allowance``: what the user may have now; the form and ``admission`` both use it.
 - ``rules``: merges the admin's rules into one rule for a person.
 - ``gpu_limits``: all limits on the number of GPUs. ``denials``: the codes and texts of refusals.
-- ``usage``: sums of GPUs in use, and namespace quotas. ``server_pods``: which pods count, and the GPUs that each holds.
+- ``usage``: sums of GPUs in use, and namespace quotas. ``server_pods``: a server's user and GPUs, read from its pod.
 """
 
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit

@@ -26,7 +26,7 @@ _COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
 
 
 class UnreadClusterError(SelectionError):
-    """A choice that may be valid once the hub can read the cluster's nodes."""
+    """Raised for a choice that may be valid once the hub can read the cluster's nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def _explain_refusal(
     try:
         selection = validate(options, replace(full, gpus=unlimited_types, max_runtime_s=None))
     except SelectionError as invalid:
-        error = invalid  # The choice is invalid even without this person's limits.
+        error = invalid  # Report these problems: the choice is invalid even without the person's limits.
     else:
         fields = {problem.field for problem in error.problems}
         # Ignore denials of fields that the user left out: validate() has filled in defaults, which may be denied.

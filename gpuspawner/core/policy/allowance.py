@@ -115,7 +115,7 @@ class Allowance:
 
     @cached_property
     def complete_catalog(self) -> Catalog:
-        """The full catalog, plus bounds of CPU and memory if only the person's limits give any.
+        """The full catalog, with added bounds of CPU or memory if it has none but a rule or ResourceQuota limits them.
 
         The full catalog lacks bounds while neither the settings nor a node provides them. The added bounds have no
         upper end. The person's limits narrow them, so that these limits hold even before the hub knows a node.
@@ -327,7 +327,10 @@ class Allowance:
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
     def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
-        """Return why an amount of CPU or memory is denied, or None; ``amount`` None: why all amounts are denied."""
+        """Return why an amount of CPU or memory is denied, or None.
+
+        If ``amount`` is None, return why all amounts are denied, or None.
+        """
         name = amount_field.name
         full, own = getattr(self.complete_catalog, name), self._narrow_by_rule(amount_field)
         if full is None or (own is full and self.usage.quota is None):

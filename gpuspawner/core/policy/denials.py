@@ -26,7 +26,7 @@ RUN_TIME_NOT_ALLOWED = "run_time_not_allowed"
 POLICY_UNREADABLE = "policy_unreadable"
 
 _MAX_SERVERS = 3
-"""Largest number of servers that one text names."""
+"""Largest number of servers that one denial text names."""
 
 
 def explain_usage_unknown() -> str:

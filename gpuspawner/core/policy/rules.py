@@ -56,7 +56,7 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # A group's rule that sets no GPU types has those of the default rule, so list each source only once.
+    # Group rules that set no GPU types all have the default rule's types, so drop repeated entries of `sources`.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -139,9 +139,10 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Return the GPU types of two rules with joined limits; ``*`` in a rule matches types that the rule does not name.
+    """Return slug → limits of the GPU types that both rules have; ``join`` combines the two rules' limits.
 
-    With ``either``, the result also has types that only one of the rules has.
+    ``*`` in a rule stands for all types that the rule does not name. With ``either``, the result also has the types
+    that only one rule has.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):

@@ -105,7 +105,7 @@ def build_server_usage(
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # If gpuspawner knows no requested resource as a GPU, count at most the number of GPUs in the annotation.
+    # If no requested resource is known to be a GPU, count the GPUs in the annotation, but at most the requested units.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
@@ -144,7 +144,10 @@ def _guess_types(
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
-    """Return a server's GPU pools; ``groups`` None (unknown) = pools of all groups, no ``slugs`` = of all GPU types."""
+    """Return the slugs of the GPU pools that a server counts towards, by its user's groups and possible GPU types.
+
+    ``groups`` None (unknown) matches the groups of every pool. Empty ``slugs`` match the GPU types of every pool.
+    """
     if policy is None:
         return ()
     return tuple(

@@ -88,7 +88,7 @@ def sum_usage(
 
 _PODS = "pods"
 _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods": _PODS}
-"""Name of a resource in a ResourceQuota → its other name, which Kubernetes treats as the same."""
+"""Name of a resource in a ResourceQuota → another name of the same resource, by which this module counts it."""
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
