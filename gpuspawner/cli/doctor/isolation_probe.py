@@ -108,7 +108,7 @@ def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") 
 
 
 def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeResult, ...]:
-    """Return the results of a probe pod's containers; ``trouble`` says why a container has not ended."""
+    """Return one result for each container of a probe pod; its ``trouble`` says why that container has not ended."""
     status = as_dict(pod.get("status"))
     found = []
     for each in as_dicts(status.get("containerStatuses")):

@@ -42,7 +42,7 @@ _MAX_DIGITS = 6
 
 
 def read_platform(labels: Mapping[str, str]) -> Platform:
-    """Return the platform that a node's labels describe."""
+    """Return the CPU architecture, GPU driver, CUDA version and compute capability that a node's labels name."""
     major, minor = (_parse_number(labels.get(key)) for key in (COMPUTE_MAJOR_LABEL, COMPUTE_MINOR_LABEL))
     return Platform(
         architecture=labels.get(ARCHITECTURE_LABEL) or None,

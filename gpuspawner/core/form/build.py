@@ -1,4 +1,4 @@
-"""Builds the view of the form for one user, and encodes the part of it that form.js reads as values for JSON."""
+"""Builds the view of the form for one user, and converts the part that form.js reads to values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def encode_view(view: FormView) -> dict[str, object]:
 
 
 def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
-    """Return a row of the table ``gpus`` in :func:`encode_view`.
+    """Return the row of one GPU type for the list ``gpus`` in the JSON that :func:`encode_view` returns.
 
     :param gpu: view of the GPU type.
     """

@@ -1,4 +1,4 @@
-"""Checks single user options and collects the problems, so that the user sees all of them at once."""
+"""Checks each user option by itself and collects the problems, so that the user sees all of them at once."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def count_verdict(verdict: str, outcome: str) -> None:
     """Count a start by its verdict, which predicts whether its pod starts now, and by the real outcome.
 
     :param verdict: the predicted outcome.
-    :param outcome: result of :func:`gpuspawner.hub.metrics.starts.classify_verdict`.
+    :param outcome: the real outcome, which :func:`gpuspawner.hub.metrics.starts.classify_verdict` returns.
     """
     _VERDICTS.labels(verdict=verdict, outcome=outcome).inc()
 

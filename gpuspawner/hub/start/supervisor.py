@@ -36,7 +36,7 @@ _ALTERNATIVES_SHARE = 0.3
 _RESUMED_S = 8.0
 """Seconds for which the supervisor observes a start after a restart of the hub, even if the start has timed out."""
 _ALTERNATIVES_S = 10.0
-"""Seconds that a search for other choices may wait to begin if a start fails before ``start_timeout``."""
+"""Maximum seconds in a queue for the search for other choices, if a start fails before ``start_timeout``."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
