@@ -268,7 +268,7 @@ class FailureCount:
 
 
 def has_failed(start: asyncio.Future[Any]) -> bool:
-    """Return whether a start has failed; a canceled start has not.
+    """Return whether a start has failed; a cancelled start has not.
 
     :param start: JupyterHub's future of the start.
     """

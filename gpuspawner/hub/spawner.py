@@ -385,7 +385,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
         starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is canceled before it begins cannot cancel KubeSpawner's start, so cancel that start here.
+        # A task that is cancelled before it begins cannot cancel KubeSpawner's start, so cancel that start here.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future

@@ -231,7 +231,7 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def is_start_cancelled(spawner: object) -> bool:
-    """Return whether JupyterHub has canceled the start of a server, and has not noticed yet that the start has ended.
+    """Return whether JupyterHub has cancelled the start of a server, and has not noticed yet that the start has ended.
 
     JupyterHub notices the end in a callback, one turn of the event loop later. Until then, it marks the server as
     spawning.
@@ -246,7 +246,7 @@ def is_start_cancelled(spawner: object) -> bool:
 def is_stop_pending(spawner: object) -> bool:
     """Return whether JupyterHub is stopping the server.
 
-    JupyterHub's public ``pending`` does not show the stop while a canceled start has not ended.
+    JupyterHub's public ``pending`` does not show the stop while a cancelled start has not ended.
     """
     return cast("_Spawner", spawner)._stop_pending
 

@@ -91,7 +91,7 @@ def has_failed_start(spawner: object) -> bool:
 def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
     """Return whether a cancelled or failed start may have left a pod, in any state.
 
-    KubeSpawner's reflector may lack a pod that was created after the start was canceled, or after the watch broke.
+    KubeSpawner's reflector may lack a pod that was created after the start was cancelled, or after the watch broke.
 
     :param spawner: the spawner of the server.
     :param is_pod_unseen: whether the start has sent its pod to the API server, and the hub knows neither that the pod

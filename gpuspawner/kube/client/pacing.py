@@ -40,8 +40,8 @@ class Pacer:
 class SharedTasks(Generic[_K, _T]):
     """Runs one task at a time for each key; all callers with the key wait for the same task.
 
-    A task continues if a caller is canceled or its wait times out. The timeout of each caller counts from the beginning
-    of the task. A task that never ends therefore delays only the callers that come before the timeout.
+    A task continues if a caller is cancelled or its wait times out. The timeout of each caller counts from the
+    beginning of the task. A task that never ends therefore delays only the callers that come before the timeout.
 
     :param clock: monotonic seconds.
     """

@@ -72,7 +72,7 @@ class KarpenterNodePools:
         return self._scalable_node_pools if self._clock() - self._read_at <= NODE_POOLS_MAX_AGE_S else None
 
     async def run(self) -> None:
-        """List the NodePools repeatedly until the task is canceled; no other exception ends the loop."""
+        """List the NodePools repeatedly until the task is cancelled; no other exception ends the loop."""
         while True:
             try:
                 pause_s = await self._read()

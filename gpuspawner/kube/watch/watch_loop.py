@@ -72,7 +72,7 @@ class RetryDelays:
 
 
 class WatchLoop:
-    """Lists and watches one resource, with retries, until its task is canceled.
+    """Lists and watches one resource, with retries, until its task is cancelled.
 
     :param description: the resource in words for users, as after "The hub may not list".
     :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string.
@@ -128,7 +128,7 @@ class WatchLoop:
             self._changed()
 
     async def run(self, watch: Watch) -> None:
-        """List and watch the resource until the task is canceled; no other exception ends the loop.
+        """List and watch the resource until the task is cancelled; no other exception ends the loop.
 
         :param watch: the watch of the resource.
         """
