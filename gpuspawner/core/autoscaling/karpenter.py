@@ -1,8 +1,10 @@
 """Decode Karpenter's NodePools into :class:`~gpuspawner.core.cluster.model.ScalableNodePool`.
 
 Malformed JSON raises no exception. Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1
-and pkg/controllers/provisioning/scheduling. NodeClasses are not read: a NodePool's condition ``Ready`` includes
-whether its NodeClass is usable, and other fields of a NodeClass (images, networks) do not affect labels or resources.
+and pkg/controllers/provisioning/scheduling.
+
+gpuspawner does not read NodeClasses. A NodePool's condition ``Ready`` is False while its NodeClass is not usable. The
+other fields of a NodeClass (images, networks) do not affect the labels or resources of nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _KARPENTER_LABELS = frozenset(
         _ZONE,
         "topology.kubernetes.io/region",
         "topology.k8s.aws/zone-id",
-        # Volumes of the EBS CSI driver require topology.ebs.csi.aws.com/zone; Karpenter treats this label as the zone.
+        # Volumes of the EBS CSI driver require the node label topology.ebs.csi.aws.com/zone, which Karpenter treats as
+        # the zone label.
         "topology.ebs.csi.aws.com/zone",
         "kubernetes.io/arch",
         "kubernetes.io/os",
@@ -46,14 +49,14 @@ _KARPENTER_LABEL_PREFIXES = ("karpenter.", *KARPENTER_PREFIXES)
 node only if a NodePool declares that label (pkg/scheduling/requirements.go, ``Compatible``)."""
 
 _SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""Karpenter's label ``instance-cpu`` counts CPUs, ``instance-memory`` MiB; the factors convert them to millicores
-and bytes."""
+"""Name of a Karpenter label after ``instance-`` → (resource, factor). The labels count CPUs and MiB; the factors
+convert these numbers to millicores and bytes."""
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
-"""The size of an instance type is derived from at most this many nodes of a NodePool, which may have thousands."""
+"""gpuspawner derives the size of an instance type from at most this many nodes, to save time in large NodePools."""
 _MAX_NUMBER = 10**9
-"""Upper bound for the CPUs, MiB and GPUs of any machine. A label with a larger number is ignored."""
+"""No machine has this many CPUs, MiB or GPUs. gpuspawner ignores a label with this number or a larger one."""
 _KARPENTER_OPERATORS = {"Gte": (GT, -1), "Lte": (LT, 1)}
 """Operator that only Karpenter has → (Kubernetes operator, number to add to the value): ``Gte 5`` becomes ``Gt 4``."""
 
@@ -70,7 +73,9 @@ def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ..
 def derive_pools_from_nodes(
     scalable_pools: Iterable[ScalableNodePool], nodes: Iterable[Node]
 ) -> Iterator[ScalableNodePool]:
-    """Yield one pool with a known node size for each NodePool and each instance type among the NodePool's nodes.
+    """Yield a node pool of one machine type for each NodePool and each instance type among the NodePool's nodes.
+
+    A NodePool does not say how large its machines are. Its existing nodes show the size of their instance type.
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
     :param nodes: all existing nodes; labels tell which of them Karpenter added.
@@ -121,7 +126,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the largest amount of each resource among nodes: a broken or starting node reports less than it has."""
+    """Return resource → largest amount on any of the nodes; a broken or starting node reports less than it has."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -130,10 +135,13 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
-    """Return the resources that Karpenter expects of a new node, without MIG slices and shared GPUs.
+    """Return resource → amount that Karpenter expects on a new node, without MIG slices and shared GPUs.
 
     Only the device plugin reports MIG slices and shared GPUs, so Karpenter adds no node for them. Karpenter's label
-    ``instance-gpu-count`` counts physical GPUs.
+    ``instance-gpu-count`` counts physical GPUs, so the result never has more GPUs than the label says.
+
+    :param allocatable: resource → allocatable amount of an existing node of the same machine type.
+    :param labels: labels of that node.
     """
     counts = (_parse_number(labels[key]) for key in _GPU_COUNT_LABELS if key in labels)
     gpus = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
@@ -174,12 +182,15 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             isinstance(node_spec.get("requirements"), list)
             and None not in decoded
             and is_complete
-            # If a NodePool has no condition Ready, Karpenter has not processed the NodePool yet.
+            # gpuspawner must not promise nodes of a NodePool without the condition Ready: Karpenter has not processed
+            # the NodePool yet.
             and conditions.get("Ready") in ("True", "False")
-            # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster.
+            # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster. gpuspawner must
+            # not promise that the next node joins.
             and conditions.get("NodeRegistrationHealthy") != "False"
-            # A static NodePool (with replicas) replaces missing nodes but adds none for pods. Its status does not show
-            # missing nodes: the status counts launched machines, minutes before their nodes exist.
+            # gpuspawner must not promise nodes of a static NodePool (with replicas): Karpenter adds none for pods. It
+            # only replaces missing nodes, and the NodePool's status does not show whether nodes are missing: the status
+            # counts launched machines, minutes before their nodes exist.
             and replicas is None
         ),
     )
@@ -230,7 +241,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return one vendor's possible GPU counts, extended down to 0: a machine's GPUs may be of another vendor."""
+    """Extend a vendor's possible numbers of GPUs per machine down to 0: the GPUs may be another vendor's."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))

@@ -37,7 +37,7 @@ NODE_COUNT = "nodes"
 
 
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Return whether a pod may fit a NodePool's largest machine and the NodePool's limits, not counting existing nodes.
+    """Return whether a pod may fit a NodePool's largest machine and its limits; ignore how much existing nodes use.
 
     Karpenter compares limits with machine sizes. gpuspawner does not know machine sizes exactly (the cloud provider's
     code subtracts ``vmMemoryOverheadPercent`` from the memory), so it compares limits with the pod's requests.
@@ -52,14 +52,15 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 def has_capacity_left(
     machines: MachineConstraints, requests: Mapping[str, int], *, ahead: Iterable[Mapping[str, int]] = ()
 ) -> bool:
-    """Return whether a NodePool's limits allow a new machine for a pod in addition to those for the pods ahead of it.
+    """Return whether a NodePool's remaining limits allow a machine for a pod, after the machines for pods ahead of it.
 
-    For each pod, the smallest machine that is large enough counts against the limits. If machine sizes are unknown, the
-    pod's requests count, though the machine may be larger. A pod ahead whose machine the limits exclude does not count:
-    Karpenter skips it and adds machines for the pods after it (pkg/controllers/provisioning/scheduling/scheduler.go).
+    Each pod gets a machine of its own: the smallest that is large enough. If machine sizes are unknown, the function
+    takes the pod's requests as the machine's size, though the machine may be larger. A pod ahead that would exceed the
+    limits gets no machine, and the next pod follows, as in Karpenter
+    (pkg/controllers/provisioning/scheduling/scheduler.go).
 
     :param machines: the node pool's constraints on machines.
-    :param requests: the requests of the pod.
+    :param requests: resource → requested amount of the pod.
     :param ahead: the requests of each pod that gets a machine before this pod.
     """
     remaining: Mapping[str, int] = machines.remaining
@@ -71,7 +72,7 @@ def has_capacity_left(
 def _charge(
     machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """Subtract a machine for a pod from a NodePool's remaining limits; return None if they exclude the machine."""
+    """Subtract a machine for a pod from a NodePool's remaining limits; return the rest, or None if it is negative."""
     left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
     return None if any(number < 0 for number in left.values()) else left
 
@@ -103,8 +104,8 @@ def _get_needed(requests: Mapping[str, int], name: str) -> int:
 PREDICTABLE_DEVICES = frozenset(
     {"nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "habana.ai/gaudi"}
 )
-"""Devices whose number Karpenter knows before the node exists
-(https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources): no MIG slices, no shared GPUs."""
+"""Extended resources whose amount Karpenter knows before a node exists. MIG slices and shared GPUs are not among them
+(https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources)."""
 _ANY_COUNT = range(1, 2**31)
 
 
@@ -114,7 +115,8 @@ def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableN
     A node counts against ``max_nodes`` once it reports the type's GPUs. A starting node with the type's labels but
     without GPUs does not count: pending pods cannot use it yet, so the function treats it as a node still to be added.
 
-    :param gpu: a GPU type; if it combines several types, each of them with ``scale_up`` has one pool.
+    :param gpu: a GPU type. For a combined type, which offers several types as one, the result has a pool for each
+        member type with ``scale_up``.
     :param nodes: the existing nodes of the type, or all nodes.
     """
     nodes = tuple(nodes)
@@ -149,8 +151,8 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
 def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
     """Return whether the new nodes of a node pool have room for a pod in addition to the pods ahead of it.
 
-    The pods ahead fill one new node after another, the largest pod first. An autoscaler may pack pods better, so False
-    may be wrong.
+    The function fills one new node after another with the pods ahead, the largest pod first. An autoscaler may pack
+    pods more tightly, so the result False may be wrong.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
@@ -195,10 +197,14 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a Karpenter NodePool, changed so that its machines may have any number of GPUs of a type.
+    """Return a node pool, with any number of a type's GPUs per machine if the real number is unknown.
 
-    The pool stays unchanged if its labels do not match the type, if its machine type is fixed, if its number of these
-    GPUs is known, or if Karpenter cannot predict the type's devices (MIG slices, shared GPUs).
+    Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
+    that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without
+    this assumption, the verdict for the pod would be uncertain.
+
+    The function returns any other node pool unchanged. Karpenter cannot predict MIG slices and shared GPUs, so their
+    types change no node pool.
 
     :param scalable_pool: the node pool.
     :param gpu: a GPU type, or None for a server without GPUs.
@@ -214,7 +220,7 @@ def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> Scala
 def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
     """Return whether a Karpenter NodePool may add nodes with GPUs of a type.
 
-    :param scalable_pool: the node pool; the result is False if it has a fixed machine type.
+    :param scalable_pool: a node pool; if its machine type is fixed, the result is False.
     :param gpu: a GPU type.
     """
     machines = scalable_pool.machines
@@ -236,7 +242,8 @@ def _may_match_labels(labels: PossibleLabels, match: PossibleLabels, *, unknown:
 
 def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Node]) -> ScalableNodePool:
     of_type = [node for node in nodes if node.capacity.get(gpu.resource) and gpu.matches_labels(node.labels)]
-    # Nodes of the same GPU type with another number of GPUs belong to other node pools.
+    # The nodes of this node pool have as many GPUs as the setting gpus_per_node says. A node with more or fewer GPUs
+    # of the type belongs to another node pool.
     examples = tuple(node for node in of_type if node.capacity[gpu.resource] == scale_up.gpus_per_node)
     names = {name for node in examples for name in node.allocatable}
     allocatable = {name: max(node.allocatable.get(name, 0) for node in examples) for name in names}
@@ -282,8 +289,8 @@ def _accepts_like(example: Node, constraints: PodConstraints) -> bool:
 
 
 _ANY_SIZE_LABELS = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
-"""Node labels of Karpenter and EKS Auto Mode, which choose a machine that fits the pending pods
-(https://karpenter.sh/docs/concepts/nodepools/)."""
+"""Labels that Karpenter and EKS Auto Mode set on nodes. These autoscalers choose a machine of any size that fits the
+pending pods (https://karpenter.sh/docs/concepts/nodepools/)."""
 
 _FIXED_SIZE_LABELS = (
     "cloud.google.com/gke-nodepool",
@@ -299,8 +306,9 @@ _AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LA
 class AutoscalerTraces(NamedTuple):
     """Labels that autoscalers have set on nodes. A label proves that a node pool exists, not that the pool can grow.
 
-    :param any_size: True if Karpenter added nodes; it may add nodes of any size.
-    :param fixed_size: True if pools with one machine type have nodes; more such pools may exist without nodes.
+    :param any_size: True if Karpenter added nodes; Karpenter may add nodes of any size.
+    :param fixed_size: True if existing nodes belong to node pools with one machine type. The cluster may have further
+        node pools without nodes, which no label shows.
     """
 
     any_size: bool
