@@ -3,10 +3,10 @@
 Malformed parts of the JSON are left out and raise no exception, so a broken object of another user does not break the
 spawn form.
 
-This module fills in what the API server adds to a pod that does not exist yet: host network ports
-(pkg/apis/core/v1/defaults.go), tolerations of not-ready and unreachable nodes (admission plugin
-DefaultTolerationSeconds), and ``matchLabelKeys`` merged into selectors. An unknown RuntimeClass may add
-tolerations: gpuspawner then treats the pod as tolerating every taint, and is never sure that a node accepts the pod.
+The API server extends a pod when it creates the pod. For a pod that does not exist yet, this module does the same: it
+adds host network ports (pkg/apis/core/v1/defaults.go) and tolerations of not-ready and unreachable nodes (admission
+plugin DefaultTolerationSeconds), and merges ``matchLabelKeys`` into selectors. An unknown RuntimeClass may add more
+tolerations, so gpuspawner treats its pods as tolerating every taint, and is never sure that a node accepts them.
 
 To save memory, equal values, such as the labels of thousands of replicas, are one object. Callers must not modify
 results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
@@ -50,27 +50,27 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 _MAX_VALUES = 8192
 """gpuspawner caches at most this many values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
-"""A value with more strings than this is not cached, because the selectors of one pod may take a megabyte."""
+"""gpuspawner does not cache a value with more strings than this: the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 
 
 def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a mapping equal to ``found``; to save memory, calls with equal labels return the same object."""
+    """Return a mapping equal to ``found``; to save memory, calls with equal labels (at most 64) return one object."""
     if len(found) > _MAX_PARTS:
         return found
     return _make_labels(tuple(found.items())) if found else _NO_LABELS
 
 
 def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
-    """Return a mapping equal to ``found``; to save memory, calls with equal amounts return the same object."""
+    """Return a mapping equal to ``found``; to save memory, calls with equal amounts return one object."""
     return _make_amounts(tuple(found.items())) if found else _NO_AMOUNTS
 
 
 def intern_value(value: _H, *, size: int) -> _H:
-    """Return an object equal to ``value``; to save memory, calls with equal values return the same object.
+    """Return an object equal to ``value``; to save memory, calls with equal values return one object.
 
-    :param size: number of strings in the value; a value with more than 64 strings is not shared.
+    :param size: number of strings in the value; with more than 64 strings, the function returns ``value`` itself.
     """
     if size > _MAX_PARTS:
         return value
@@ -234,7 +234,7 @@ def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> It
     if _needs_declared_features(spec):
         yield gettext_lazy("something that not every node can do")
     if not all(map(is_valid_requirement, _list_preferred_expressions(spec))):
-        # kube-scheduler fails on a malformed preferred node affinity if more than one node fits
+        # If more than one node fits, kube-scheduler cannot schedule a pod with a malformed preferred node affinity
         # (nodeaffinity.NewPreferredSchedulingTerms).
         yield gettext_lazy("a preference for nodes that cannot be read")
 
@@ -280,9 +280,10 @@ def decode_runtime_class(raw: object) -> RuntimeClass:
 
 
 def add_runtime_class(spec: Mapping[str, object], classes: Iterable[RuntimeClass]) -> Mapping[str, object]:
-    """Return a new pod's spec with the additions of the admission plugin RuntimeClass, without ``runtimeClassName``.
+    """Return a new pod's spec with the fields that the admission plugin RuntimeClass adds.
 
-    If the pod names no RuntimeClass, or an unknown one, its spec is returned unchanged.
+    The function removes ``runtimeClassName``, because :func:`decode_pod` takes a pod with this field as one whose
+    RuntimeClass is unknown. A spec without RuntimeClass, or with an unknown one, is returned unchanged.
 
     :param spec: ``spec`` of a v1 Pod that does not exist yet.
     :param classes: the known RuntimeClasses.
@@ -324,8 +325,8 @@ def add_limit_ranges(spec: Mapping[str, object], limit_ranges: Iterable[object])
 
 def _add_defaults(container: Mapping[str, object], limits: Iterable[Mapping[str, object]]) -> Mapping[str, object]:
     resources = as_dict(container.get("resources"))
-    # The API server copies a container's limits to missing requests before LimitRanger runs
-    # (pkg/apis/core/v1/defaults.go).
+    # The API server copies a container's limits to missing requests before LimitRanger runs, so LimitRanger adds no
+    # request for a resource that the container limits (pkg/apis/core/v1/defaults.go).
     own = as_dict(resources.get("limits"))
     requests: Mapping[str, object] = {**own, **as_dict(resources.get("requests"))}
     for each in limits:
@@ -399,14 +400,14 @@ def decode_priority_class(raw: object) -> PriorityClass:
 
 
 def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> Pod:
-    """Return a pod that does not exist yet with the priority that the API server will give it.
+    """Return a pod that does not exist yet, with the priority that the API server will give to the pod.
 
-    The API server's admission plugin Priority does the same (plugin/pkg/admission/priority/admission.go). If several
+    The rules are those of the admission plugin Priority (plugin/pkg/admission/priority/admission.go). If several
     PriorityClasses have ``globalDefault``, the one with the lowest value counts.
 
     :param pod: the decoded pod.
     :param spec: the ``spec`` from which the pod was decoded.
-    :param classes: the cluster's PriorityClasses; None if they are unknown: the pod then gets the priority in
+    :param classes: the cluster's PriorityClasses. If they are unknown (None), the pod gets the priority in
         ``spec.priority``, or 0.
     """
     priority, preempts = _resolve_priority(spec, classes)
@@ -414,7 +415,7 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
 
 
 def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
-    """Return the priority with which a new pod will preempt other pods; None if it preempts none or if that is unknown.
+    """Return the priority with which a new pod will preempt other pods, or None if it will not, or if that is unknown.
 
     :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
     :param classes: the cluster's PriorityClasses; None if they are unknown.
@@ -440,7 +441,7 @@ def _may_preempt(raw: Mapping[str, object]) -> bool:
 
 
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
-    """Return the requests of a pod that does not exist yet, as :func:`decode_pod` computes them.
+    """Return resource → amount that a pod requests, in the units of :class:`.Node`, for a pod that does not exist yet.
 
     :param spec: ``spec`` of a v1 Pod.
     """
@@ -448,9 +449,9 @@ def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
 
 
 def _drop_device_classes(requests: dict[str, int]) -> Mapping[str, int]:
-    """Return requests without the extended resources of DRA device classes.
+    """Return requests without resources named ``deviceclass.resource.kubernetes.io/…``, which request DRA devices.
 
-    Nodes do not list these resources, and ResourceClaims hold their devices:
+    Nodes do not list these resources, so the requests would fit no node. ResourceClaims hold the devices instead:
     https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/#extended-resource
     """
     if any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
@@ -471,7 +472,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
 
 def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
-    """Return decoded v1 Tolerations; do not add the default tolerations of the API server."""
+    """Return decoded v1 Tolerations, without the tolerations that the API server adds by default."""
     return tuple(
         Toleration(
             key=as_text(each.get("key")),

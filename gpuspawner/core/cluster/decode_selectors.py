@@ -44,7 +44,7 @@ def decode_pod_terms(
     """Return the required terms of a v1 PodAffinity or PodAntiAffinity.
 
     :param raw: v1 PodAffinity or PodAntiAffinity.
-    :param namespace: namespace of the pod with these terms; a term that names no namespaces applies to this namespace.
+    :param namespace: namespace of the pod with these terms; a term that names no namespaces applies to it.
     :param labels: labels of the pod with these terms.
     :param created: True if the pod exists, so the API server has already merged ``matchLabelKeys`` into selectors.
     :raises InvalidSelectorError: for a malformed label selector.
@@ -130,12 +130,14 @@ _ZONE_SEPARATOR = "__"
 
 
 def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:
-    """Return a PersistentVolume's constraints on nodes, as :attr:`.PodConstraints.volume_terms`; empty if it has none.
+    """Return a PersistentVolume's constraints on nodes: sets of node selector terms, as in ``volume_terms``.
 
-    The constraints come from the volume's node affinity and from its zone and region labels. A node that has
-    neither a zone nor a region label meets the constraints from the volume's labels.
+    A node must match one term of each set (:attr:`.PodConstraints.volume_terms`). One set comes from the volume's node
+    affinity, one from each of its zone and region labels. A node with neither a zone nor a region label matches the
+    sets from the volume's labels.
 
     :param raw: v1 PersistentVolume.
+    :return: empty if the volume may be used on all nodes.
     """
     whole = as_dict(raw)
     affinity = decode_node_terms(as_dict(as_dict(whole.get("spec")).get("nodeAffinity")).get("required"))

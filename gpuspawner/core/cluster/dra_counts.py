@@ -1,10 +1,12 @@
 """Count the DRA devices of each extended resource on the nodes, and those that ResourceClaims hold.
 
-Devices are counted as kube-scheduler allocates them to a pod that requests an extended resource (Kubernetes 1.36,
-``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``): the newest DeviceClass with that
-resource selects the devices, and only untainted devices of pools with all their ResourceSlices are allocatable. The
-number of a resource's devices on a node is unknown ("uncounted") if gpuspawner does not support a selector, or if
-devices are partitioned, shared, or usable from several nodes.
+kube-scheduler allocates devices to a pod that requests an extended resource; this module counts by the same rules
+(Kubernetes 1.36, ``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``). The newest
+DeviceClass with the resource selects the devices. A device is allocatable if it has no taint that keeps pods off, and
+its pool of devices has all its ResourceSlices.
+
+The number of a resource's devices on a node is unknown ("uncounted") if gpuspawner does not support a selector of the
+DeviceClass, or if devices are partitioned, shared, or usable from several nodes.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class OfferedDevices:
     """All devices that DRA drivers publish, whether or not ResourceClaims hold them.
 
     :param nodes: node name → its devices.
-    :param allocatable_devices: pool → its devices that a claim can hold, whether or not a claim holds them now.
+    :param allocatable_devices: pool → device that a ResourceClaim can hold (or holds) → (name of its node, extended
+        resources for which the device counts).
     :param on_unknown_nodes: names of extended resources; some of their devices are usable from more than one node.
     """
 
@@ -46,8 +49,8 @@ class OfferedDevices:
     def subtract_claims(self, claims: Iterable[ResourceClaim] | None) -> ClusterDevices:
         """Return the devices of all nodes, with the number of devices that ResourceClaims hold on each node.
 
-        :param claims: all claims of the cluster; None if claims or devices are not fully known: the number of devices
-            of every resource is then unknown.
+        :param claims: all claims of the cluster. If claims or devices are not fully known (None), the number of devices
+            is unknown for every resource.
         """
         if claims is None:
             nodes = {
@@ -64,7 +67,7 @@ class OfferedDevices:
 
 
 class DeviceCounter:
-    """Counts DRA devices; counts a pool of devices again only if its ResourceSlices or a DeviceClass changed."""
+    """Counts DRA devices. It keeps the counts of a pool of devices until its ResourceSlices or a DeviceClass change."""
 
     def __init__(self) -> None:
         self._by_resource: dict[str, DeviceClass] = {}
@@ -133,7 +136,7 @@ def _add_node_devices(one: NodeDevices, other: NodeDevices) -> NodeDevices:
 def _is_complete(pool: list[ResourceSlice]) -> bool:
     """Return whether a pool of DRA devices has all its ResourceSlices and no duplicate device names.
 
-    kube-scheduler skips any other pool.
+    kube-scheduler allocates no devices of an incomplete pool.
     """
     names = [device.name for each in pool for device in each.devices]
     return {each.slice_count for each in pool} == {len(pool)} and len(set(names)) == len(names)
@@ -178,7 +181,8 @@ class _PoolCounter:
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
         """Return the extended resources for which a DRA device counts.
 
-        If gpuspawner cannot count the device, record that the resource's number of devices is unknown.
+        If gpuspawner cannot count the device for a resource, the function records the resource as one with an unknown
+        number of devices.
         """
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():

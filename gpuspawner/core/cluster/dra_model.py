@@ -73,7 +73,7 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 
 
 def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """Return False if a comparison is false, else None if one is an error, else True, as ``&&`` does in CEL."""
+    """Return False if a comparison is false, else None if an attribute is missing, else True, as ``&&`` does in CEL."""
     values = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
     answers = [None if value is None else value == term.value for value, term in zip(values, terms, strict=True)]
     if False in answers:
@@ -110,7 +110,7 @@ class ResourceSlice:
 
     :param generation: generation of the pool; only the pool's slices with the largest generation are valid.
     :param slice_count: number of slices of the pool in this generation.
-    :param node: name of the only node that can use the devices, None if the slice names no single node.
+    :param node: name of the only node that can use the devices, None if several nodes may use them.
     """
 
     name: str
@@ -150,11 +150,11 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDevices:
-    """The devices on one node, counted by extended resource.
+    """The DRA devices on one node, counted by extended resource.
 
-    :param capacity: all devices, including those that cannot be allocated at present.
-    :param allocatable: devices that can be allocated, including those that claims hold.
-    :param claimed: allocatable devices that claims hold.
+    :param capacity: extended resource → number of devices, including those that cannot be allocated at present.
+    :param allocatable: extended resource → number of devices that ResourceClaims can hold or hold already.
+    :param claimed: extended resource → number of the allocatable devices that ResourceClaims hold.
     :param uncounted: extended resources with an unknown number of devices on this node.
     """
 
@@ -166,9 +166,9 @@ class NodeDevices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDevices:
-    """The devices on all nodes.
+    """The DRA devices on all nodes.
 
-    :param nodes: node name → devices; nodes without devices are left out.
+    :param nodes: node name → its devices; nodes without devices are left out.
     :param on_unknown_nodes: extended resources with devices that are not bound to one node, so any node may have them.
     """
 
@@ -181,7 +181,11 @@ class ClusterDevices:
 
 
 class EquippedNode(NamedTuple):
-    """A node whose amounts include its DRA devices; ``claimed``: resource → number of devices that claims hold."""
+    """A node with its DRA devices.
+
+    :param node: the node; ``allocatable`` and ``capacity`` include the devices.
+    :param claimed: extended resource → number of the node's devices that ResourceClaims hold.
+    """
 
     node: Node
     claimed: Mapping[str, int]
@@ -199,8 +203,8 @@ def equip_node(
 ) -> EquippedNode:
     """Return a node whose ``allocatable`` and ``capacity`` include its DRA devices.
 
-    Devices count only for resources that kubelet does not report as allocatable, as in kube-scheduler
-    (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
+    If kubelet reports a resource as allocatable, the node's DRA devices do not count for this resource, as in
+    kube-scheduler (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
     :param node: a node whose amounts do not include its DRA devices.
     :param node_devices: the DRA devices of that node.
@@ -273,7 +277,7 @@ def decode_device_class(raw: object) -> DeviceClass:
     return DeviceClass(
         name=as_text(metadata.get("name")),
         created=as_text(metadata.get("creationTimestamp")),
-        # A name without a domain is one of Kubernetes' own resources, never an extended resource.
+        # Ignore a name without a domain: it is one of Kubernetes' own resources, never an extended resource.
         resource=resource if "/" in resource else "",
         selectors=tuple(map(_decode_selector, as_dicts(spec.get("selectors")))),
     )

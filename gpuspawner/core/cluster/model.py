@@ -109,7 +109,8 @@ class PodConstraints:
 
     :param node_selector: label → value that the node must have.
     :param node_terms: required node affinity: one term must match. None: no affinity; ``()``: no node matches.
-    :param volume_terms: node affinity terms of each bound PersistentVolume; one term of each volume must match.
+    :param volume_terms: sets of node affinity terms of the pod's bound PersistentVolumes; one term of each set must
+        match.
     :param tolerations: the pod's tolerations, and those that the API server will add.
     :param affinity: required pod affinity terms.
     :param anti_affinity: required pod anti-affinity terms.
@@ -135,7 +136,10 @@ class PodConstraints:
 
     @property
     def node_affinity_key(self) -> tuple[int, int]:
-        """Cache key: ``id()`` of node selector and node affinity, valid as long as this constraints object lives."""
+        """Key for caches of results that depend on node selector and node affinity: the ``id()`` of both.
+
+        The key is valid as long as this constraints object lives.
+        """
         return id(self.node_selector), id(self.node_terms)
 
 
@@ -207,8 +211,8 @@ class Pod:
     :param constraints: all constraints of a pending pod; of a bound pod only anti-affinity and host ports.
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     :param claims: names of the PersistentVolumeClaims that the pod uses.
-    :param attachments: resource of :mod:`.volumes` (a CSI driver with a limit per node) → number of the pod's volumes.
-        Empty for a bound pod: gpuspawner counts the volumes of its node instead.
+    :param attachments: resource that stands for a CSI driver with a limit (:mod:`.volumes`) → number of the pod's
+        volumes. Empty for a bound pod, because gpuspawner counts the volumes of the pod's node.
     """
 
     name: str
@@ -243,9 +247,9 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeClass:
-    """A RuntimeClass (node.k8s.io/v1): what the API server adds to the ``spec`` of its pods.
+    """A RuntimeClass (node.k8s.io/v1), with the fields that the API server adds to the ``spec`` of its pods.
 
-    :param overhead: resource → quantity; None if the RuntimeClass sets no overhead.
+    :param overhead: resource → quantity as in JSON; None if the RuntimeClass sets no overhead.
     """
 
     name: str
@@ -259,11 +263,12 @@ class MachineConstraints:
     """The machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
 
     :param sizes: resource → amounts that one machine may have, ascending; the amount of a missing resource is unknown.
-    :param limits: resource → largest total amount of all nodes of the pool; key ``nodes`` limits their number.
-    :param remaining: resource → part of the limit left for new nodes; key ``nodes`` has 0 while the pool cannot grow.
+    :param limits: resource → largest total amount of all nodes of the pool; ``nodes`` → largest number of nodes.
+    :param remaining: resource → part of its limit that new nodes may use; ``nodes`` → 0 while the pool cannot grow.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
-    :param is_reliable: the pool was decoded completely, is not static, and has no condition that reports failing nodes.
+    :param is_reliable: gpuspawner may promise a node of the pool. False if it could not decode all of the pool, if the
+        pool is static (has ``replicas``), or if a condition of the pool reports failing nodes.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -284,7 +289,8 @@ class ScalableNodePool:
         extended resource (with a ``/`` in its name) counts as 0, any other missing resource as unlimited.
     :param max_new_nodes: number of nodes that may be added, None for no limit.
     :param labels: possible values of the known labels of a new node.
-    :param examples: existing nodes of the pool, or nodes like them; a new node will have the same labels and taints.
+    :param examples: existing nodes of the pool, sometimes reduced to labels and taints. A new node will have the labels
+        and taints of one of them.
     :param machines: constraints on machines if the autoscaler chooses a machine for the pending pods;
         ``node_allocatable`` is then empty. None if the machine type is fixed.
     """

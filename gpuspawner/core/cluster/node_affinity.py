@@ -15,7 +15,8 @@ from gpuspawner.core.cluster.selectors import (
 )
 
 _MAX_COMBINATIONS = 64
-"""At most this many combinations of node selector terms (of a pod and its volumes) are checked, later ones ignored."""
+"""gpuspawner combines the node affinity terms of a pod with those of its volumes, and checks at most this many of the
+combinations."""
 
 
 def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
@@ -44,7 +45,8 @@ def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints)
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
     """Return whether an autoscaler can choose labels that match a pod's node selector, node affinity and all volumes.
 
-    ``labels`` holds the values that the autoscaler can choose per label. A requirement on another label is not met.
+    ``labels`` holds the values that the autoscaler can choose for each label. A requirement on a label that ``labels``
+    lacks counts as not met.
     """
     selector = [
         SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()
@@ -60,7 +62,7 @@ def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints
 
 def filter_values(values: tuple[str, ...], requirement: SelectorRequirement) -> tuple[str, ...]:
     """Return those values of a label that meet a requirement."""
-    if requirement.operator in (IN, NOT_IN):  # A set keeps In and NotIn fast for long lists of values.
+    if requirement.operator in (IN, NOT_IN):  # A set makes In and NotIn fast for long lists of values.
         common = frozenset(values).intersection(requirement.values)
         return tuple(value for value in values if (value in common) is (requirement.operator == IN))
     return tuple(value for value in values if meets_requirement({requirement.key: value}, requirement))

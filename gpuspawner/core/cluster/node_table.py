@@ -37,7 +37,7 @@ class _RequestedReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGrouping:
-    """A rule that groups equivalent nodes: those with equal taints, cordon, DRA resources and the properties below.
+    """A rule that groups nodes. The nodes of a group share taints, cordon, DRA resources and the following properties.
 
     :param values: labels whose values must be equal.
     :param presence: labels that all equivalent nodes have or all lack.
@@ -126,8 +126,8 @@ _NodesByKey = dict[tuple[object, ...], EquivalentNodes]
 class NodeTable:
     """A table of all nodes. A node keeps its row; the row of a removed node is reused.
 
-    Several methods take a ``floor``: a priority. Amounts that pods of lower priority hold then count as free, because
-    kube-scheduler may preempt these pods. Without a floor (None), all pods count.
+    Several methods take a ``floor``: a priority. For these methods, the amounts of pods with a lower priority are free,
+    because kube-scheduler may preempt these pods. Without a floor (None), all pods count.
 
     :param requested: function of a node name, a resource and a floor; returns the amount that the pods at or above
         the floor request on the node, in the units of :class:`Node`.
@@ -247,14 +247,14 @@ class NodeTable:
 
     def get_free_column(self, resource: str, floor: int | None = None) -> list[int]:
         """Return each row's free amount of a resource; negative if requests exceed the allocatable amount."""
-        # ``_drop_oldest`` drops the first keys of a dict, so a key moves to the end of the dict when it is used.
+        # Move the used floor to the end of the dict, because ``_drop_oldest`` drops the first keys.
         columns = self._free.pop(floor, {})
         self._free[floor] = columns
         _drop_oldest(self._free, _MAX_FLOORS)
         return self._get_column(columns, resource, amount=partial(self._compute_free, resource, floor=floor))
 
     def list_free(self, nodes: Iterable[Node], resource: str, *, floor: int | None = None) -> list[int]:
-        """Return the free amount of a resource for each of these nodes, which must be in the table."""
+        """Return the free amount of a resource on each of the given nodes, which must be in the table."""
         column = self.get_free_column(resource, floor)
         return [column[self._rows[node.name]] for node in nodes]
 
@@ -270,7 +270,7 @@ class NodeTable:
             for row, node in enumerate(self._nodes):
                 if node is not None:
                     _add_row(groups, row, node=node, key=grouping.build_key(node))
-        # ``_drop_oldest`` drops the first keys of a dict, so a key moves to the end of the dict when it is used.
+        # Move the used grouping to the end of the dict, because ``_drop_oldest`` drops the first keys.
         self._groups[grouping] = groups
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())

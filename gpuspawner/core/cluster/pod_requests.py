@@ -30,7 +30,8 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
     """Return a pod's requests as resource → whole base units (``cpu``: millicores), without zeros.
 
     :param spec: ``spec`` of a v1 Pod.
-    :param status: ``status`` of a bound v1 Pod. During an in-place resize, the larger of old and new amount counts.
+    :param status: ``status`` of a bound v1 Pod. During an in-place resize of the pod, the larger of the old and the new
+        amount counts.
     """
     statuses = _ResizeStatus(status or {})
     total = _sum_containers(spec, statuses)
@@ -40,7 +41,10 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 
 
 class _ResizeStatus:
-    """A pod's amounts in an in-place resize: the larger of held and requested, or held if the resize is infeasible."""
+    """A pod's amounts during an in-place resize, as kube-scheduler counts them.
+
+    The larger of the held and the requested amount counts. If the resize is infeasible, the held amount counts.
+    """
 
     def __init__(self, status: Mapping[str, object]) -> None:
         self._infeasible = any(
@@ -105,7 +109,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     held = statuses.get_pod_amounts(requests)
     for name in requests:
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
-            # An infeasible resize may add a resource that the pod does not hold: kube-scheduler counts 0 of it.
+            # If an infeasible resize requests a resource that the pod does not hold, kube-scheduler counts 0 of it.
             total[name] = held.get(name, 0)
 
 

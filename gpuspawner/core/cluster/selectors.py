@@ -133,9 +133,10 @@ def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, s
 def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
     """Return whether a pending pod's affinity term applies to pods in a namespace, or None if that is unknown.
 
-    The result is that of :func:`covers_namespace`, with one exception. If the namespace selector accepts a namespace
-    without labels, kube-scheduler 1.36 applies the term to all namespaces; earlier versions do not
-    (``mergeAffinityTermNamespacesIfNotEmpty`` changes a copy of the term). The result is then None instead of False.
+    The result is that of :func:`covers_namespace`, with one exception: None replaces False if the namespace selector
+    would accept a namespace without labels. kube-scheduler 1.36 applies such a term to all namespaces, because its
+    ``mergeAffinityTermNamespacesIfNotEmpty`` changes only a copy of the term. Earlier versions apply the term to the
+    selected namespaces only.
     """
     found = covers_namespace(term, namespace)
     return None if found is False and selects_labels(term.namespace_selector, {}) else found

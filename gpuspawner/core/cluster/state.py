@@ -84,13 +84,13 @@ class ClaimIndex:
             _change_count(self._nodes, claim, inner=pod.node, by=by)
 
     def list_claims(self, node: str, *, without: Iterable[Pod] = ()) -> Iterable[ClaimKey]:
-        """Return the claims that the pods on a node use; ignore the pods in ``without``."""
+        """Return the PersistentVolumeClaims that the pods on a node use; ignore the pods in ``without``."""
         counts = self._claims.get(node, {})
         less = Counter((pod.namespace, name) for pod in without for name in pod.claims)
         return [claim for claim, number in counts.items() if number > less[claim]]
 
     def list_nodes(self, claim: ClaimKey) -> Iterable[str]:
-        """Return the nodes whose pods use a claim."""
+        """Return the names of the nodes whose pods use a PersistentVolumeClaim."""
         return self._nodes.get(claim, {}).keys()
 
 
@@ -142,7 +142,11 @@ class Occupancy:
         self.volumes = _NO_VOLUMES
         self._claim_index = ClaimIndex()
         self._held: dict[str, Mapping[str, int]] = {}
-        """Node name → resource → number of DRA devices that ResourceClaims hold, or of volumes on the node."""
+        """Node name → resource → number of devices or volumes that are taken on the node.
+
+        Extended resource → number of DRA devices that ResourceClaims hold. Resource of a CSI driver (``VOLUMES_PREFIX``
+        and the driver's name) → number of the driver's volumes on the node.
+        """
         self._pods: dict[str, dict[str, Pod]] = {}
         self._levels: dict[int, dict[str, list[Pod]]] = {}
         """Priority → node name → bound pods."""
@@ -224,10 +228,10 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
-        """Return resource → number of volumes that ``pods`` would add to the volumes of a node.
+        """Return resource of a CSI driver → number of volumes that pods would add to the volumes of a node.
 
         :param node: name of the node.
-        :param pods: pods without a node.
+        :param pods: the pods, not bound to a node yet.
         :param floor: leave out bound pods of lower priority.
         """
         claims = {(pod.namespace, name) for pod in pods for name in pod.claims}
@@ -238,13 +242,14 @@ class Occupancy:
         return total - Counter(self.volumes.count_on_node(node, own))
 
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
-        """Return node → resource → number of a pod's volumes that other pods on the node use already.
+        """Return node name → resource of a CSI driver → number of a pod's volumes that other pods on the node use.
 
         A volume counts once on a node, however many pods use it. If other pods use all of the pod's volumes of a CSI
-        driver, the number is ``UNLIMITED``: the pod may then run even on a node whose volumes exceed the limit.
+        driver, the number is ``UNLIMITED``: the pod may run even on a node whose volumes exceed the driver's limit.
 
-        :param pod: a pod without a node.
-        :param floor: leave out other pods of lower priority; the result still has their nodes, perhaps without entries.
+        :param pod: a pod that is not bound to a node yet.
+        :param floor: leave out volumes that only pods of lower priority use. The result contains the nodes of these
+            pods nevertheless, some with an empty mapping.
         """
         if not pod.attachments:
             return {}
@@ -342,7 +347,7 @@ class Occupancy:
         """Return the priority below which kube-scheduler may preempt bound pods for a pod; None if no pod is below it.
 
         :param pod: a pending pod, or one that is not created yet. If its priority is unknown, kube-scheduler may
-            preempt every bound pod.
+            preempt every bound pod, so the result is above every priority.
         """
         if pod.preempts is False:
             return None
@@ -368,14 +373,15 @@ class Occupancy:
     def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → requested amount on a node, without zeros; resource ``pods`` is the node's number of pods.
 
-        For a resource that a DRA driver publishes on the node, only the devices that ResourceClaims hold count, and
-        requests of pods do not: kube-scheduler leaves such a resource to DRA (plugins/noderesources/fit.go,
-        ``shouldDelegateResourceToDRA``). Volumes of CSI drivers that have a limit are included.
+        If a DRA driver publishes a resource on the node, the amount is the number of devices that ResourceClaims hold.
+        Requests of pods for this resource do not count: kube-scheduler leaves the resource to DRA
+        (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``). For each CSI driver with a limit, the result
+        has the number of the driver's volumes.
 
         :param node: name of the node, which may be unknown.
-        :param floor: leave out pods of lower priority. Their ResourceClaims still count, as they outlive a preemption.
-            Their attached volumes still count, as kube-scheduler counts a node's VolumeAttachments also while it looks
-            for pods to preempt there (nodevolumelimits/csi.go, ``Filter``).
+        :param floor: leave out pods of lower priority. Their ResourceClaims still count, because the claims outlive a
+            preemption. Their attached volumes still count, because kube-scheduler counts a node's VolumeAttachments
+            even while it looks for pods to preempt there (nodevolumelimits/csi.go, ``Filter``).
         """
         requested = self._requested.get(node, _NO_AMOUNTS)
         held = self._held.get(node, _NO_AMOUNTS)
@@ -438,8 +444,8 @@ class Occupancy:
             return
         if held:
             self._held[node] = held
-        # Even if the numbers of volumes are unchanged, other volumes may be attached, so a preemption may free more or
-        # fewer volumes than before. The free amounts are therefore counted again.
+        # Count the free amounts again, even if the numbers of volumes are unchanged. Different volumes may be attached,
+        # so a preemption may free more or fewer volumes than before.
         self.table.recount(node, before.keys() | held.keys())
         self.generation += held != before
 
@@ -538,8 +544,8 @@ class Inventory:
     :param pods: None if gpuspawner could not read the pods of all namespaces: free resources are then unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
     :param occupancy: nodes and pods, kept up to date by watches; None if the pods of all namespaces are unknown.
-    :param empty_occupancy: the nodes without pods, used while pods are unknown; if None, :func:`get_occupancy` builds
-        one.
+    :param empty_occupancy: the nodes without pods; :func:`get_occupancy` returns it while pods are unknown, and builds
+        one if this is None.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
     :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
     :param priority_classes: the cluster's PriorityClasses; None if they could not be read.
@@ -565,7 +571,7 @@ class KnownOccupancy(NamedTuple):
     """The nodes and the known pods of an :class:`Inventory`.
 
     :param occupancy: the nodes and the known pods.
-    :param pods_known: whether the pods of all namespaces are known; if not, nodes may have less free than
+    :param pods_known: whether the pods of all namespaces are known; if False, nodes may have smaller free amounts than
         ``occupancy`` says.
     """
 
@@ -576,7 +582,7 @@ class KnownOccupancy(NamedTuple):
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
     """Return the occupancy of an inventory, or None if its nodes are unknown.
 
-    :param inventory: if it has no occupancy, one is built from its nodes and pods.
+    :param inventory: the cluster. If it has no occupancy, the function builds one from its nodes and pods.
     """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)

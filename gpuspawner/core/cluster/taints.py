@@ -1,8 +1,9 @@
 """Match tolerations against taints and cordons, as kube-scheduler's plugins TaintToleration and NodeUnschedulable do.
 
 A toleration with the operator ``Lt`` or ``Gt`` compares numbers (KEP-5471, feature gate
-TaintTolerationComparisonOperators, alpha in Kubernetes 1.36). While the gate is off, the API server refuses such a pod
-(pkg/apis/core/validation/validation.go), so a pod that exists shows that the gate is on.
+TaintTolerationComparisonOperators, alpha in Kubernetes 1.36). While the gate is off, the API server refuses pods with
+these operators (pkg/apis/core/validation/validation.go). An existing pod with one of them shows that the gate is on, so
+this module compares the numbers. For a pod that does not exist yet, :mod:`.decode` notes the toleration as undecided.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 """Numbers that ``Lt`` and ``Gt`` compare: decimal integers in canonical form (apimachinery, ``IsDecimalInteger``)."""
 _INT64 = range(-(2**63), 2**63)
 _CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""A pod that tolerates this taint may run on a cordoned node (node_unschedulable.go)."""
+"""Taint of a cordoned node. A pod that tolerates the taint may run on the node (node_unschedulable.go)."""
 
 
 def tolerates_taints(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
@@ -85,7 +86,7 @@ _TRANSIENT_SUFFIX = "/agent-not-ready"
 def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
     """Return whether a node's cordon and taints let new pods with these tolerations onto the node.
 
-    The condition Ready is not checked: like kube-scheduler, this function relies on the taints of a NotReady node.
+    Like kube-scheduler, the function does not check the condition Ready, because a NotReady node has taints.
     """
     if node.unschedulable and not tolerates_cordon(tolerations):
         return False

@@ -1,8 +1,9 @@
 """Count the volumes that CSI drivers attach to each node, and how many a driver may attach to one node.
 
-The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). gpuspawner treats
-each driver as a resource: a node's allocatable amount is the driver's limit, and a pod requests 1 for each volume. A
-driver without a limit on a node may attach any number of volumes.
+The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). gpuspawner treats each CSI
+driver as a resource (:data:`VOLUMES_PREFIX`). A node's allocatable amount of the resource is the driver's limit, and a
+pod requests 1 for each of its volumes of the driver. A driver without a limit on a node may attach any number of
+volumes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 
 VOLUMES_PREFIX = "attachable-volumes-csi-"
-"""Prefix of the resources that stand for the volumes of one CSI driver; kubelet once reported limits by these names."""
+"""Prefix of the resource that stands for a CSI driver's volumes; the driver's name follows. Earlier versions of kubelet
+reported limits by these names."""
 UNLIMITED = 2**62
-"""Limit of a CSI driver that reports no limit: more than any number of volumes."""
+"""A number above any number of volumes; the limit of a CSI driver that reports none."""
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""
@@ -52,7 +54,7 @@ class CSINode:
     """The limits of a node's CSI drivers.
 
     :param name: name of the node.
-    :param limits: driver → number of volumes that it may attach to the node; drivers without a limit are left out.
+    :param limits: driver → most volumes that it may attach to the node; drivers without a limit are left out.
     """
 
     name: str
@@ -65,7 +67,7 @@ class PersistentVolume:
 
     :param volume: the volume, None if no CSI driver handles it.
     :param claim: the claim that the volume is bound to, or is reserved for.
-    :param is_migrated: the volume is of an in-tree kind that a CSI driver now handles.
+    :param is_migrated: a CSI driver handles the volume, although its kind is an in-tree one (``awsElasticBlockStore``).
     """
 
     name: str
@@ -78,7 +80,7 @@ class PersistentVolume:
 class VolumeAttachment:
     """A volume that is attached to a node, or is being attached or detached.
 
-    :param persistent_volume: name of the PersistentVolume; empty for a volume that a pod itself describes.
+    :param persistent_volume: name of the PersistentVolume; empty for an inline volume in a pod's ``spec``.
     """
 
     name: str
@@ -103,8 +105,8 @@ class StorageClass:
 
 
 _PHASES_WITHOUT_CLAIM = ("Released", "Failed")
-"""A PersistentVolume in these phases still names its former claim, but a new claim of that name has another volume
-(https://kubernetes.io/docs/concepts/storage/persistent-volumes/#phase)."""
+"""Phases in which a PersistentVolume still names its former claim. gpuspawner ignores that name, because a new claim of
+the same name has another volume (https://kubernetes.io/docs/concepts/storage/persistent-volumes/#phase)."""
 
 
 def decode_csi_node(raw: object) -> CSINode:
@@ -172,10 +174,10 @@ class ClusterVolumes:
 
     If volumes are unknown, gpuspawner counts too few volumes on nodes. If limits are unknown, it assumes no limits.
 
-    :param limits: node → driver → number of volumes that it may attach to the node.
-    :param drivers: the drivers that have a limit on at least one node.
-    :param of_claims: claim → its volume.
-    :param attached: node → volumes that are attached to it, even if no pod there uses them.
+    :param limits: node name → CSI driver → most volumes that the driver may attach to the node.
+    :param drivers: the CSI drivers that have a limit on at least one node.
+    :param of_claims: PersistentVolumeClaim → its volume.
+    :param attached: node name → volumes that are attached to the node, even if no pod there uses them.
     :param classes: the StorageClasses.
     """
 
@@ -188,7 +190,7 @@ class ClusterVolumes:
     def add_limits(self, node: Node) -> Node:
         """Return a node whose allocatable amounts include the limits of its CSI drivers.
 
-        :param node: a node without such limits.
+        :param node: the node, with the allocatable amounts that kubelet reports.
         """
         if not self.limits:
             return node
@@ -197,10 +199,10 @@ class ClusterVolumes:
         return replace(node, allocatable=intern_amounts({**node.allocatable, **amounts}))
 
     def count_on_node(self, node: str, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource → number of volumes on a node, for each CSI driver that has a limit.
+        """Return resource of a CSI driver → number of its volumes on a node, for each driver with a limit.
 
         :param node: name of the node.
-        :param claims: the claims of the pods on the node.
+        :param claims: the PersistentVolumeClaims of the pods on the node.
         """
         if not self.limits:
             return {}
@@ -224,16 +226,16 @@ class ClusterVolumes:
         return replace(pod, attachments=intern_amounts(self._count({*self._find_volumes(keys), *made})))
 
     def count_shared(self, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource → number of different volumes of the given claims, for each CSI driver that has a limit.
+        """Return resource of a CSI driver → number of its volumes among claims, for each driver with a limit.
 
-        :param claims: claims that pods on one node use, and that another pod needs there.
+        :param claims: PersistentVolumeClaims that a pending pod shares with the pods on one node.
         """
         return self._count(set(self._find_volumes(claims)))
 
     def select_limited(self, claims: Iterable[ClaimKey]) -> set[ClaimKey]:
-        """Return those claims whose volume belongs to a CSI driver that has a limit on some node.
+        """Return those claims whose volume belongs to a CSI driver that has a limit on at least one node.
 
-        :param claims: claims of a pod.
+        :param claims: PersistentVolumeClaims of a pod.
         """
         return {claim for claim in claims if any(each.driver in self.drivers for each in self._find_volumes([claim]))}
 
