@@ -1,7 +1,8 @@
 """Find GPU types by the labels of nodes, and build the catalog from these types and the admin's settings.
 
 In: the admin's settings as a :class:`ConfiguredCatalog`, an inventory of the cluster, and the table of GPU models.
-Out: the :class:`~gpuspawner.core.catalog.model.Catalog` that users choose from; settings win over the cluster's nodes.
+Out: the :class:`~gpuspawner.core.catalog.model.Catalog` that users choose from. If the settings and the labels of nodes
+describe the same nodes, the settings win.
 This package must not depend on the user, the policy's decisions, the form, or whether a server would start.
 
 :mod:`.discover` turns node labels into GPU types and groups equal nodes. :mod:`.build_catalog` adds the settings'

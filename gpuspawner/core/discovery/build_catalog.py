@@ -1,8 +1,9 @@
-"""Build the catalog from the admin's settings and the cluster's nodes. The settings win over the nodes.
+"""Build the catalog from the admin's settings and the cluster's nodes.
 
-Settings describe some GPU types (described types); others are found on nodes (discovered types). Labels decide on which
-nodes a server may run. A discovered type therefore covers only nodes that no described type matches. It selects them by
-a label that tells them apart from described types' nodes. Without such a label, the discovered type is not offered.
+The settings describe some GPU types (described types). gpuspawner finds others by the labels of nodes (discovered
+types). A discovered type covers only nodes that no described type matches. Its servers select these nodes by a label
+value that no node of a described type has. If no label tells the nodes apart, gpuspawner does not offer the discovered
+type.
 """
 
 from __future__ import annotations
@@ -46,23 +47,24 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Largest number of values of one label in a discovered GPU type's match. A pod's node affinity lists them all."""
+"""Most values of one label by which a discovered GPU type selects nodes. Each pod's node affinity lists all of them."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the nodes that have units of a GPU type, or may have DRA devices of unknown number."""
+    """Return the nodes that have GPUs (or MIG slices or shares) of a type, or an unknown number of its DRA devices."""
     return tuple(node for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels))
 
 
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a discovered type without the nodes that described types match.
 
-    The result also excludes future nodes of described types with a narrower match than the discovered type's match, so
-    that the discovered type does not change when the first such node joins.
+    A described type may have no nodes yet, and match only some of the nodes that the discovered type would match. The
+    result excludes nodes of this described type from the start, so the discovered type does not change when the first
+    of them joins.
 
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
-    :return: None if all nodes belong to described types, or if no label separates the remaining nodes from these.
+    :return: None if all nodes belong to described types, or if no label tells the remaining nodes from their nodes.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -71,7 +73,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # Drop a discovered type without GPU labels: it would also match nodes that get a described type's labels later.
+        # Drop a discovered type that selects nodes by no label: it would match all future nodes of described types.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -94,10 +96,15 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return a label and values that all nodes ``left`` to a discovered type have, but no node of a described type.
+    """Return label → values that tell the nodes of a discovered type from those of a described type, or None.
 
-    The function prefers labels that the discovered type matches already (``known``), then a label that no node in
-    ``left`` has. Empty values mean that the label must be absent, which also keeps out nodes that join later.
+    The function prefers a label by which the discovered type selects nodes anyway, and among equals the label with the
+    fewest values.
+
+    :param match: label → values of the described type.
+    :param left: the nodes that belong to the discovered type.
+    :param known: label → values by which the discovered type selects nodes so far.
+    :return: one label; without values, nodes of the discovered type must not have the label.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
     usable = [
@@ -109,11 +116,11 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return values of a label that match all nodes of a discovered type but no node of a described type, or None.
+    """Return values of a label that match all nodes of a discovered type but no node of a described type.
 
     :param found: the label's values on nodes of the discovered type; None for a node without the label.
-    :param asked: the values that the described type matches; empty if the label must be absent.
-    :return: empty if the label must be absent.
+    :param asked: the values that the described type matches; empty if its nodes must not have the label.
+    :return: None if no values tell the nodes apart; empty if the discovered type's nodes must not have the label.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -129,18 +136,18 @@ class ConfiguredCatalog:
     """The admin's settings, before the cluster's nodes complete them.
 
     :param images: slug → image; empty = the image in KubeSpawner's settings.
-    :param custom_images: settings for images by reference; None = not allowed.
+    :param custom_images: settings for images that users name by image reference; None = not allowed.
     :param cpu: bounds in millicores; None = derived from the largest node.
     :param memory: bounds in bytes; None = derived from the largest node.
     :param run_time: bounds in seconds; None = the form has no such field.
     :param shared_memory: bounds in bytes; None = the GPU types decide.
-    :param choices: the offered entries of each form field with a fixed list, such as priorities.
+    :param choices: form field with a fixed list, such as ``priority`` → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
-    :param uncounted: slugs of described types without ``max_count``; it becomes the largest number of units on a node.
-    :param unions: slug → combined type; shown after the single types.
-    :param hidden: slugs of GPU types that are never offered, whether settings describe them or nodes have them.
-    :param hidden_gpus: the hidden types that the settings describe. Discovered types with the same nodes are hidden
-        too.
+    :param uncounted: slugs of described types without ``max_count``. They get the largest number of GPUs (or MIG slices
+        or shares) on one node as ``max_count``.
+    :param unions: slug → combined type, which offers several GPU types as one; the form shows it after the others.
+    :param hidden: slugs of GPU types that the hub never offers; the settings describe them, or nodes have them.
+    :param hidden_gpus: the hidden types that the settings describe; the hub hides discovered types of the same nodes.
     :param presets: slug → preset.
     :param discover: whether GPU types are also discovered from node labels.
     :param policy: the admin's rules; None = every user can have everything.
@@ -175,14 +182,15 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    Presets with choices that the catalog lacks are left out. While nodes are unknown, all presets stay: if a server
-    with a preset cannot start, the error then names the missing nodes and not the preset.
+    The catalog leaves out presets with choices that it lacks. While nodes are unknown, it keeps all presets: the error
+    for a server with a preset should name the unknown nodes as the cause, not the preset.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
     :param table: the GPU models.
     :param fallback_image: image reference for settings without images.
-    :param own: what KubeSpawner's traits give each server; CPU and memory count only if the settings have no bounds.
+    :param own: resources that KubeSpawner's traits give each server. Their CPU and memory become the default amounts
+        if the settings have no bounds.
     """
     nodes = tuple(
         kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=_list_relevant_labels(configured))
@@ -250,7 +258,10 @@ def _meets_selector(gpu: GPUType, selector: Iterable[tuple[str, str]], *, nodes:
 def _find_dropped_gpus(
     own: OwnResources, default_gpus: Iterable[tuple[str, int]], *, gpus: Mapping[str, GPUType]
 ) -> dict[str, int]:
-    """Return resource → number of KubeSpawner's GPUs that a server does not get, as it has only one GPU type."""
+    """Return resource → number of GPUs that KubeSpawner's traits request but a server does not get.
+
+    A server has one GPU type only. It gets no GPUs of the traits' other resources.
+    """
     kept = next((gpus[slug].resource for slug, _ in default_gpus), None)
     return {resource: number for resource, number in own.gpus if resource != kept}
 
@@ -281,7 +292,7 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return GPU Feature Discovery's number of GPUs for a node whose device plugin reports 0 units, else 0."""
+    """Return the number of GPUs from GPU Feature Discovery's label if the node's device plugin reports 0, else 0."""
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0
 
@@ -318,7 +329,8 @@ def _select_new_types(
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
     """Return whether the settings hide a discovered type.
 
-    They hide it by slug, or if hidden types match some of its nodes and described types match all others.
+    The settings hide a type by its slug. A discovered type is also hidden if the settings describe types for all its
+    nodes, and hide at least one of these types.
     """
     if found.slug in configured.hidden:
         return True

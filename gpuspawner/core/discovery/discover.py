@@ -1,6 +1,6 @@
 """Discover GPU types: a node's extended resources tell whether it has GPUs, its labels tell which model.
 
-Equal nodes are grouped first: a cluster with thousands of nodes has a few dozen kinds of nodes.
+Callers group equal nodes first, to save time: a cluster with thousands of nodes has a few dozen kinds of nodes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 
 _SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
 _MAX_SLUG_LENGTH = 63
-"""Largest number of characters of a slug, because Kubernetes allows no longer label values."""
+"""Largest number of characters of a slug; Kubernetes has the same limit for values of labels."""
 
 
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
@@ -48,7 +48,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     for node in nodes:
         for resource in _list_gpu_resources(node):
             offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # Without GPU labels, a node has a GPU type only if it has units of the resource, or a DRA driver's devices.
+            # A node without GPU labels has a GPU type only if it has GPUs of the resource, or a DRA driver's devices.
             if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
                 found = _build_gpu_type(offer, node)
                 group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -63,17 +63,19 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
 def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
     """Return tolerations of the taints that by convention keep pods without GPUs off GPU nodes.
 
-    In many clusters, the admission plugin ExtendedResourceToleration already adds the toleration of the key
-    ``resource``.
+    By convention, the taint's key is the node's extended resource, or the vendor's resource for whole GPUs. In many
+    clusters, the admission plugin ExtendedResourceToleration adds a toleration of the resource to pods. The result
+    contains this toleration nevertheless, because not all clusters use the plugin.
 
-    :param resource: extended resource, such as ``nvidia.com/gpu``.
+    :param resource: extended resource. For ``nvidia.com/mig-1g.10gb``, the result tolerates taints with this key and
+        with the key ``nvidia.com/gpu``.
     """
     keys = dict.fromkeys((resource, f"{resource.partition('/')[0]}/gpu"))
     return tuple(Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys)
 
 
 class _TypeKey(NamedTuple):
-    """Properties that all nodes of one GPU type share. ``keys`` are names of labels; the labels' values may differ."""
+    """Properties that all nodes of one GPU type share. ``keys``: names of their GPU labels, whose values may differ."""
 
     slug: str
     source: str

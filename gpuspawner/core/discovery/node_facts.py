@@ -42,20 +42,21 @@ _LabelTest = Callable[[str, str], bool]
 
 
 def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
-    """Return whether the cloud may reclaim every node of a type.
+    """Return whether the cloud may reclaim every node of a type (spot capacity).
 
-    :param nodes: labels of the existing nodes.
+    :param nodes: the labels of each existing node of the type.
     """
     return _holds_on_each_node(gpu, nodes, test=lambda key, value: SPOT_LABELS.get(key) == value)
 
 
 def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
-    """Return what connects the GPUs of a server with several units of a type; None if unknown or not applicable.
+    """Return ``NVLink`` if NVLink connects the GPUs of a server with several GPUs of a type, else None.
 
-    MIG slices are not connected (https://docs.rapids.ai/deployment/stable/guides/mig), and shares may belong to one
-    GPU. NVIDIA's labels tell nothing about another vendor's GPUs in the same node.
+    The result is None for MIG slices, which NVLink does not connect
+    (https://docs.rapids.ai/deployment/stable/guides/mig), and for shared GPUs, because several shares may belong to one
+    GPU. It is None for other vendors' GPUs, because NVIDIA's labels on the node do not describe these.
 
-    :param nodes: labels of the existing nodes.
+    :param nodes: the labels of each existing node of the type.
     """
     if gpu.vendor != "nvidia" or gpu.unit is not UnitKind.CARD or gpu.max_count == 1:
         return None
@@ -95,11 +96,12 @@ def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:
 def find_unexcluded_gpu_nodes(
     nodes: Iterable[Node], exclusion: tuple[MatchExpression, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Return label → values of GPU nodes on which servers without a GPU may still run.
+    """Return label → values of GPU nodes that a node affinity does not exclude yet.
 
-    These nodes have no GPU type: their driver is still being installed, or their GPUs are not offered.
+    The node affinity keeps servers without a GPU off the nodes of all GPU types. The returned nodes have no GPU type:
+    their driver is still being installed, or their GPUs are not offered. The caller excludes them as well.
 
-    :param exclusion: node affinity of servers without a GPU.
+    :param exclusion: expressions of the node affinity.
     """
     found: dict[str, set[str]] = {}
     for node in nodes:
@@ -112,7 +114,7 @@ def find_unexcluded_gpu_nodes(
 def find_largest_node(inventory: Inventory) -> tuple[int, int] | None:
     """Return allocatable CPU (millicores) and memory (bytes) of the node with the most memory, or None without nodes.
 
-    Nodes of the control plane do not count. Nodes with other taints do, because a GPU type may tolerate them.
+    Nodes of the control plane do not count. Nodes with other taints count, because a GPU type may tolerate the taints.
     """
     sizes = [
         (node.allocatable.get("memory", 0), node.allocatable.get("cpu", 0))
