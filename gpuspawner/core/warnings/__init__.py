@@ -1,7 +1,7 @@
 """Finds what an admin should fix: unusable GPUs, presets that cannot start, settings that name missing GPU types.
 
 Input: the nodes, the catalog built from them, the presets and the policy of the settings.
-Output: :class:`AdminWarning` values, and texts of them for the form and the hub's log. Only admins may see warnings,
+Output: :class:`AdminWarning` values, and their texts for the form and the hub's log. Only admins may see warnings,
 because warnings name nodes, labels and taints. This package uses neither pods nor user options.
 
 :mod:`.nodes` checks the nodes' GPUs. :mod:`.presets_and_policy` checks presets, rules and pools. :mod:`.wording`

@@ -37,7 +37,7 @@ class AdminWarning:
     """A warning about some nodes, presets or settings.
 
     :param kind: the kind of problem.
-    :param resource: the extended resource that the problem is about; empty if it is about none.
+    :param resource: the extended resource that the problem is about; empty for a problem without a resource.
     :param message: one or more sentences with the problem and its fix.
     :param nodes: names of the affected nodes, sorted.
     :param presets: slugs of the affected presets; only if ``nodes`` is empty.
@@ -66,8 +66,8 @@ def find_node_warnings(
 ) -> tuple[AdminWarning, ...]:
     """Return the problems with the nodes' GPUs, one warning for all nodes with the same problem, sorted by kind.
 
-    GPU types that the admin has hidden cause no warning. Nodes that are unready or have a transient taint are skipped,
-    because their GPUs may still appear.
+    GPU types that the admin has hidden cause no warning. The function skips nodes that are unready or have a temporary
+    taint, because their GPUs may still appear.
 
     :param nodes: all nodes.
     :param catalog: the catalog built from these nodes.

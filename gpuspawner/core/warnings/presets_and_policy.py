@@ -39,7 +39,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 def _explain_problem(problem: Problem, preset: Preset) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Omit the offered GPU types: the warning would otherwise change, and be logged again, when nodes change.
+        # Do not list the offered GPU types: they change with the nodes, and the hub logs each changed warning again.
         return f"There is no GPU type {quote(preset.options.get('gpu'))}."
     return problem.message
 
@@ -47,8 +47,8 @@ def _explain_problem(problem: Problem, preset: Preset) -> str:
 def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[AdminWarning, ...]:
     """Return one warning for each GPU type that the policy names and the catalog lacks, in the settings' order.
 
-    :param policy: the admin's rules; None = none.
-    :param catalog: the catalog of a cluster whose nodes are known; otherwise every discovered type would be missing.
+    :param policy: the admin's rules; None = no rules.
+    :param catalog: the catalog of a cluster whose nodes are known; without nodes, it would lack all discovered types.
     """
     known = [*catalog.gpus, *(gpu.slug for gpu in catalog.hidden)]
     places: dict[str, list[str]] = {}
@@ -69,18 +69,18 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
 
 
 OWN_GPUS_TRAIT = "extra_resource_limits"
-"""KubeSpawner's trait that gives each server GPUs."""
+"""KubeSpawner's trait with which an admin can give GPUs to each server."""
 CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default choice"
-"""Why servers do not get GPUs that the admin adds with KubeSpawner's traits for containers."""
+"""Reason why servers do not get GPUs that the admin adds with KubeSpawner's traits for containers."""
 
 
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
     """Return one warning for each GPU resource that KubeSpawner's traits request and that servers do not get.
 
-    GPUs in :data:`OWN_GPUS_TRAIT` become the form's default choice if a GPU type offers them; else they are dropped.
-    GPUs in KubeSpawner's traits for containers are always dropped.
+    GPUs in :data:`OWN_GPUS_TRAIT` become the form's default choice if a GPU type offers them. Otherwise the hub drops
+    them. The hub always drops GPUs in KubeSpawner's traits for containers.
 
-    :param catalog: the catalog of a cluster whose nodes are known; on unknown nodes, a GPU type might offer the GPUs.
+    :param catalog: the catalog of a cluster whose nodes are known; without nodes, it may lack the GPUs' type.
     """
     untyped = (
         (OWN_GPUS_TRAIT, resource, number, "no GPU type stands for them")
