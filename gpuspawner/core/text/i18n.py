@@ -44,7 +44,7 @@ def set_language(language: Language) -> None:
 
 @contextmanager
 def use_language(language: Language) -> Iterator[None]:
-    """Set the language inside a ``with`` block, for text that is used after the request.
+    """Set the language inside a ``with`` block, such as English for the log, or a user's language after the request.
 
     :param language: replaces the request's language until the block ends.
     """
@@ -59,7 +59,7 @@ def gettext(message: str, /, **values: object) -> str:
     """Return a message in the current language.
 
     :param message: English, with ``{name}`` placeholders.
-    :param values: value for each placeholder; a :class:`LazyText` is translated too. Braces in values stay as they are.
+    :param values: value for each placeholder. A :class:`LazyText` among them is translated. Braces in values stay.
     """
     if not message:  # For an empty message, gettext would return the translation file's header.
         return ""

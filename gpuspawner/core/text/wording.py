@@ -14,7 +14,8 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
-"""Start of a name that speakers spell out (``A100``, ``RTX``); ``NVIDIA`` matches too, as it also takes ``an``."""
+"""Start of a name that speakers spell out (``A100``, ``RTX``). Speakers say ``NVIDIA`` as a word, but it also takes
+``an``, so it may match."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose spoken names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
@@ -89,10 +90,11 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 100
-"""If more allowed words than this exist, a misspelled word is compared only with candidates from an n-gram index, as
-comparing words is slow."""
+"""With more allowed words than this, gpuspawner compares a misspelled word only with candidates from an n-gram index,
+because comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""An n-gram gives a score to at most this many of the words that contain it: a common n-gram tells little."""
+"""At most this many words get a score for an n-gram that they share with the misspelled word, to save time: common
+n-grams tell little."""
 _MAX_CANDIDATES = 12
 
 

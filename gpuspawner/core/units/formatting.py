@@ -39,8 +39,8 @@ def round_cpu(millis: int, *, round_up: bool = True) -> int:
     """Return millicores rounded to tenths of a CPU.
 
     :param millis: millicores.
-    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts). Rounded in
-        this way, a request above the available amount always looks larger.
+    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts). A request that
+        exceeds the available amount is therefore shown as the larger number.
     """
     tenth = _MILLIS_PER_CPU // _TENTHS
     return (-(-millis // tenth) if round_up else millis // tenth) * tenth

@@ -15,7 +15,7 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import gettext_lazy
 
 _MAX_LENGTH = 64
-"""Largest number of characters of an amount; a longer text is not parsed but rejected, as arithmetic on it is slow."""
+"""Largest number of characters of an amount. A longer text is rejected, because arithmetic with it would be slow."""
 _UPPER_BOUND = 2**63
 """Smallest number that does not fit Kubernetes' signed 64-bit integers."""
 
@@ -72,7 +72,7 @@ def parse_cpu(value: object) -> int:
 def parse_quantity(value: object) -> Fraction:
     """Return a Kubernetes quantity as an exact number of CPUs, bytes or devices.
 
-    Kubernetes rounds up fractions below 10^-9. This function keeps them, as all callers round up the result.
+    Kubernetes rounds up fractions below 10^-9. This function need not, because all callers round up the result.
 
     :param value: ``resource.Quantity`` as in JSON: text, rarely a number.
     :raises QuantityError: for anything else, for a negative quantity, and for 2^63 or more.
@@ -187,7 +187,7 @@ def _check_range(number: Fraction) -> int:
 
 @lru_cache(maxsize=4096)
 def _format_decimal(number: Fraction) -> str:
-    """Return a number as an exact decimal; 1/3, which has no exact decimal, would make the loop endless."""
+    """Return a number as an exact decimal. The number must have one: with 1/3, the loop would not end."""
     digits = 0
     while number * 10**digits % 1:
         digits += 1
