@@ -20,7 +20,8 @@ def __getattr__(name: str) -> Any:
     if name == "GPUSpawner":
         from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
 
-        # JupyterHub imports the spawner class before it has read all settings, so `watch_hub_config` checks them later.
+        # JupyterHub imports the spawner class before the hub's configuration is complete. `watch_hub_config` therefore
+        # makes gpuspawner check the configuration later.
         startup.watch_hub_config()
         return spawner.GPUSpawner
     if name == "configure":

@@ -1,15 +1,25 @@
 """Compute what gpuspawner offers, decides and shows; inputs and results are plain Python values.
 
-The hub and the command line read the inputs from Kubernetes and the settings. Invalid inputs raise :mod:`errors`.
+The hub and the command line read the inputs from Kubernetes and the settings. Invalid choices and settings raise a
+:class:`~gpuspawner.core.errors.GPUSpawnerError`.
 This package must not do I/O, read the clock, log or use asyncio; it imports the standard library only.
 
-Each package imports only packages listed before it (``json_access`` reads untyped JSON for all of them):
-``text``, ``units``: messages and their translation; amounts of CPU and memory, and durations
-``cluster``: nodes, pods and free resources
-``scheduling``, ``catalog``: kube-scheduler's filters; the images, GPU types and policies for users' choices
-``autoscaling``, ``request``: nodes that an autoscaler may add; the user's choices
-``discovery``, ``policy``, ``verdict``: GPU types found on nodes; limits; whether and when a server would start
-``warnings``, ``progress``, ``form``: problems to show admins; how far a start has come; the data of the form
+Each package imports only packages listed before it. All packages may import ``errors`` and ``json_access``, which reads
+JSON of unknown shape.
+
+- ``text``: messages and their translation
+- ``units``: amounts of CPU and memory, and durations
+- ``cluster``: nodes, pods and free resources
+- ``scheduling``: kube-scheduler's filters
+- ``catalog``: the images, GPU types and policies for users' choices
+- ``autoscaling``: nodes that an autoscaler may add
+- ``request``: the user's choices
+- ``discovery``: GPU types found on nodes
+- ``policy``: limits of a user
+- ``verdict``: whether and when a server would start
+- ``warnings``: problems to show to admins
+- ``progress``: messages that tell a user how far a start has come
+- ``form``: the data of the form
 """
 
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError, Problem, SelectionError, SettingsError

@@ -30,7 +30,7 @@ class Problem:
 class GPUSpawnerError(Exception):
     """Base class of all errors that gpuspawner raises on purpose.
 
-    :param problems: one or more invalid fields or settings; where only one can be shown, it is the first.
+    :param problems: one or more invalid fields or settings; a message with room for one problem shows the first.
     """
 
     def __init__(self, *problems: Problem) -> None:
