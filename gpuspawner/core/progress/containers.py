@@ -16,7 +16,8 @@ CONFIRMED_AFTER_S = 20.0
 """If kubelet's retries have failed for this many seconds, the hub ends the start."""
 
 _DOUBTFUL_AFTER_S = 120.0
-"""If an error that the node may cause has lasted for this many seconds, the hub ends the start."""
+"""If a container error of unknown cause has lasted for this many seconds, the hub ends the start. The node may recover
+before that."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2
@@ -129,7 +130,7 @@ def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> 
 
 def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
     event, tries = _count_failed_pulls(container.image, events)
-    # Before a retry, kubelet before 1.32 omits from the container's status why the pull failed; its event says why.
+    # While a kubelet before 1.32 waits to retry, the container's status omits why the pull failed; the event says why.
     causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
     sentence = format_pull_failure(failure, container.image)

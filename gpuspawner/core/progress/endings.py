@@ -1,6 +1,6 @@
-"""Explains why a pod ended, or is being deleted, before its server was ready or while the server ran.
+"""Explains why a pod ended or is being deleted while its server was starting or running.
 
-KubeSpawner creates bare pods, so no controller recreates a server's pod.
+KubeSpawner creates bare pods, which no controller replaces. If such a pod ends, the start or the server has ended too.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def find_ending(
 def explain_removal(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_node_lost: bool = False
 ) -> ProgressMessage:
-    """Return why a pod that the hub did not delete is gone.
+    """Return why a pod is gone or is being deleted, although the hub did not delete it.
 
     :param pod: the last observed v1 Pod in JSON.
     :param is_node_lost: whether the pod's node is gone or not ready; used if no event says why the pod is gone.
@@ -129,7 +129,7 @@ def _find_removal(
         ),
         (None, "node_lost" if is_node_lost else ""),
     )
-    # Only the message of Kueue's event says that Kueue stopped the pod to preempt it.
+    # Kueue's events Stopped and Evicted can have several causes. If Kueue preempted the pod, their message says so.
     if event is not None and event.source is EventSource.KUEUE and event.message.startswith("Preempted"):
         code = "preempted"
     disruption = find_condition(pod, "DisruptionTarget")
@@ -228,8 +228,8 @@ def _explain_disruption(code: str) -> StartFailure:
 
 
 def _explain_kueue_stop(message: str) -> StartFailure:
-    # Kueue 0.16 writes its messages about stopped pods in reconcileNotReadyTimeout and nearby functions
-    # (pkg/controller/core/workload_controller.go).
+    # The texts are those of Kueue 0.16: reconcileNotReadyTimeout and nearby functions in
+    # pkg/controller/core/workload_controller.go.
     if message.startswith("Exceeded the PodsReady timeout"):
         sentence = gettext("The queue gave its quota back to others, because your server was not ready in time.")
     elif message.endswith("Queue is stopped"):

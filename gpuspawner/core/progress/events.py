@@ -6,7 +6,7 @@ through two APIs, core/v1 and events.k8s.io/v1. The API server converts between 
 (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 
 A user may see only text about the user's own pod. Messages of Kubernetes can name other users' pods, labels and taints.
-Therefore only messages of known formats are shown.
+This module therefore shows only messages of known formats.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ _KEPT_REASONS: Mapping[EventSource, frozenset[str]] = {
 }  # fmt: skip
 _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAttachVolume"})
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
-"""Text in braces in an event's message: keys and values of taints and labels."""
+"""Text in braces in an event's message, which is redacted: keys and values of taints and labels."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
-"""A node group with its current, new and largest size, as cluster-autoscaler's messages show it."""
+"""The only text in braces that users may see: a node group's current, new and largest size (cluster-autoscaler)."""
 _KARPENTER_PHRASES = re.compile(
     r"Pod should schedule on: (?:node|nodeclaim)/[\w.-]+(?:, (?:node|nodeclaim)/[\w.-]+)*|Failed to schedule pod"
     r"|incompatible with nodepool|did not tolerate|incompatible requirements|does not have known values"
@@ -213,11 +213,12 @@ _REFUSAL_PHRASES = re.compile(
     r'|violates PodSecurity "[^"]+": .*',
     re.DOTALL,
 )
-"""Parts of the API server's refusal of a pod that its user may see: about this pod, or from the admin's policy."""
+"""The parts of the API server's message about a refused pod that the pod's user may see. They are about that pod, or
+come from the admin's policy."""
 
 
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
-    """Return what a user may see of the API server's reason for refusing the user's pod, or "" for nothing.
+    """Return the parts of the API server's refusal of a pod that the pod's user may see, or "" if there are none.
 
     :param answer: the message of the API server's answer.
     :param pod_name: name of the refused pod.
@@ -275,7 +276,10 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether ``found`` follows the first hyphen of the pod name ``own``: ``ada`` in ``jupyter-ada--lab``."""
+    """Return whether ``found`` follows the first hyphen of the pod name ``own``: ``ada`` in ``jupyter-ada--lab``.
+
+    The claim ``claim-ada`` then belongs to the pod's user.
+    """
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 
 

@@ -67,7 +67,7 @@ class StartFailure:
 class QueuePlace:
     """A pod's place in a queue of Kueue.
 
-    :param position: number of workloads ahead; None when unknown.
+    :param position: number of Workloads ahead of the pod's; None when unknown.
     :param queue: name of the LocalQueue; may be empty.
     :param reason: why Kueue does not admit the pod; None when unknown.
     :param requeue_s: seconds until Kueue considers an evicted pod again; None when unknown.
@@ -138,7 +138,7 @@ class ProgressMessage:
     :param event: the event that the message is based on; None if it is based on the pod alone.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the hub ends the start if the problem lasts for ``after_s`` seconds; None = keep waiting.
-    :param after_s: seconds until ``failure`` ends the start.
+    :param after_s: seconds from the detection of ``failure`` until it ends the start, if the problem lasts.
     :param failed_at_s: seconds from the start's beginning until ``failure`` was detected; None = just now.
     :param lacks_room: whether a pod without a node waits for capacity.
     """

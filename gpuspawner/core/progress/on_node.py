@@ -14,7 +14,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import add_article, join_sentences
 
 STUCK_AFTER_S = 45.0
-"""If the node is unreachable or a Secret is missing for this many seconds, the hub ends the start."""
+"""If the node is unreachable, or a Secret or ConfigMap is missing, for this many seconds, the hub ends the start."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _VOLUME_TROUBLES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})
@@ -49,7 +49,10 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
 
 
 def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) -> tuple[ProgressMessage, ...]:
-    """Return the messages of steps that the pod may have passed since the previous observation."""
+    """Return messages about the steps that the pod may have passed since the previous observation.
+
+    The steps are: image pulled, program started. The tracker reports those that the user has not seen.
+    """
     if current.is_alarm or current.stage not in (Stage.STARTING, Stage.READY):
         return ()
     fetched = _describe_pulled(events)
@@ -103,7 +106,7 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # The message is about one image: prefer an image that was pulled over an image that was already present.
+    # A pod can have several images, but the message is about one: prefer an image that kubelet has pulled.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None

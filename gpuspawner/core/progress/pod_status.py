@@ -98,7 +98,7 @@ def read_phase(pod: Mapping[str, object]) -> str:
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return the largest limit on an extended resource in a pod's containers, or 0 if no container has such a limit."""
+    """Return how many devices a pod requests: the largest limit on an extended resource in its containers, or 0."""
     return max(_list_device_counts(pod), default=0)
 
 

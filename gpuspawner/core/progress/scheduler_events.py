@@ -1,14 +1,16 @@
 """Parses messages of kube-scheduler, of autoscalers and of Kueue about a pending pod.
 
-kube-scheduler up to 1.33 and from 1.34.2 writes: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s)
-had untolerated taint(s). preemption: …``. A node can count under several reasons. kube-scheduler cuts the message of an
-event at 1024 characters; the condition PodScheduled has the whole message. The text after ``preemption:`` is ignored.
+kube-scheduler writes, for example: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated
+taint {nvidia.com/gpu: present}. preemption: …``. From 1.34.2 on, ``untolerated taint(s)`` does not name the taint. A
+node can count under several reasons. kube-scheduler cuts the message of an event at 1024 characters; the condition
+PodScheduled has the whole message. This module ignores the text after ``preemption:``.
 
 cluster-autoscaler, GKE's autoscaler and Karpenter report in events whether they add a node, or why they do not.
 
-Kueue creates a Workload for each pod and writes into its conditions why it does not admit it. Kueue 0.16 gives most of
-these the reason ``Pending`` and the details as text (``pkg/scheduler/flavorassigner/flavorassigner.go``). Newer
-versions have a reason for each case, behind the feature gate ``UnadmittedWorkloadsObservability``.
+Kueue creates a Workload for each pod. The Workload's conditions say why Kueue does not admit the pod. In Kueue 0.16,
+most of these conditions have the reason ``Pending``, and only the text says more
+(``pkg/scheduler/flavorassigner/flavorassigner.go``). With the feature gate ``UnadmittedWorkloadsObservability``, newer
+versions have more reasons.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Beginning of the part of kube-scheduler's message about preemption or ResourceClaims; this part is ignored."""
+"""Beginning of the part of kube-scheduler's message about preemption or ResourceClaims, which this module ignores."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -107,8 +109,8 @@ def parse_refusals(message: str) -> SchedulerRefusals:
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # Sum the counts of different taints, because kube-scheduler counts a node under one taint only. Other texts of
-        # one reason can count the same node, so keep their largest count.
+        # The message may name several taints. kube-scheduler counts a node under one taint only, so add up their
+        # counts. Several texts of any other reason can count the same node, so keep the largest count.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
@@ -138,7 +140,7 @@ class ScaleUpState(StrEnum):
     NEW_NODE = "new-node"
     """A new node is being added."""
     NODE_FOUND = "node-found"
-    """The pod will run on a node that exists already."""
+    """The autoscaler expects the pod to run on an existing node."""
     AT_LIMIT = "at-limit"
     OUT_OF_QUOTA = "out-of-quota"
     OUT_OF_STOCK = "out-of-stock"
@@ -158,7 +160,7 @@ class AutoscalerStatus:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the autoscaler adds a node for the pod or has found an existing node."""
+        """True if the autoscaler adds a node for the pod, or has found an existing node for it."""
         return self.state in (ScaleUpState.NEW_NODE, ScaleUpState.NODE_FOUND)
 
 
@@ -176,7 +178,7 @@ _REFUSALS = tuple(
         (ScaleUpState.NOT_READY, r"not ready for scale-up"),
     )
 )
-"""Why an autoscaler adds no node, with a pattern of its message; the first pattern that matches decides."""
+"""Reasons why an autoscaler adds no node, each with a pattern of the autoscaler's message; the first match decides."""
 
 
 def parse_autoscaler_events(events: Sequence[SourcedEvent]) -> AutoscalerStatus | None:
@@ -227,7 +229,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
         return WorkloadState(QueueReason.CHECKS)
     if reason == _INADMISSIBLE:
         return WorkloadState(_read_inadmissible_reason(workload))
-    # Kueue sets the condition Requeued to false while it waits until it considers an evicted Workload again.
+    # The condition Requeued of an evicted Workload is False until Kueue considers the Workload again.
     if find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
         return WorkloadState(QueueReason.REQUEUED, requeue_at)
     if reason in _KNOWN_REASONS:
@@ -256,9 +258,10 @@ _MISFITS = re.compile(
 
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
-    # If the condition Requeued has the reason Inadmissible, Kueue refuses the request itself. Otherwise the LocalQueue
-    # or its ClusterQueue admitted nothing when Kueue wrote the condition QuotaReserved. Kueue updates QuotaReserved
-    # only at the Workload's turn, so read_queue_problem says whether the queue still admits nothing.
+    # The condition QuotaReserved has the reason Inadmissible. If the condition Requeued has this reason as well, Kueue
+    # refuses the request
+    # itself. Otherwise the queue admitted nothing when Kueue wrote QuotaReserved, which may be long ago:
+    # read_queue_problem says whether the queue admits nothing now.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
@@ -278,7 +281,7 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # If the message lists an unknown reason, return None: the reason may be about a flavor with free quota later.
+    # Return None for a message with an unknown reason, which may be about a flavor that has free quota later.
     if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR

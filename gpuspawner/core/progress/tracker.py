@@ -28,7 +28,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""For this many seconds, the user sees no alarm about a newly schedulable pod, and no message a second time.
+"""Seconds for which a newly schedulable pod raises no alarm, and for which the tracker does not repeat a message.
 
 A scheduler that has not looked at a pod for this many seconds counts as idle."""
 
@@ -37,7 +37,7 @@ _GONE_CONFIRMED_S = 5.0
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
-"""Stages in which mainly events say why the pod waits."""
+"""Stages in which mainly events say why the pod waits. If the hub cannot read events, the message says so."""
 _STAGES_WAITING_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
@@ -71,7 +71,8 @@ class Tracker:
         self._idle_scheduler = ""
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
-        """Code of a failure that may still pass, and seconds from the start's beginning until its detection."""
+        """A failure that ends the start if it lasts: its code, and the seconds from the start's beginning until its
+        detection."""
         self._last_reported = ("", False)
         self._recent: dict[tuple[Stage, str, bool], float] = {}
         self._reported_steps: set[str] = set()
@@ -79,7 +80,7 @@ class Tracker:
 
     @property
     def percent(self) -> int:
-        """Position of the progress bar at the last observation; it grows even if there is nothing new to report."""
+        """Position of the progress bar in percent at the last observation. It grows even without a new message."""
         return self._percent
 
     @property

@@ -25,7 +25,8 @@ from gpuspawner.core.units.formatting import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 NEVER_AFTER_S = 10.0
-"""If the prediction has been NEVER for this many seconds, the hub ends the start. Cluster data may lag behind."""
+"""If the verdict has been NEVER for this many seconds, the hub ends the start. It waits this long because cluster data
+may lag behind."""
 
 _PER_MINUTE = 60
 _PER_HOUR = 60
@@ -39,7 +40,8 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""Reasons of kube-scheduler that persist even if the cluster gets more free capacity."""
+"""Reasons of kube-scheduler that stay even if the cluster gets more free capacity: the volume or node needs a
+repair."""
 
 
 def describe_waiting(
@@ -272,11 +274,12 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
 
 
 HOPELESS_IN_QUEUE_AFTER_S = 30.0
-"""If Kueue has been unable to admit a pod for this many seconds, the hub ends the start. An admin may be changing the
-queue, Kueue may have just started, or its last attempt may have left out ResourceFlavors tried before."""
+"""If Kueue has been unable to admit a pod for this many seconds, the hub ends the start. It waits this long because an
+admin may be changing the queue, Kueue may have just started, or Kueue's last attempt may have left out ResourceFlavors
+that it had tried before."""
 _NOT_TAKEN_AFTER_S = 45.0
-"""If Kueue has created no Workload for a pod for this many seconds, the hub ends the start. With many pods at once,
-Kueue takes a while to create all Workloads."""
+"""If Kueue has created no Workload for a pod for this many seconds, the hub ends the start. Kueue takes a while to
+create the Workloads of many new pods."""
 
 _QUEUE_EVENTS = frozenset({"CreatedWorkload", "Stopped", "ErrWorkloadCompose", "WorkloadPriorityClassNotFound"})
 _PLACED_REASONS = frozenset(
@@ -287,7 +290,7 @@ _PLACED_REASONS = frozenset(
         QueueReason.NO_TOPOLOGY,
     }
 )
-"""Reasons why a pod still waits in Kueue's queue; Kueue admits the pod when it is the pod's turn."""
+"""Reasons with which a pod only waits for its turn in Kueue's queue. The message may then say that the pod is next."""
 
 
 def describe_queue(
