@@ -6,7 +6,7 @@ why a node does not accept the pod.
 This package does not depend on GPU types, autoscalers or users. A pod also fits a node that has room for it once
 kube-scheduler has preempted the node's pods of lower priority.
 
-- ``scan``: checks one node, or all nodes at once with the same answers; ``results``: the values that ``scan`` returns
+- ``scan``: checks one node, or all nodes at once; ``results``: the values that ``scan`` returns
 - ``node_filters``: taints, node affinity, volumes, and requests against free amounts
 - ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: topology domains of pods
 """

@@ -42,7 +42,10 @@ def compute_needs(pod: Pod) -> ResourceNeeds:
 
 
 def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
-    """Return an obstacle for each resource of which a node has too little free, and one if an amount is unknown."""
+    """Return an obstacle for each resource of which a node has too little free.
+
+    Add :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown.
+    """
     return (
         *find_unknown_amounts(needs, node),
         *(
@@ -81,11 +84,11 @@ class NodeFilters:
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._taint_obstacles: dict[int, tuple[Obstacle, ...]] = {}
-        """``id()`` of a node's ``taints`` → obstacles that the taints cause. Equal taints are one object
+        """``id()`` of a node's ``taints`` → obstacles that the taints cause. Nodes with equal taints share one object
         (:func:`.decode.decode_taints`)."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the reasons why a node does not accept the pod; do not check other pods and free resources.
+        """Return the reasons why a node does not accept the pod, apart from other pods and free resources.
 
         The ``id()`` of the node's taints is a cache key, so the node must live as long as this :class:`NodeFilters`.
         """
@@ -104,7 +107,7 @@ class NodeFilters:
 
 
 def build_node_grouping(pod: Pod) -> NodeGrouping:
-    """Return a rule that groups nodes: :class:`NodeFilters` finds the same obstacles on all nodes of a group.
+    """Return a rule that groups nodes so that :class:`NodeFilters` finds the same obstacles on all nodes of a group.
 
     :param pod: a pending pod, or one that is not created yet.
     """

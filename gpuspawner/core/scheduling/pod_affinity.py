@@ -4,7 +4,7 @@ A domain is a node label and its value. gpuspawner does not read namespaces' lab
 namespaces by labels, its domains are therefore only possible matches.
 
 To make room for a pod, kube-scheduler preempts pods of lower priority (below the ``floor``) on a single node. A domain
-then still matches if one of its matching pods has at least that priority, or runs on another node.
+keeps a match if one of its matching pods is not below the floor, or runs on another node.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 A nominated pod is pending, and preemption makes room for it on a node. As in kube-scheduler
 (framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
-the node's nominated pods of the same or a higher priority. This module checks resources and ports only with these pods,
-which is stricter. It checks pod affinity only without these pods, as additional pods cannot break it.
+the node's nominated pods of the same or a higher priority. For resources and ports, the check with these pods is
+enough: a node with room beside them also has room without them. For pod affinity, the check without these pods is
+enough: additional pods cannot break it.
 
 With a ``floor`` (a priority), this module checks each node as if the pods of lower priority on that node were gone, as
 kube-scheduler does before a preemption (plugins/defaultpreemption/default_preemption.go, ``SelectVictimsOnNode``).
@@ -103,7 +104,7 @@ def _make_obstacle(selected: bool | None, *, reason: Reason, key: str) -> Iterat
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # all addresses of a node; nothing listens here
 _UNREAD_CLAIM = gettext_lazy("a volume claim that nobody looked at")
 GATED_OBSTACLES = (Obstacle(reason=Reason.GATED),)
-"""The obstacle on every node for a pod with scheduling gates: kube-scheduler waits until the gates are removed."""
+"""The obstacle of a pod with scheduling gates on every node: kube-scheduler ignores it until the gates are removed."""
 
 
 def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
@@ -117,8 +118,8 @@ class PodFilters:
 
     :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
-    :ivar special_nodes: names of nodes whose requested amounts differ for this pod: nodes with nominated pods, which
-        count as if they ran there, and nodes whose pods already use the pod's volumes.
+    :ivar special_nodes: names of nodes for which :meth:`get_requested` differs from the node table: nodes with
+        nominated pods, which count as if they ran there, and nodes whose pods use volumes of the checked pod.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
@@ -163,7 +164,10 @@ class PodFilters:
         return found
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return the amounts that a node's pods and nominated pods request, without volumes of the checked pod."""
+        """Return the amounts that a node's pods and nominated pods request.
+
+        Volumes that they share with the checked pod are left out, because these volumes count as the checked pod's.
+        """
         requested, shared = self._nominated.get_requested(node), self._shared.get(node)
         if not shared:
             return requested
@@ -207,7 +211,11 @@ class PodFilters:
             yield from _find_matching_domains(domains, node, keys=self._avoided_keys, reason=reason)
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
-        """Yield the obstacle of pod affinity; none if the affinity selects only the pod itself (satisfyPodAffinity)."""
+        """Yield the obstacle of pod affinity, if any.
+
+        As in kube-scheduler (satisfyPodAffinity), there is no obstacle if the affinity selects the pod itself and no
+        bound pod: a pod may be the first of its group.
+        """
         domains, known = {(key, node.labels[key]) for key in self._affinity_keys}, self._affinity_domains
         if all(known.is_sure(each, without=node.name) for each in domains):
             return
@@ -233,7 +241,7 @@ def _find_matching_domains(
 
 
 def _has_port_conflict(ports: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Return whether a port is already used on an overlapping address (``HostPortInfo.CheckConflict``)."""
+    """Return whether a host port is in use on an overlapping address (``CheckConflict`` of kube-scheduler)."""
     used = tuple(used)
     return any(
         (port.protocol, port.port) == (other.protocol, other.port)

@@ -1,15 +1,16 @@
 """Check whether kube-scheduler would bind a pod to one node or to any node, and find the obstacles if not.
 
-:func:`check_node` checks one node. :func:`scan_nodes` checks all nodes at once and gives the same answers: it checks
-constraints once per group of equivalent nodes, and resources column by column.
+:func:`check_node` checks one node. :func:`scan_nodes` checks all nodes and gives the same answers in less time: it
+checks constraints once per group of equivalent nodes, and amounts in the columns of a table with a row per node and a
+column per resource.
 
 The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/apis/config/v1/default_plugins.go). If a
 filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
 condition Ready is not checked: like kube-scheduler, this module relies on the taints that a NotReady node gets.
 
-A node also accepts a pod if the filters accept it without the node's pods of lower priority: kube-scheduler then
-preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect kube-scheduler's
-choice of the node and of the pods to preempt. If the pod's priority is unknown, the answer for such a node is UNKNOWN.
+A node also accepts a pod that it would accept without its own pods of lower priority: kube-scheduler then preempts some
+of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect kube-scheduler's choice of the node
+and of the pods to preempt. If the pod's priority is unknown, the answer for such a node is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ class _NodeCheck:
             return self._compare(node, self._filters)
         if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
-        # Check the node with and without a preemption: kube-scheduler may preempt pods that the checked pod's affinity
-        # requires, or pods that share volumes with the checked pod.
+        # The pod may fit only without a preemption: kube-scheduler could preempt pods that the pod's affinity requires,
+        # or that share its volumes. Therefore check the node without and with a preemption.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -124,7 +125,8 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""A group of nodes caches how many of its nodes are large enough, for at most this many different pod requests."""
+"""Greatest number of different pod requests for which a group of nodes caches how many of its nodes are large
+enough."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -218,7 +220,7 @@ def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy)
 
 
 def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield (number, mask) pairs: bit i of the mask is 1 if amount i of the column is at least the number."""
+    """Yield each number with a mask, whose bit i is 1 if the column's amount at index i is at least the number."""
     ascending = sorted(numbers)
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
@@ -233,8 +235,9 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # kube-scheduler may preempt pods that the checked pod's affinity requires, or pods that share volumes with it.
-        # In these cases, ``_NodeCheck`` checks nodes one by one, with and without a preemption.
+        # A pod with an affinity or volumes may fit only without a preemption: kube-scheduler could preempt pods that
+        # the affinity requires, or that share the volumes. ``_NodeCheck`` therefore checks single nodes both with and
+        # without a preemption.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
@@ -255,7 +258,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # The nodes of a group have equal ``uncounted`` resources, so ``group.example`` stands for all of them.
+        # All nodes of a group have unknown amounts of the same resources, so it is enough to check ``group.example``.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -271,7 +274,10 @@ class _Scan:
             self._check_special(self._table.get_by_row(row))
 
     def list_free_amounts(self, group: EquivalentNodes, resources: Sequence[str]) -> Iterator[tuple[int, ...]]:
-        """Yield each node's free amounts of ``resources``; skip nodes with obstacles other than missing resources."""
+        """Yield each node's free amounts of ``resources``.
+
+        Skip nodes that would not accept the pod even if they had enough of all resources.
+        """
         if self._node_filters.find_obstacles(group.example):
             return
         special = {row for row in self._special if row in group}
@@ -324,7 +330,10 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Count nodes by obstacles; a set of nodes is an integer with one byte per node, 1 if the set has the node."""
+        """Count nodes by obstacles.
+
+        A set of nodes is an integer with one byte per node: 1 for a node in the set, else 0.
+        """
         by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
         masks = _build_masks(self._needs, self._get_free_column, pick=pick)
         for (resource, _), mask in zip(self._needs, masks, strict=True):
@@ -349,7 +358,7 @@ class _Scan:
             self._places += 1 if self._pod.constraints.host_ports else max(1, min(copies))
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Count how many copies of the pod fit on the nodes whose byte in ``fits`` is 1; stop above the limit."""
+        """Add up how many copies of the pod fit on the nodes whose byte in ``fits`` is 1; stop above the limit."""
         # A node takes only one copy of a pod with host ports: a second copy would find the ports in use.
         if self._pod.constraints.host_ports:
             self._places += sum(fits)

@@ -44,7 +44,7 @@ class SpreadCheck:
         return skew <= self._constraint.max_skew
 
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
-        """Return whether the spread constraint accepts a node if the pods ``more`` run on the node in addition."""
+        """Return whether the spread constraint accepts a node if the pods ``more`` run there besides its bound pods."""
         counts = dict(self._counts)
         if node.name in self._domains:
             counts[node.labels[self.key]] += (
@@ -76,7 +76,7 @@ class SpreadCheck:
 
 
 def _find_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> Mapping[str, str]:
-    """Return node name → domain. Like kube-scheduler, leave out nodes that lack a label of any spread constraint."""
+    """Return node name → domain, for nodes that have the topology labels of all spread constraints of the pod."""
     table = occupancy.table
     keys = {each.topology_key for each in pod.constraints.spread_constraints}
     return {
