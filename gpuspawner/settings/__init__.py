@@ -6,7 +6,7 @@ a `SettingsError` with one problem for each wrong YAML path. This package reads 
 - `parsing`: validate the mapping; start here.
 - `models`, `gpu`, `policy`: the keys of the settings as pydantic models; `value_types`: the types of their values.
 - `checks`: rules that involve several keys.
-- `convert`: build from the models the catalog of what the form offers.
+- `convert`: turn the models into the catalog, which says what the form offers.
 - `files`: read settings files and merge them as Helm merges values files.
 - `json_schema`: JSON Schema for editors and Helm; `validation_errors`: error messages and YAML paths.
 - `profiles`: convert a KubeSpawner `profile_list` to settings.

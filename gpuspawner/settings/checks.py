@@ -39,7 +39,7 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in KubeSpawner's configuration, which the form offers if the settings contain no image."""
+"""Slug of KubeSpawner's own image, which the form offers if the settings contain no image."""
 
 
 class _KnownNames:
@@ -47,7 +47,7 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: slug without punctuation and GB → full slug of the first enabled GPU type with it, for suggestions.
+    :ivar bare: shortened slug (:func:`_normalize_slug`) → slug of an enabled GPU type, to suggest for a misspelling.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -136,7 +136,7 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
     """Return why a rule or pool must not name a GPU type, or "" if it may.
 
-    With ``discover_gpus``, nodes may add GPU types of any slug, so only a likely misspelling is wrong.
+    With ``discover_gpus``, nodes may add GPU types of any slug, so only a likely misspelling counts as wrong.
     """
     if slug == ANY or slug in known.gpus:
         return ""
@@ -147,7 +147,7 @@ def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
 
 
 def _normalize_slug(slug: str) -> str:
-    """Return a GPU type's slug without punctuation and GB, so that spellings match; l40 and l40s still differ."""
+    """Return a GPU type's slug without punctuation and final GB, so that ``A100-80GB`` and ``a100-80`` become equal."""
     return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
 
 
@@ -180,7 +180,7 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield a problem if a rule sets only min (or max) and ``policy.default`` sets a max (min) that contradicts it."""
+    """Yield a problem if a rule sets only min or only max, and the other bound in ``policy.default`` contradicts it."""
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"
@@ -214,7 +214,7 @@ def _check_range(
 
 
 _Limit = tuple[str, int | None]
-"""YAML path of an entry in the settings, and its ``max_runtime`` in seconds."""
+"""YAML path of an entry in the settings, and its ``max_runtime`` in seconds (None if it sets none)."""
 
 
 def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Converts checked settings to the catalog of what the form offers, before the cluster's nodes are known."""
+"""Converts checked settings to the catalog, which says what the form offers, before the cluster's nodes are known."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads settings files, merges them, detects changes, and names the file that causes an error.
 
-kubelet writes the files of a mounted ConfigMap or Secret into a new folder and then points the link ``..data`` to it.
-Files read through that link belong to the same version
+kubelet writes each version of a mounted ConfigMap or Secret into a new folder and then points the link ``..data`` to
+that folder. This module resolves the link once, so that all files that it reads belong to the same version
 (https://kubernetes.io/docs/concepts/configuration/configmap/#mounted-configmaps-are-updated-automatically).
 """
 
@@ -44,8 +44,9 @@ _LONGEST_NUMBER = 100
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Greatest number of YAML values in all settings files together, several times as many as large sites have. Each use of
-an alias counts, because aliases of aliases could fill the memory. 20,000 error messages take 0.5 s."""
+"""Greatest number of YAML values in all settings files together; the settings of a large hub need a fraction of it.
+Each use of an alias counts, because aliases of aliases could fill the memory. Errors in 20,000 values take 0.5 s to
+report."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
@@ -151,7 +152,7 @@ def merge_settings_files(
     :param base: settings with lower priority than the files.
     :param paths: files and folders, lowest priority first.
     :param parse: validates the merged settings.
-    :param source: the files whose merged settings are ``base``, lowest priority first, for error messages.
+    :param source: the files from which ``base`` was merged, lowest priority first, for error messages.
     :raises SettingsError: a file is missing or invalid, or the merged settings are invalid.
     """
     files = read_settings_files(paths)
@@ -182,9 +183,9 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem whose message names the settings file that contains the most of the problem's YAML path.
+    """Return a problem, with the name of the file that contains the longest part of its YAML path in the message.
 
-    Of several such files, the message names the file with the highest priority.
+    If several files contain an equally long part, the message names the file with the highest priority.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
@@ -199,7 +200,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield a settings file, or each one in a folder, as two paths: one to show to admins, one to read."""
+    """Yield two paths of a settings file, or of each one in a folder: a path to show to admins, and a path to read."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)
@@ -228,7 +229,7 @@ def _read_content(file: Path, budget: _SizeBudget) -> bytes:
 
 
 def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
-    """Return the settings at the top of a YAML document, or below ``hub.config.GPUSpawner`` if it has ``hub``.
+    """Return the settings in a YAML document: all of it, or its section ``hub.config.GPUSpawner`` if it has ``hub``.
 
     A document with ``hub`` must not have keys outside of that section.
     """
@@ -313,7 +314,7 @@ def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
 def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
     """Return the number of values in a YAML node with aliases expanded; ``known`` caches numbers by ``id`` of a node.
 
-    A node that contains itself counts once; the limit of nesting rejects it later.
+    A node that contains itself counts once; :func:`.parsing.convert_to_plain` rejects it later.
 
     """
     if id(node) not in known:

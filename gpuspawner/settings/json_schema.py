@@ -1,4 +1,4 @@
-"""Builds the JSON Schema of the settings for editors and Helm, in draft 7, the newest that all Helm versions read."""
+"""Builds the JSON Schema of the settings for editors and Helm. Draft 7 is the newest that all versions of Helm read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JSON_SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 
 _REFS = "#/definitions/{model}"
 _NEVER_NULL = "discover_gpus"
-"""The only optional key of the settings that must not be null, because the trait of that name allows no None."""
+"""The only optional key of the settings that must not be null: GPUSpawner's trait of the same name allows no None."""
 _NULL = {"type": "null"}
 _DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, RUN_TIME)}
 """Value of ``UNIT_KEY`` in a setting's schema → function that formats the setting's default as in YAML."""
@@ -23,7 +23,7 @@ _DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, R
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Return the schema of the section ``hub.config.GPUSpawner``.
 
-    :param others: key of the section that is not part of the settings → schema of the key.
+    :param others: key → schema of the key, for the section's keys that are not part of the settings.
     """
     schema = SettingsModel.model_json_schema(ref_template=_REFS, by_alias=True)
     definitions = {name: _simplify(model) for name, model in schema.pop("$defs").items()}
@@ -69,7 +69,7 @@ def _make_ref(name: str) -> dict[str, Any]:
 
 
 def _simplify(schema: Any) -> Any:
-    """Return a schema with defaults as in YAML, null for optional keys, and no titles, which repeat the keys."""
+    """Return a schema with defaults as in YAML, with null for optional keys, and without titles, which repeat keys."""
     if isinstance(schema, list):
         return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):

@@ -32,7 +32,8 @@ from gpuspawner.settings.value_types import (
 )
 
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
-"""Name of a LocalQueue or WorkloadPriorityClass of Kueue; a pod's label contains the name, so it is a label value."""
+"""Name of a LocalQueue or WorkloadPriorityClass of Kueue. It must be a label value, because a pod's label contains
+it."""
 
 
 class QueueSetting(StrictModel):
@@ -135,7 +136,7 @@ BoundsSetting = CPUSetting | MemorySetting | RunTimeSetting | SharedMemorySettin
 
 
 class ChoiceEntry(Entry):
-    """Base class of an entry in a list that users pick from, such as the priorities.
+    """Base class of a choice that users may pick from a list, such as a priority.
 
     :cvar required_keys: attributes that an enabled entry must set.
     """

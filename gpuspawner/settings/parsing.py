@@ -174,8 +174,8 @@ class Settings:
     def parse(cls, raw: Mapping[str, object]) -> Settings:
         """Return validated settings.
 
-        :param raw: the settings as YAML has them, by key (``images``, ``gpus``, …); an empty section equals a missing
-            one.
+        :param raw: key of the settings (``images``, ``gpus``, …) → section as parsed from YAML; an empty section equals
+            a missing one.
         :raises SettingsError: settings are wrong; the error has one problem for each wrong YAML path.
         """
         try:

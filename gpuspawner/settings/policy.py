@@ -72,7 +72,7 @@ def _parse_types(value: object) -> object:
 
 
 class _ListedTypesSchema:
-    """Makes the JSON Schema of a mapping of GPU types also accept a list of GPU types, or ``*`` for all."""
+    """Annotation: the JSON Schema of a mapping of GPU types also accepts a list of GPU types, or ``*`` for all."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(core)]}

@@ -143,7 +143,7 @@ def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str
 
 
 def _holds_many(annotation: object) -> bool:
-    """Return whether a field's type contains a dict or list, after which a YAML path has a key or an index."""
+    """Return whether a field's type contains a dict or list. Its YAML path then continues with a key or an index."""
     return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
 
 

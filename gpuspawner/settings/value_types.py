@@ -1,7 +1,7 @@
 """Defines the types of single values in settings, with their JSON Schema.
 
-The patterns in the JSON Schema repeat the syntax of gpuspawner's parsers, so that editors and Helm check it, too. Helm
-uses Go's regular expressions, which have no lookahead.
+The patterns in the JSON Schema repeat the syntax of gpuspawner's parsers, so that editors and Helm can check values.
+Helm uses Go's regular expressions, which have no lookahead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 
 UNIT_KEY = "x-unit"
-"""Key in a JSON Schema for the unit of a default; :mod:`gpuspawner.settings.json_schema` uses and removes the key."""
+"""Key in a JSON Schema that says how to format a default; :mod:`gpuspawner.settings.json_schema` removes the key."""
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
 _MEMORY_TEXT = rf"^ *{_NUMBER} ?([KMGTkgt][iI]?[bB]?|m([iI][bB]?|[bB])|[bB]) *$"
@@ -68,7 +68,7 @@ _LONGEST_RUN_TIME_S = 2**31 - 1
 def _require_quoted_version(value: object) -> object:
     """Return a version unchanged; raise ValueError for a number, because YAML reads ``12.10`` as 12.1."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # The admin may have written 12.10, which YAML reads as 12.1, so the message suggests no value for 12.1.
+        # Suggest no value for a number such as 12.1: the admin may have written 12.10, which YAML reads as 12.1.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
         shown = f', as in "{value}"' if is_whole else ""
         raise ValueError(f"must be in quotes{shown} (YAML takes 12.10 for the number 12.1)")  # noqa: TRY004
@@ -101,11 +101,12 @@ def _parse_run_time(value: object) -> int:
 
 
 CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPU_SCHEMA)]
-"""An amount of CPU in millicores, which the settings have as a number of CPUs or ``500m``."""
+"""An amount of CPU, converted to millicores. The settings contain a number of CPUs, or millicores such as ``500m``."""
 Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
-"""An amount of memory in bytes, which the settings have as ``16G`` (G = 1024^3, as in JupyterHub) or a number."""
+"""An amount of memory, converted to bytes. The settings contain text such as ``16G`` (G = 1024^3, as in JupyterHub), or
+a number of bytes."""
 RunTime = Annotated[int, BeforeValidator(_parse_run_time), WithJsonSchema(RUN_TIME_SCHEMA)]
-"""A duration in seconds, which the settings have as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
+"""A duration, converted to seconds. The settings contain text such as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
 Version = Annotated[
     str,
     BeforeValidator(_require_quoted_version),

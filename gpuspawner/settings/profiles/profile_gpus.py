@@ -32,7 +32,7 @@ class ProfileGPUs:
         self._table = build_accelerator_table({})
 
     def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
-        """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset; add its GPU type to the settings if missing.
+        """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset; add a missing GPU type to ``types``.
 
         :param variant: one way to start a server.
         """

@@ -20,7 +20,7 @@ _MARKUP = re.compile(r"<\w+[^<>]*>")
 _MOST_VARIANTS = 100
 """Greatest number of variants of a profile; an option that would make more keeps only its default choice."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
-"""Image references in three registries. A ``validation_regex`` that matches all three restricts no registry."""
+"""Image references in three registries. If a ``validation_regex`` matches all three, it counts as one for any image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,8 @@ def _list_mappings(value: object, *, what: str) -> list[Mapping[str, Any]]:
 
 def _describe_unread(profile: Mapping[str, Any], *, name: str) -> Iterator[str]:
     if strange := sorted(str(key) for key in profile if key not in _KEYS):
-        # A key that KubeSpawner ignores may be important: large sites often list allowed users there, for a hook.
+        # Report keys that KubeSpawner ignores: an admin's hook may read them, for example to check who may use a
+        # profile.
         yield f"{name}: {', '.join(strange)} is no key of KubeSpawner; what reads it in your hub will not find it here."
     if _MARKUP.search(_format_text(profile.get("description"))):
         yield f"{name}: the description has HTML in it, which is shown as it is written."
