@@ -141,8 +141,8 @@ class ClusterStore:
             self._start()
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
-            # Do not use asyncio.timeout, which cancels the caller's task for a moment. If a start runs
-            # in that task, other requests would in that moment treat the start as cancelled by JupyterHub.
+            # Do not use asyncio.timeout, which cancels the caller's task for a moment. The caller's task may run a
+            # start, and other requests would in that moment take the start for one that JupyterHub cancelled.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)
@@ -278,7 +278,10 @@ class ClusterStore:
         return tuple(cache.list_values()) if watch_loop is not None and watch_loop.is_known else None
 
     def _get_empty_occupancy(self) -> Occupancy:
-        """Return an :class:`Occupancy` with the nodes and no pods; it is the same object until a node changes."""
+        """Return an :class:`Occupancy` without pods, for the time when the pods are unknown.
+
+        The method returns the same object until a node changes.
+        """
         nodes = self._occupancy.nodes
         if self._empty_occupancy is None or self._counted_nodes is not nodes:
             self._counted_nodes, self._empty_occupancy = nodes, Occupancy.build(nodes, ())

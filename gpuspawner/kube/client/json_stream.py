@@ -75,7 +75,8 @@ _DECODER = json.JSONDecoder()
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
 """Matches a bracket, a complete string, or the opening quote of a string whose end has not arrived."""
 _LONGEST_END = len("e+")
-"""Maximum number of characters that ``raw_decode`` leaves unread if a text ends inside a number: ``e+`` of ``1e+``."""
+"""If a text ends inside a number, ``raw_decode`` leaves at most this many characters unread: of ``1e+`` it reads
+``1``."""
 
 
 async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:

@@ -72,7 +72,7 @@ class KarpenterNodePools:
         return self._scalable_node_pools if self._clock() - self._read_at <= NODE_POOLS_MAX_AGE_S else None
 
     async def run(self) -> None:
-        """List the NodePools repeatedly until the task is cancelled; no other exception ends the loop."""
+        """List the NodePools repeatedly until the task is cancelled; no failure ends the loop."""
         while True:
             try:
                 pause_s = await self._read()
@@ -86,10 +86,10 @@ class KarpenterNodePools:
             await self._sleep(pause_s)
 
     async def _read(self) -> float:
-        """List the NodePools once, and return the seconds until the next list."""
+        """List the NodePools once, and return the number of seconds until the next list."""
         asked_at = self._clock()
-        # Check the hub's right first, because a refused list would appear in the audit log. With NodePools in memory
-        # the check is unnecessary, because the hub could list them before.
+        # Check the hub's right first, because a refused list would appear in the audit log. If NodePools are in memory,
+        # a recent list succeeded, and the check is unnecessary.
         if not self.scalable_node_pools and (verb := await self._missing_verb()):
             return self._keep(_explain_unlisted(verb), asked_at)
         found: list[object] = []
@@ -106,8 +106,8 @@ class KarpenterNodePools:
             if error.status not in _REFUSALS:
                 raise
             verb = await self._missing_verb()
-            # An API server that has just started answers 403 to all requests. If the check of the hub's rights after
-            # the 403 allows the list, the hub therefore keeps the NodePools in memory.
+            # An API server that has just started answers 403 to all requests. Keep the NodePools in memory if a check
+            # of the hub's rights after the 403 finds that the hub may list them.
             if self.scalable_node_pools and not verb:
                 raise
             return self._keep(_explain_unlisted(verb), asked_at)
@@ -122,7 +122,7 @@ class KarpenterNodePools:
         is_lost = scalable_pools is None and bool(self._scalable_node_pools)
         self.generation += scalable_pools != self._scalable_node_pools
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
-        # An API server that has just started denies all rights, so if the hub had NodePools until now, it retries soon.
+        # If the hub had NodePools until now, retry soon: an API server that has just started denies all rights.
         return self._every_s if scalable_pools or is_lost else self._absent_s
 
 

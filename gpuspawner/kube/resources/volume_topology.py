@@ -43,8 +43,8 @@ from gpuspawner.kube.watch.watch_loop import WatchLoop
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
-"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. One form checks
-the pods of many GPU types, which share the cached result."""
+"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. The cache saves
+requests even so, because one form checks a pod for each GPU type, all with the same claims."""
 VOLUME_UNANSWERED_S = 10.0
 """Seconds until the next request about a claim after the API server did not answer in time."""
 _MAX_CACHED = 4096
@@ -118,7 +118,7 @@ class VolumeTopology:
         new_claims: Collection[str] | None = None,
         wait_s: float | None = None,
     ) -> PodConstraints:
-        """Return a pod's scheduling constraints with the node selector terms of the volumes of its claims added.
+        """Return a pod's scheduling constraints, extended by the node selector terms of its claims' volumes.
 
         A claim that KubeSpawner will create adds no terms. Its StorageClass should use ``WaitForFirstConsumer``, so
         that the volume is created where the pod is scheduled. Any other missing claim makes the nodes unknown.

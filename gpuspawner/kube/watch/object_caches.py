@@ -24,7 +24,7 @@ class ObjectCache(Protocol[_T]):
     """Decodes and stores the objects of one resource."""
 
     def decode(self, raw: object) -> _T | None:
-        """Return the decoded object, or None to ignore it; a malformed object may raise any exception.
+        """Return the decoded object, or None if the cache ignores it; a malformed object may raise any exception.
 
         :param raw: JSON object.
         """

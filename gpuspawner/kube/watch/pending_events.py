@@ -4,7 +4,7 @@ A pod changes about five times while it starts, and each event has about 10 KB. 
 only the last event of each object.
 
 After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` applies all changes when
-the last page has arrived. If it applied each page, new pods would count beside pods that no longer exist.
+the last page has arrived. If it applied each page at once, new pods would count beside pods that no longer exist.
 """
 
 from __future__ import annotations

@@ -12,22 +12,24 @@ import math
 from typing import Protocol
 
 MAX_UNREAD_BYTES = 192 * 1024
-"""Number of bytes that should arrive in one pause. asyncio stops reading from a TLS connection at 256 KiB
-(``sslproto.SSLProtocol._set_read_buffer_limits``); below that, all events are in memory when a pause ends."""
+"""Number of bytes that should arrive in one pause; the length of the next pause follows from it. asyncio stops reading
+from a TLS connection at 256 KiB (``sslproto.SSLProtocol._set_read_buffer_limits``). Below 256 KiB, all events are in
+memory when a pause ends."""
 
 MIN_PAUSE_S = 0.005
-"""Shortest pause in seconds. Each pause is a multiple of the one before, so a pause of zero could never grow again."""
+"""Shortest pause in seconds. Each pause is a multiple of the last one, so after a pause of zero all pauses would be
+zero."""
 
 _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
 """Exceptions that transports raise if they are closed or cannot pause reading."""
 
 BATCH_FRESH_S = 0.2
-"""Age in seconds up to which :meth:`ReadBatcher.catch_up` accepts the data as it is, so that servers which start at the
-same moment share one read."""
+"""If the cache is younger than this many seconds, :meth:`ReadBatcher.catch_up` returns at once. Servers that start at
+the same moment thus share one read."""
 
 _LOOP_TURNS = 3
-"""Iterations of the event loop until a resumed transport delivers its bytes: one for the transport, one for TLS, one in
-reserve."""
+"""Iterations of the event loop until a transport delivers its bytes after a pause: one for the transport, one for TLS,
+one in reserve."""
 
 
 class PausableConnection(Protocol):
@@ -39,10 +41,10 @@ class PausableConnection(Protocol):
 
 
 class ReadBatcher:
-    """Decides when to read from one watch connection.
+    """Pauses reading from one watch connection, so that events arrive in batches; a caller can end a pause.
 
     :param max_pause_s: longest pause in seconds; the more bytes arrive, the shorter the next pause is.
-    :param fresh_s: age of the cache in seconds up to which :meth:`catch_up` does not end a pause.
+    :param fresh_s: age of the cache in seconds below which :meth:`catch_up` returns at once.
     """
 
     def __init__(self, max_pause_s: float, *, fresh_s: float = BATCH_FRESH_S) -> None:

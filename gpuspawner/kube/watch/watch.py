@@ -5,7 +5,8 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection
 :class:`GCTuning` prevents full garbage collections while the hub lists a cluster, and makes later ones shorter. A full
 collection visits every object of the process and blocks the event loop: 0.1 s for JupyterHub's modules alone, and as
 much again for 100,000 pods. A large list triggers many full collections
-(https://docs.python.org/3/library/gc.html#gc.set_threshold), although the pods' objects form no reference cycles.
+(https://docs.python.org/3/library/gc.html#gc.set_threshold). They free nothing, because the pods' objects form no
+reference cycles.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exempt all present objects from garbage collection if the cache has more than doubled since the last time.
+        """Exempt all present objects from garbage collection if the list has doubled since the last exemption.
 
         Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
         of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
@@ -83,7 +84,7 @@ class WatchTiming:
         (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also the
         usual maximum age of the data, and the time after which the hub notices a dead connection.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
-    :param settle_s: time in which the API server should begin to send a new watch the changes since the last watch.
+    :param settle_s: seconds within which the API server should begin to send the changes since the last watch.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.
     """
 
@@ -109,8 +110,8 @@ class WatchedResource:
 
 
 IDLE_GAP_S = 0.005
-"""Seconds without an event that prove that a new watch has delivered all changes since the last watch: the API server
-sends these changes without gaps. In a cluster that changes all the time, a bookmark is the proof instead."""
+"""If a new watch sends no event for this many seconds, it has sent all changes since the last watch, because the API
+server sends these changes without gaps. In a cluster that changes all the time, only a bookmark proves it."""
 
 MAX_SILENT_WATCHES = 6
 """Number of watches in a row without an event or a bookmark after which the hub lists again. An API server whose etcd
@@ -250,7 +251,7 @@ class Watch:
                 settle_s = self._timing.settle_s
                 timeout_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
                 chunk = await _read_chunk(content, timeout_s=None if is_settled else timeout_s)
-                # Read again after a timeout: bytes may have arrived while other tasks blocked the event loop, so that
+                # Read again after a timeout. Bytes may have arrived while other tasks blocked the event loop, and then
                 # there was no gap between the events.
                 if chunk is None and not (chunk := content.read_nowait()):
                     if lines.is_empty:

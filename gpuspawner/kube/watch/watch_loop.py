@@ -75,12 +75,12 @@ class WatchLoop:
     """Lists and watches one resource, with retries, until its task is cancelled.
 
     :param description: the resource in words for users, as after "The hub may not list".
-    :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string.
+    :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string for none.
     :param pauses: delays before retries.
     :param random: returns a random number of at least 0 and below 1.
     :param on_change: called when one of the attributes below may have changed.
     :param sleep: waits for a number of seconds.
-    :ivar is_known: whether the cache holds every object.
+    :ivar is_known: whether the cache holds a complete list, even if it is old.
     :ivar confirmed_at: seconds of the watch's clock at which the cache was last known to be complete, or None.
     :ivar reason: sentence for users about the current problem, or empty.
     :ivar missing_right: the last result of ``find_missing_verb``.
@@ -111,7 +111,8 @@ class WatchLoop:
         self._changed = on_change
         self._sleep = sleep
         self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
-        # Lists are expensive in a large cluster, so this backoff resets only after a complete watch, not after a list.
+        # Lists are expensive in a large cluster. This backoff between lists therefore resets only after a complete
+        # watch.
         self._list_backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
         self._was_known = False
         self._is_suspect = False
@@ -128,7 +129,7 @@ class WatchLoop:
             self._changed()
 
     async def run(self, watch: Watch) -> None:
-        """List and watch the resource until the task is cancelled; no other exception ends the loop.
+        """List and watch the resource until the task is cancelled; no failure ends the loop.
 
         :param watch: the watch of the resource.
         """
@@ -184,8 +185,8 @@ class WatchLoop:
     def _note_failure(self, status: int | None, *, verb: str) -> float:
         self.restarts += 1
         if status == HTTPStatus.FORBIDDEN:
-            # An API server that has just started answers 403 until it has loaded its roles, so the next attempt checks
-            # the right.
+            # An API server that has just started answers 403 until it has loaded its roles. A 403 alone thus proves
+            # nothing, so the next attempt checks the right.
             self._is_suspect = True
         self._set_reason(describe_failure(status, missing_right=describe_missing_right(verb, what=self._what)))
         return self._backoff.draw_delay_s()
