@@ -1,6 +1,7 @@
 """Warns about valid values of zero-to-jupyterhub that contradict gpuspawner, and about images that are not pre-pulled.
 
-The chart's pre-pullers pull `singleuser.image`, `prePuller.extraImages` and the images of `singleuser.profileList`.
+The chart's pre-pullers pull the images that the chart's own values name, such as ``singleuser.image`` and
+``prePuller.extraImages``. They do not pull the images of gpuspawner's setting ``images``.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _check_spawner_class(values: HelmValues) -> Iterator[Finding]:
     name = section.get("spawner_class")
     if name is None:
         if any("gpuspawner" in str(script) for script in values.get_chart_section(("hub", "extraConfig")).values()):
-            return  # a script in hub.extraConfig may set the spawner class, so its absence is no mistake
+            return  # a script in hub.extraConfig may set the spawner class, so hub.config need not set it
         if _has_settings(values):
             message = f"is missing: without {SPAWNER_CLASS} there, nothing reads the settings of gpuspawner"
             yield make_finding(values, path, severity=Severity.WARNING, code="missing", message=message)
@@ -83,7 +84,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
     "images": ("image", "singleuser.image.name", "singleuser.image.tag"),
     "priorities": ("priority_class_name",),
 }
-"""gpuspawner's setting → KubeSpawner's traits and chart values that have no effect if the admin uses the setting."""
+"""Setting of gpuspawner → KubeSpawner's traits and chart values that have no effect if the admin uses the setting."""
 
 
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
@@ -115,7 +116,7 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
     """Return whether the setting ``images`` lists the image that ``singleuser.image`` or KubeSpawner's ``image`` names.
 
-    Such a value still has an effect if ``images`` is set, because nodes may pre-pull its image.
+    If it does, the caller does not report the value as unused: the chart may pre-pull the image because of the value.
     """
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
@@ -125,7 +126,7 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
 
 
 def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a finding for each GPU resource that KubeSpawner's traits request and gpuspawner may remove from servers.
+    """Yield a finding for each GPU resource that KubeSpawner's traits request but gpuspawner may remove from servers.
 
     :param configured: the catalog that the settings describe.
     """
@@ -186,7 +187,7 @@ def _has_settings(values: HelmValues) -> bool:
 
 
 def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Iterator[Finding]:
-    """Yield one hint with Helm values that make the chart pre-pull all images of the settings.
+    """Yield a hint if the chart does not pre-pull all images of the settings. It contains Helm values that fix this.
 
     :param images: the images of the settings by slug.
     """
@@ -211,8 +212,8 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
     """Yield a warning for each pre-pulled image that no user can choose and no sidecar container uses.
 
-    :param configured: the catalog that the settings describe. Users may choose any image if the catalog lists no image
-        or allows custom images.
+    :param configured: the catalog that the settings describe. If it lists no image or allows custom images, users may
+        choose any image, so there is no warning.
     """
     puller = values.get_chart_section(("prePuller",))
     is_any_allowed = not configured.images or configured.custom_images is not None

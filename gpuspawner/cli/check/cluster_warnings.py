@@ -1,4 +1,7 @@
-"""Warns about settings that contradict a cluster: GPU types without nodes, untolerated taints, too high limits."""
+"""Warns about settings that contradict a cluster: GPU types without nodes, untolerated taints, limits above all nodes.
+
+``gpuspawner check`` uses this module only with the option --cluster.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ async def find_cluster_warnings(
 ) -> list[Finding]:
     """Read the cluster that the arguments name and return warnings about the settings.
 
-    :param values: the merged values files, which have no errors.
+    :param values: the merged values files, without errors.
     :param arguments: the arguments of ``gpuspawner check``.
     :param timeout_s: seconds that the first read of nodes and pods may take.
     :raises ClusterError: the cluster cannot be read.
@@ -94,7 +97,7 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     source = find_trait_source(values, OWN_GPUS_TRAIT) or TraitSource((), {})
     for flag in find_dropped_gpu_warnings(offer.catalog):
         if flag.settings != (OWN_GPUS_TRAIT,):
-            continue  # chart_warnings.find_dropped_gpus reports GPUs of other traits even without a cluster
+            continue  # skip traits with containers: chart_warnings.find_dropped_gpus reports the GPUs in these traits
         path = (*source.path, flag.resource)
         yield make_finding(values, path, severity=Severity.WARNING, code=flag.kind.value, message=flag.message)
 

@@ -1,8 +1,8 @@
 """Finds values without effect: misplaced sections, keys that are no trait, values of a type that a trait rejects.
 
-JupyterHub at most logs a warning about a misplaced key. Files may contain values of zero-to-jupyterhub at two places,
-such as the top level and below ``jupyterhub:``. The other modules of ``check`` read only the values at
-:attr:`HelmValues.root`; this module reports values elsewhere.
+JupyterHub at most logs a warning about a misplaced key. Some files have values of zero-to-jupyterhub both at the top
+level and below ``jupyterhub:``, although only one of the two has an effect. The other modules of ``check`` read only
+the values below :attr:`HelmValues.root`; this module reports the values outside.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _FREE_KEYS = frozenset(
     {"custom", "extraConfig", "extraFiles", "services", "loadRoles", "extraImages", "extraEnv", "labels", "extraLabels"}
     | {"annotations", "extraAnnotations", "nodeSelector", "limits", "guarantees"}
 )
-"""Names of the chart's sections in which the admin may choose any key, so that no key there is misplaced."""
+"""Names of chart sections in which the admin may choose any key; the search for misplaced sections skips them."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
-"""Section of the chart's values → keys of that section that have the same name as a setting of gpuspawner."""
+"""Chart section → its own keys that happen to have the name of a gpuspawner setting, and so are not misplaced."""
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
 """Traits that this module does not check, because :mod:`gpuspawner.cli.values.chart_config` checks their values."""
 _CHART_SECTIONS = ("hub", "singleuser")
@@ -53,18 +53,18 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
     :param trait: a traitlets ``TraitType``.
     """
-    if isinstance(trait, Type):  # don't validate a Type: traitlets would import the class that the value names
+    if isinstance(trait, Type):  # don't validate a trait of type Type: traitlets would import the class in the value
         return "" if isinstance(value, str) and value else "the name of a class"
     try:
         validate_trait_value(trait, value, owner=_TraitHolder())
     except (TraitError, TypeError, ValueError, LookupError, ArithmeticError):
-        # traitlets describes a ByteSpecification as an int, though the trait accepts texts such as 4G.
+        # Replace traitlets' description of a ByteSpecification ("an int"): the trait also accepts texts such as 4G.
         return _BYTE_TRAITS if isinstance(trait, ByteSpecification) else str(trait.info()).replace("dict", "mapping")
     return ""
 
 
 def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait accepts only numbers or booleans; messages may show its value, which is no secret."""
+    """Return whether a trait accepts only numbers or booleans. Its value is no secret, so messages may show it."""
     return isinstance(trait, Int | Float | Bool)
 
 
@@ -92,7 +92,11 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return the names of gpuspawner's settings in a ``hub.config`` section for the admin's own spawner class."""
+    """Return the names of gpuspawner's settings in a ``hub.config`` section for a spawner class that the admin wrote.
+
+    ``check`` warns that it does not check these settings, because it does not know the admin's class. The list is empty
+    for other sections.
+    """
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
     return [key for key in settings if key in SETTING_TRAITS]
@@ -118,8 +122,8 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
         traits = {**traits, **GPUSpawner.class_traits(config=True)}
     for key, entry in section.value.items():
         if key in traits:
-            # The module settings_errors checks gpuspawner's settings. Other sections may hold secrets, so messages omit
-            # their values.
+            # Skip gpuspawner's settings: the module settings_errors checks them. Messages show only numbers of bytes
+            # and values of the section GPUSpawner, because other values may be secrets.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
                 shown = is_own or isinstance(traits[key], ByteSpecification)
                 yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
@@ -130,7 +134,7 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each chart value that KubeSpawner's trait rejects; with such a value no server could start."""
+    """Yield an error for each chart value that the matching trait of KubeSpawner rejects: no server could start."""
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
@@ -157,7 +161,8 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # A misplaced path as long as the right path probably has one misspelled key: show the path up to that key.
+        # If the misplaced section is as deep as the right place, one key of its path is probably misspelled: show the
+        # path up to that key.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"
@@ -206,9 +211,10 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 
 
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding for each key whose chart values have no effect, because they are outside :attr:`HelmValues.root`.
+    """Yield a finding for each key with values of the chart that are outside :attr:`HelmValues.root`.
 
-    A parent chart may include zero-to-jupyterhub under two keys, so the finding for the second key is only a warning.
+    The other checks do not read these values. A parent chart may include zero-to-jupyterhub under two keys, so the
+    finding for a second key is only a warning.
     """
     for depth in range(max(len(values.root), 1)):
         above, root = values.root[:depth], "".join(values.root[depth : depth + 1])

@@ -19,7 +19,7 @@ from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.validation_errors import DottedPaths
 
 _KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
-"""Codes of problems with a key; for such a problem, findings show the position of the key, not of its value."""
+"""Codes of problems for which a finding shows the position of the key instead of the value's."""
 
 
 _NEEDED_VALUES = frozenset(
@@ -92,7 +92,7 @@ def _list_nulls(section: Mapping[str, object], path: tuple[str, ...]) -> Iterato
 
 
 def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
-    """Yield one error for each invalid setting, by the check that the hub runs at its start."""
+    """Yield an error for each invalid setting. The check is the one that the hub runs at its start."""
     sections = {name: values.get_chart_section((*HUB_CONFIG_PATH, name)) for name in SPAWNER_SECTIONS}
     try:
         check_config({name: section for name, section in sections.items() if section}, with_files=False)
@@ -103,7 +103,7 @@ def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
 def locate_problems(
     problems: Iterable[Problem], values: HelmValues, *, severity: Severity = Severity.ERROR
 ) -> Iterator[Finding]:
-    """Yield each problem as a finding, with its position and its path from the top of the files.
+    """Yield a finding for each problem, with its position and its path from the top of the files.
 
     :param problems: problems with paths below ``hub.config.GPUSpawner``.
     """
@@ -135,9 +135,9 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Split a problem's path: return the path of a section, the keys that exist in that section, and the missing keys.
+    """Split a problem's path into the path of a section, the keys that exist in that section, and the missing keys.
 
-    Of :data:`SPAWNER_SECTIONS`, take the section that contains the most keys of the problem's path.
+    The section is the one of :data:`SPAWNER_SECTIONS` that contains the most keys of the problem's path.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
@@ -146,7 +146,7 @@ def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedV
 
 
 def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
-    """Yield each entry of a mapping or list as its name in a problem's path, its key or index, and its value."""
+    """Yield for each entry of a mapping or list: its name in a problem's path, its key or index, and its value."""
     if isinstance(parent.value, dict):
         yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
     elif isinstance(parent.value, list):

@@ -27,8 +27,9 @@ from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy import RuleEntry
 
-# These maxima cover the largest hardware: a machine has up to 1,920 CPUs, 32 TiB of memory and 16 GPUs; a GPU has up
-# to 288 GB. Kubernetes supports up to 5,000 nodes (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
+# A setting above these maxima is probably a mistake: a machine has up to 1,920 CPUs, 32 TiB of memory and 16 GPUs; a
+# GPU has up to 288 GB. Kubernetes supports up to 5,000 nodes
+# (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
 _MOST_CPU_MILLIS = 2048 * 1000
 _MOST_MEMORY_BYTES = 64 * 1024**4
 _MOST_GPU_MEMORY_BYTES = 2 * 1024**4
@@ -144,7 +145,8 @@ def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
 def _may_be_found(slug: str, models: set[str]) -> bool:
     """Return whether gpuspawner may derive a GPU type with the slug from node labels.
 
-    Such a slug is a GPU model, perhaps with a suffix for MIG or sharing, or begins like a slug for an unknown model.
+    It may if the slug is a GPU model, perhaps with a suffix for MIG or sharing, or has one of the prefixes for unknown
+    models.
     """
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models
@@ -191,7 +193,7 @@ KNOWN_LABELS = frozenset(
         *("karpenter.sh/nodepool", "hub.jupyter.org/node-purpose", "amd.com/gpu.compute-memory-partition"),
     }
 )
-"""Labels that vendors and clouds set on GPU nodes."""
+"""Labels that vendors and clouds set on GPU nodes; a setting with a similar label is probably misspelled."""
 _TAINTS = frozenset(
     {"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "kubernetes.azure.com/scalesetpriority"}
     | {"kubernetes.io/arch", "hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated", "sku"}

@@ -1,4 +1,4 @@
-"""Warns about GPU types that no server can use, and about images without a CUDA version; it reads no cluster."""
+"""Warns about GPU types that no server can use, and about images without a CUDA version; this needs no cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAINTS_BY_LABEL = (
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     (_AKS_SPOT, "spot", Taint(key=_AKS_SPOT, value="spot", effect="NoSchedule"), "AKS puts on spot nodes"),
 )
-"""Rows: a node label, its value (empty for any), the taint of nodes with the label, and the cloud that adds it."""
+"""Rows: a node label; its value, or "" for any; the taint of nodes with the label; the cloud that adds the taint."""
 _START_TIMEOUT_S = 300
 """Default of ``singleuser.startTimeout`` in zero-to-jupyterhub, in seconds."""
 
@@ -47,7 +47,7 @@ class _LabelExpression(NamedTuple):
 def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield the problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
 
-    :param values: the merged values files, which have no errors.
+    :param values: the merged values files, without errors.
     :param configured: the catalog that the settings describe.
     """
     yield from find_undeclared_images(configured.images, configured.gpus)
