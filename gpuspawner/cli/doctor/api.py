@@ -28,7 +28,7 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 
 class NotServedError(Exception):
-    """The API server does not serve the resource, such as one whose CRD is not installed."""
+    """The API server does not serve the resource, for example because its CRD is not installed."""
 
 
 async def fetch_objects(
@@ -88,7 +88,7 @@ async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
 async def check_permissions(
     client: ApiClient, rights: Iterable[Permission], *, account: ServiceAccount
 ) -> dict[Permission, bool]:
-    """Return for each right whether the account has it, without rights for which the API server gives no answer."""
+    """Return right → whether the account has it, without rights for which the API server gives no answer."""
     limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def check(right: Permission) -> bool | None:
@@ -101,7 +101,7 @@ async def check_permissions(
 
 
 def describe_unanswered(asked: Collection[Permission], answers: Mapping[Permission, bool]) -> str:
-    """Return a text that names the rights about which the API server gave no answer, or "" if there are none."""
+    """Return a text that names the rights for which the API server gave no answer, or "" if there are none."""
     missing = [describe_permissions([right]) for right in asked if right not in answers]
     return f"no answer to {len(missing)} of {len(asked)} questions: {shorten_list(missing)}" if missing else ""
 

@@ -1,4 +1,4 @@
-"""Rules about choices in the form that no node can satisfy (GPU types, images, limits), and about autoscalers."""
+"""Rules about GPU types, images and limits in the form that no node can satisfy, and about autoscalers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 
 _AUTOSCALERS = ("cluster-autoscaler", "karpenter")
-"""Texts that the names of autoscalers' Deployments contain."""
+"""A Deployment whose name contains one of these texts counts as an autoscaler."""
 _CLOUD_LABELS = (
     "karpenter.sh/nodepool",
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/compute-type",
     "kubernetes.azure.com/agentpool",
 )
-"""Node labels of clouds that may run an autoscaler outside the cluster, where ``doctor`` cannot see it."""
+"""Node labels of clouds that may run the autoscaler outside the cluster, where ``doctor`` cannot see it."""
 
 
 def can_scale_up(facts: ClusterFacts) -> bool:
-    """Return whether the cluster has an autoscaler, or may have one outside the cluster."""
+    """Return whether the cluster has or may have an autoscaler.
+
+    It may have one if ``doctor`` cannot read Deployments, or if the nodes are of a cloud that may run one outside the
+    cluster.
+    """
     if facts.list_objects(ObjectKind.NODE_POOLS) or ObjectKind.DEPLOYMENTS not in facts.read:
         return True
     names = map(get_object_name, facts.list_objects(ObjectKind.DEPLOYMENTS))
@@ -38,7 +42,7 @@ def can_scale_up(facts: ClusterFacts) -> bool:
 
 
 def check_autoscaler(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if GPU types have a ``scale_up`` but the cluster has no autoscaler."""
+    """Yield a finding if settings promise new nodes (``scale_up`` of a GPU type) but the cluster has no autoscaler."""
     types = [slug for slug, gpu in facts.configured.gpus.items() if gpu.scale_up is not None]
     if types and not can_scale_up(facts):
         yield Diagnosis(
@@ -101,7 +105,10 @@ _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if no node has a GPU: a note if ``scale_up`` or an autoscaler may add GPUs, else a fault."""
+    """Yield a finding if no node has a GPU: a note if an autoscaler may add nodes with GPUs, else a fault.
+
+    An autoscaler may add them if the settings say so (``scale_up`` of a GPU type), or if the cluster may have one.
+    """
     if any(
         find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)
     ):
@@ -124,7 +131,7 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type of the settings that has no node and no ``scale_up``."""
+    """Yield a finding for each GPU type of the settings that no node has and no autoscaler adds (``scale_up``)."""
     may_grow = can_scale_up(facts)
     for slug, gpu in facts.configured.gpus.items():
         if any(gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource) for node in facts.nodes):
@@ -178,7 +185,7 @@ def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each maximum in the settings that no node can fulfill, unless an autoscaler may add nodes."""
+    """Yield a finding for each maximum of the settings that exceeds every node; none if an autoscaler may add nodes."""
     if not facts.nodes or can_scale_up(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
     yield from _check_amounts(facts)
@@ -208,7 +215,7 @@ def _check_amounts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def _check_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         own = [node for node in facts.nodes if gpu.matches_labels(node.labels)]
-        # Count broken GPUs too: the admin should not have to change max_count after each failure.
+        # Count broken GPUs as well: the admin should not have to lower max_count after each failure of a GPU.
         most = max((count_units(node, gpu.resource) for node in own), default=0)
         is_uncounted = any(gpu.resource in node.uncounted for node in own)
         if slug not in facts.configured.uncounted and not is_uncounted and 0 < most < gpu.max_count:

@@ -19,7 +19,7 @@ _WORKLOAD_NAMES = (
     "device-plugin|gpu-plugin|kubelet-plugin|feature-discovery|driver|container-toolkit|validator|mig-manager|labell?er"
 )
 _PLUGIN = re.compile(rf"(^|[-/])({_VENDORS})[a-z0-9-]*({_WORKLOAD_NAMES})", re.ASCII)
-"""Names that GPU vendors' charts and GKE give to the DaemonSets of device plugins and their helpers."""
+"""Pattern of the names that GPU vendors' charts and GKE give to the DaemonSets of device plugins and their helpers."""
 
 _OTHER_LABELS = {
     "feature.node.kubernetes.io/pci-10de.present": "true",
@@ -27,15 +27,15 @@ _OTHER_LABELS = {
     "kubernetes.azure.com/accelerator": "nvidia",
     "k8s.amazonaws.com/accelerator": "",
 }
-"""Labels that GPU nodes have even without a device plugin; an empty value here matches any value."""
+"""Node label → value that marks a GPU node even without a device plugin; an empty value stands for any value."""
 _WORKLOAD_LABEL = "nvidia.com/gpu.workload.config"
-"""Label of the NVIDIA GPU Operator that says whether containers or virtual machines get the node's GPUs."""
+"""Node label of the NVIDIA GPU Operator: ``container`` if containers get the node's GPUs, else virtual machines do."""
 
 _ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"
     "helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\\n"
     "  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true",
-    # The admin adds the argument -product-name by kubectl, because AMD's chart omits it (file templates/labeller.yaml).
+    # The advice contains kubectl patch, because AMD's chart does not pass -product-name (file templates/labeller.yaml).
     "amd": "# AMD's node labeller, which has to be told to write the product's name:\n"
     "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin \\\n"
     "  --namespace kube-system --set labeller.enabled=true \\\n"
@@ -55,7 +55,7 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each DaemonSet of a device plugin with pods that don't run."""
     for found in filter(is_device_plugin, facts.list_objects(ObjectKind.DAEMON_SETS)):
         desired = as_int(as_dict(found.get("status")).get("desiredNumberScheduled")) or 0
-        # Don't use the DaemonSet's status: it counts a crashing pod as available between two crashes.
+        # Look at the pods, because the DaemonSet's status counts a crashing pod as available between two crashes.
         troubles = dict(_list_troubles(facts, found))
         if not troubles:
             continue
@@ -74,7 +74,7 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for nodes that a label marks as GPU nodes but that offer no GPU resource."""
+    """Yield a finding for nodes that have the label of a GPU node but no GPU resource."""
     found: dict[str, list[str]] = {}
     for node in facts.nodes:
         label = next((key for key in _OTHER_LABELS if _has_gpu_label(node, key)), None)

@@ -1,4 +1,4 @@
-"""Findings of ``doctor`` about a cluster, and texts that several rules use in findings."""
+"""Findings of ``doctor`` about a cluster, and functions that format texts of findings for several rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _MAX_NAMES = 3
 class DiagnosisSeverity(StrEnum):
     """Severities of findings about a cluster, the worst first.
 
-    ``check`` has other severities (:mod:`gpuspawner.cli.common.findings`), because its errors prevent the hub's start.
+    ``check`` has severities of its own (:mod:`gpuspawner.cli.common.findings`): its worst one, an error, prevents the
+    hub's start.
     """
 
     FAULT = "fault"
@@ -54,12 +55,12 @@ class Diagnosis:
 
 
 def rank_diagnosis(finding: Diagnosis) -> tuple[int, str, tuple[str, ...], str]:
-    """Return the key that sorts findings with the worst first."""
+    """Return a key for ``sorted`` that puts the worst findings first."""
     return list(DiagnosisSeverity).index(finding.severity), finding.code, finding.objects, finding.what
 
 
 def shorten_list(names: Collection[str]) -> str:
-    """Return the first three names and the number of the others."""
+    """Return a text with at most three names and the number of the others."""
     return format_list(names, max_items=_MAX_NAMES)
 
 
@@ -69,9 +70,9 @@ def name_nodes(names: Collection[str]) -> str:
 
 
 def format_node_commands(names: Collection[str], command: str) -> str:
-    """Return the command for each node, or a shell loop for more than three nodes.
+    """Return one line with the command for each node, or a shell loop for more than three nodes.
 
-    :param command: contains ``{node}``.
+    :param command: a command with ``{node}`` in place of the node's name.
     """
     if len(names) <= _MAX_NAMES:
         return "\n".join(command.format(node=name) for name in names)

@@ -53,7 +53,7 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError
 
 _HUB_PODS_QUERY = {"labelSelector": "app=jupyterhub,component=hub"}
 _LEASES_QUERY = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
-"""Query for the Leases of components; it leaves out the namespace kube-node-lease, which has a Lease for each node."""
+"""Query for the Leases of schedulers; it excludes the namespace kube-node-lease, which has a Lease for each node."""
 
 _CLUSTER_PATHS = {
     ObjectKind.NODES: ("/api/v1/nodes",),
@@ -122,10 +122,10 @@ class FactReader:
 async def read_facts(
     viewer: ClusterViewer, *, account: ServiceAccount | None
 ) -> tuple[ClusterFacts, Mapping[ObjectKind, str]]:
-    """Return the facts about a cluster, and for each kind of object that cannot be read the reason.
+    """Return the facts about a cluster, and a mapping: kind of object → why ``doctor`` cannot read such objects.
 
     :param viewer: the connection to the cluster, and the settings.
-    :param account: the hub's ServiceAccount; None to find it in the hub's pod or the values.
+    :param account: the hub's ServiceAccount; if None, the function takes it from the hub's pod or the values.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart
@@ -223,7 +223,7 @@ def _find_hub_account(reader: FactReader, namespace: str, *, named: str) -> Serv
 
 
 def _reduce_node(node: KubernetesObject) -> KubernetesObject:
-    """Return a node with only its name and conditions, because a cluster may have thousands of large node objects."""
+    """Return a node with only its name and conditions, to save memory: a cluster may have thousands of large nodes."""
     conditions = as_dict(node.get("status")).get("conditions")
     return {"metadata": {"name": get_object_name(node)}, "status": {"conditions": conditions}}
 

@@ -23,7 +23,7 @@ KubernetesObject = Mapping[str, object]
 
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
-"""Label of an EndpointSlice with the name of its service."""
+"""Label of an EndpointSlice; the value is the name of its service."""
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -64,7 +64,7 @@ KUEUE_KINDS = (
     ObjectKind.COHORTS,
     ObjectKind.QUEUE_PRIORITIES,
 )
-"""Kinds of Kueue's objects that belong to no namespace."""
+"""Cluster-scoped kinds of Kueue's objects."""
 WEBHOOK_KINDS = (ObjectKind.MUTATING_WEBHOOKS, ObjectKind.VALIDATING_WEBHOOKS)
 
 
@@ -84,9 +84,9 @@ class ClusterFacts:
     :param tolerations: the tolerations of every server, without those that a GPU type adds.
     :param requirements: objects that the chart's values need; None without values files.
     :param account: the hub's ServiceAccount, None if unknown.
-    :param grants: the roles of ``helm-values/rbac.yaml``; empty if ``account`` is None.
+    :param grants: the roles of ``helm-values/rbac.yaml``, which the hub should have; empty if ``account`` is None.
     :param allowed: right → whether the hub has it, without rights for which the API server gave no answer.
-    :param probe_results: observations of the probe pods.
+    :param probe_results: GPUs that probe pods saw without requesting them; empty without ``--probe``.
     """
 
     namespace: str
@@ -123,12 +123,12 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodWebhook:
-    """An admission webhook without which the API server creates no pod in the servers' namespace.
+    """An admission webhook that the API server must reach to create a pod in the servers' namespace.
 
     :param name: name of the webhook.
-    :param configuration: name of the object with the webhook.
+    :param configuration: name of the Mutating- or ValidatingWebhookConfiguration that contains the webhook.
     :param service: namespace and name of the service that answers for the webhook.
-    :param object_selector: selector of the pods, empty for all.
+    :param object_selector: selector of the pods for which the API server calls the webhook; empty for all.
     """
 
     name: str
@@ -138,7 +138,7 @@ class PodWebhook:
 
 
 def list_pod_webhooks(read: Mapping[ObjectKind, tuple[KubernetesObject, ...]], namespace: str) -> list[PodWebhook]:
-    """Return the admission webhooks without which the API server creates no pod in a namespace.
+    """Return the admission webhooks that the API server must reach to create a pod in a namespace.
 
     :param read: objects by kind.
     :param namespace: namespace of the servers.
@@ -158,7 +158,7 @@ def list_pod_webhooks(read: Mapping[ObjectKind, tuple[KubernetesObject, ...]], n
         for webhook in as_dicts(configuration.get("webhooks"))
         if (service := as_dict(as_dict(webhook.get("clientConfig")).get("service")))
         and webhook.get("failurePolicy") != "Ignore"
-        and not webhook.get("matchConditions")  # skip webhooks with CEL: only the API server can evaluate it
+        and not webhook.get("matchConditions")  # skip webhooks with a condition in CEL: doctor cannot evaluate it
         and any(_is_about_new_pods(rule) for rule in as_dicts(webhook.get("rules")))
         and selects_labels(decode_selector(as_dict(webhook.get("namespaceSelector"))), labels)
     ]

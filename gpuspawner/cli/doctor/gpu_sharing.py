@@ -49,7 +49,10 @@ def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for nodes with MIG strategy "single" whose resources are nevertheless named by MIG profile."""
+    """Yield a finding for nodes with MIG strategy "single" whose resource names contain MIG profiles.
+
+    Such names come from the strategy "mixed".
+    """
     found = [
         node
         for node in facts.nodes
@@ -72,7 +75,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type of shared GPUs whose ``max_count`` lets a server request several shares."""
+    """Yield a finding for each type of shared GPU whose ``max_count`` lets a server request several shares."""
     for slug in facts.configured.gpus:
         gpu = facts.catalog.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:
@@ -98,7 +101,7 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # A replicas label of 0 means that the GPUs are divided into MIG slices, not that they are shared.
+    # The value 0 of the label "replicas" does not mean shared GPUs: the GPUs are divided into MIG slices.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))
@@ -158,7 +161,7 @@ def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_privileged_containers(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for servers with privileged containers, which can open every GPU of their node."""
+    """Yield a finding if servers have privileged containers, which can open every GPU of their node."""
     privileged = facts.requirements.privileged if facts.requirements is not None else ()
     if privileged:
         yield Diagnosis(
@@ -174,7 +177,10 @@ def check_privileged_containers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_environment_sources(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a note for ConfigMaps and Secrets whose environment variables may expose unrequested GPUs to a server."""
+    """Yield a note if servers take all environment variables of a ConfigMap or Secret.
+
+    Among them may be ``NVIDIA_VISIBLE_DEVICES``, which can expose GPUs that a server did not request.
+    """
     sources = facts.requirements.environment_sources if facts.requirements is not None else ()
     if sources and facts.catalog.gpus:
         yield Diagnosis(

@@ -24,7 +24,7 @@ _LEAST_KUBERNETES = (1, 32)
 _CHART_IMAGE_PATTERN = re.compile(
     r"(?:.*/)?jupyterhub/k8s-hub(?::(?P<major>\d{1,3})\.(?P<minor>\d{1,3})\.[\w.-]*)?", re.ASCII
 )
-"""The hub image of zero-to-jupyterhub, whose tag is the version of the chart."""
+"""Pattern of the chart's own hub image, whose tag is the chart's version (``major.minor.…``)."""
 _JUPYTERHUB_5_CHART = (4, 0)
 """First version of zero-to-jupyterhub with JupyterHub 5."""
 _LEAST_CHART = (4, 4)
@@ -45,7 +45,7 @@ def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if no hub runs in the namespace: ``doctor`` then cannot check the hub's version and rights."""
+    """Yield a finding if the namespace has no hub: ``doctor`` then cannot check the hub's version and rights."""
     if (
         ObjectKind.HUB_PODS in facts.read
         and not facts.list_objects(ObjectKind.HUB_PODS)
@@ -119,7 +119,7 @@ def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
 
 
 def _has_python_path(container: dict[str, object]) -> bool:
-    """Return whether the hub has a PYTHONPATH, by which an init container probably adds gpuspawner."""
+    """Return whether the hub's container has a PYTHONPATH; an init container then probably provides gpuspawner."""
     return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
 
 
@@ -137,7 +137,7 @@ LOSSES = {
     "queues": "Progress does not say at which place of its queue a server waits, or why, and hopeless servers wait.",
     "queue-quotas": "The form says unknown for servers that Kueue queues, and hopeless ones are started and then end.",
 }
-"""Name of a role of helm-values/rbac.yaml, without its prefix → what the hub loses without the role, in short."""
+"""Role of helm-values/rbac.yaml, without the prefix ``gpuspawner-`` → sentence about what fails without the role."""
 
 _WITHOUT_EVENTS = "People may not be told why a server waits."
 
@@ -148,7 +148,8 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     for grant in facts.grants:
         lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
-        # Only warn about events: a hub that may not watch events still starts servers (see hub.kubespawner.reflectors).
+        # If only the right to watch events is missing, the finding is a warning and no fault: the hub still starts
+        # servers (see hub.kubespawner.reflectors).
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:
@@ -174,7 +175,7 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
     if facts.allowed.get(ALL_PERMISSIONS):
         found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
     else:
-        # Leave out a right in one namespace if the hub has the same right in all namespaces.
+        # Leave out a right in one namespace if the list also contains that right in all namespaces.
         wide = {right._replace(namespace="") for right in found if not right.namespace}
         found = [right for right in found if not right.namespace or right._replace(namespace="") not in wide]
         reasons = list(dict.fromkeys(known[right] for right in found))

@@ -25,12 +25,12 @@ from gpuspawner.kube.client.api_requests import APIUnavailableError, read_body, 
 VISIBLE_DEVICES_VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 UNSET, ALL_DEVICES, VOID = "unset", "all", "void"
 _VARIABLE_VALUES = {UNSET: None, ALL_DEVICES: "all", VOID: "void"}
-"""Name of a container of probe pods → NVIDIA_VISIBLE_DEVICES in that container; None keeps the image's value."""
+"""Name of a probe pod's container → NVIDIA_VISIBLE_DEVICES in that container; None keeps the image's value."""
 
 PROBE_LABEL = "gpuspawner.jupyter.org/probe"
 """Label of probe pods, by which the admin finds pods that were not deleted."""
 _PROBE_DEADLINE_S = 120
-"""Seconds after which the kubelet stops a probe pod, even if this program was killed."""
+"""Seconds after which the kubelet stops a probe pod if ``doctor`` was killed before it could delete the pod."""
 _MAX_PROBE_NODES = 5
 
 _PROBE_SCRIPT = (
@@ -48,7 +48,7 @@ class ProbeResult:
     :param way: name of the container: :data:`UNSET`, :data:`ALL_DEVICES` or :data:`VOID`.
     :param variable: value of NVIDIA_VISIBLE_DEVICES in the container.
     :param devices: GPU device files in the container.
-    :param trouble: why the container did not run, or empty.
+    :param trouble: why the container gave no result, or empty.
     """
 
     node: str
@@ -59,7 +59,10 @@ class ProbeResult:
 
 
 def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return the names of at most five schedulable nodes with NVIDIA GPUs, one for each kind of node."""
+    """Return the names of at most five schedulable nodes with NVIDIA GPUs.
+
+    No two of them have the same extended resources, taints and GPU labels.
+    """
     fit = [
         node
         for node in nodes
@@ -108,7 +111,7 @@ def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") 
 
 
 def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeResult, ...]:
-    """Return one result for each container of a probe pod; its ``trouble`` says why that container has not ended."""
+    """Return a result for each container of a probe pod; for a container that did not succeed, ``trouble`` says why."""
     status = as_dict(pod.get("status"))
     found = []
     for each in as_dicts(status.get("containerStatuses")):
@@ -152,12 +155,13 @@ async def run_probe_pods(
     :param cluster: the connection to the cluster; the pods run in its namespace.
     :param nodes: names of the nodes.
     :param image: an image with /bin/sh.
-    :param leftover: list that gets the names of pods that may still exist after this function ends or is cancelled.
+    :param leftover: the function adds the names of pods that may still exist after it ends or is cancelled.
     :param pull_policy: ``imagePullPolicy``, empty for Kubernetes' default.
     :param timeout_s: seconds for all pods, including the image pull.
     """
     pods = [_ProbePod(cluster, node) for node in nodes]
-    # Add all pods to leftover now and remove each once it is deleted, because a second Ctrl-C may stop the deletion.
+    # Add all pods to leftover now, and remove each pod's name once the pod is deleted: a second Ctrl-C may stop the
+    # deletion.
     leftover += [pod.name for pod in pods]
     try:
         async with asyncio.timeout(timeout_s):
@@ -165,7 +169,7 @@ async def run_probe_pods(
     except TimeoutError:
         pass  # after the timeout, return the results of the containers that have ended
     finally:
-        # Delete the pods also if this function is cancelled by Ctrl-C.
+        # Delete the pods even if Ctrl-C cancels this function.
         await asyncio.gather(*(_remove_probe(pod, leftover) for pod in pods))
     return tuple(result for pod in pods for result in pod.list_results())
 
@@ -184,7 +188,7 @@ class _ProbePod:
         self._pod: dict[str, object] = {}
         self._trouble = ""
         self._is_under_way = False
-        """True while the API server has not answered the request to create the pod, and may still create it."""
+        """True while the API server has not answered the request to create the pod; it may still create the pod."""
 
     async def run(self, image: str, pull_policy: str) -> None:
         manifest = build_probe_pod(self._node, name=self.name, image=image, pull_policy=pull_policy)
@@ -204,7 +208,7 @@ class _ProbePod:
                 self._is_under_way = False  # the API server answered with an error, so it will not create the pod
 
     async def remove(self) -> bool:
-        """Delete the pod and return whether it is gone."""
+        """Delete the pod and return whether the API server confirmed the deletion, or that there is no such pod."""
         core: Any = self._cluster.core
         place = {"name": self.name, "namespace": self._cluster.namespace, "_request_timeout": REQUEST_TIMEOUT_S}
         is_gone = False

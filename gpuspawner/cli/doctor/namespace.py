@@ -29,7 +29,10 @@ from gpuspawner.core.progress.pod_status import is_bound, is_untouched, read_pha
 _POD_COUNTS = ("pods", "count/pods")
 _LOOKED_AT_WITHIN = timedelta(seconds=30)
 _LEASE_RENEWED_WITHIN = timedelta(minutes=5)
-"""Time without a renewed Lease after which a scheduler counts as down; the admin's clock may be wrong by minutes."""
+"""A scheduler counts as down if it has not renewed its Lease for this time.
+
+Schedulers renew their Leases every few seconds, but the clock of the admin's machine may be wrong by minutes.
+"""
 _DEFAULT_SCHEDULER_LEASE = "kube-scheduler"
 _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
 
@@ -60,7 +63,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for quota in facts.list_objects(ObjectKind.QUOTAS):
         spec = as_dict(quota.get("spec"))
         if spec.get("scopes") or spec.get("scopeSelector"):
-            continue  # skip a ResourceQuota with scopes, because it may not apply to servers
+            continue  # skip a ResourceQuota with scopes, because its scopes may exclude servers
         hard = decode_resources(spec.get("hard"))
         name = get_object_name(quota)
         pods = next((key for key in _POD_COUNTS if hard.get(key) == 0), None)
@@ -74,7 +77,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each limit of a LimitRange that rejects servers although the settings allow them."""
+    """Yield a finding for each limit of a LimitRange that rejects servers which the settings allow."""
     for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
         for item in as_dicts(as_dict(found.get("spec")).get("limits")):
             if item.get("type") in ("Container", "Pod"):
@@ -86,7 +89,10 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_pod_webhooks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each service of admission webhooks that does not answer, so that no server can start."""
+    """Yield a finding for each service of admission webhooks without a ready endpoint.
+
+    The API server then rejects all pods for which it must call these webhooks, such as users' servers.
+    """
     if ObjectKind.ENDPOINT_SLICES not in facts.read:
         return
     answering = {
@@ -138,7 +144,10 @@ def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each scheduler that has not looked at pods of the namespace for 30 s."""
+    """Yield a finding for each scheduler that has not tried to schedule one of its pods within 30 s.
+
+    Only pods of the servers' namespace count.
+    """
     for name, pods in _group_overlooked_pods(facts).items():
         number = "1 pod waits" if len(pods) == 1 else f"{len(pods)} pods wait"
         yield Diagnosis(
@@ -153,7 +162,7 @@ def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the scheduler that the values name for servers is down, or probably does not exist."""
+    """Yield a finding if the scheduler of servers, which the Helm values name, is down or probably does not exist."""
     name = facts.requirements.scheduler if facts.requirements is not None else DEFAULT_SCHEDULER
     if name in _group_overlooked_pods(facts):
         return
@@ -182,7 +191,7 @@ def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 def _check_unknown_scheduler(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     is_complete = {ObjectKind.LEASES, ObjectKind.DEPLOYMENTS, ObjectKind.PODS} <= facts.read.keys()
-    # The chart installs its scheduler together with the hub, so without a hub the scheduler may be missing, too.
+    # Report a missing scheduler only if there is a hub: the chart installs its scheduler together with the hub.
     has_hub = bool(facts.list_objects(ObjectKind.HUB_PODS))
     has_placed = any(is_bound(pod) and read_scheduler(pod) == name for pod in facts.list_objects(ObjectKind.PODS))
     if is_complete and has_hub and not has_placed:
@@ -213,7 +222,8 @@ def _group_overlooked_pods(facts: ClusterFacts) -> dict[str, list[str]]:
 def _is_renewed(lease: KubernetesObject, facts: ClusterFacts) -> bool:
     spec = as_dict(lease.get("spec"))
     renewed = parse_timestamp(spec.get("renewTime"))
-    # A scheduler that stops cleanly releases its Lease: holderIdentity is empty, though renewTime is recent.
+    # Check holderIdentity, too: it is empty if the scheduler stopped cleanly and released its Lease, even if renewTime
+    # is recent.
     return (
         renewed is not None
         and facts.now - renewed < _LEASE_RENEWED_WITHIN

@@ -1,6 +1,6 @@
-"""Rules about GPU nodes: their conditions, and the hub's own warnings to admins, each with a fix.
+"""Rules about GPU nodes: their conditions, and the warnings that the hub also shows to admins, each with a fix.
 
-The hub shows the same warnings to admins in the form and in its log (:mod:`gpuspawner.core.warnings.nodes`).
+The hub shows these warnings in the form and in its log (:mod:`gpuspawner.core.warnings.nodes`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROBLEM_CONDITIONS: Mapping[tuple[str, str], tuple[DiagnosisSeverity, str]] = {
     ),
     ("PIDPressure", "True"): (DiagnosisSeverity.WARNING, "It takes no new servers."),
 }
-"""Type and status of a node's condition → severity and consequence."""
+"""Type and status of a node's condition → severity of the finding, and sentence about the consequence."""
 
 
 def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -167,7 +167,7 @@ _ADVICE_BY_CONCERN = {
 
 
 def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield the hub's warnings about GPUs, presets and policy rules, with consequence and fix."""
+    """Yield a finding for each warning of the hub about GPUs, presets and policy rules, with consequence and fix."""
     nodes = find_node_warnings(facts.nodes, facts.catalog, table=facts.table, tolerations=facts.tolerations)
     presets = find_preset_warnings(facts.configured.presets, facts.catalog) if facts.nodes else ()
     rules = find_policy_warnings(facts.configured.policy, facts.catalog) if facts.nodes else ()

@@ -1,4 +1,4 @@
-"""Derives from the status of pods why a pod does not run, and which of several hub pods is the current one."""
+"""Derives from the status of pods why a pod does not run, and which of several hub pods are current."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _FRESH_START = timedelta(minutes=2)
 _CRASH_LOOP_RESTARTS = 2
-"""Number of restarts after which a container that started recently counts as crashing."""
+"""Smallest number of restarts with which a container that started recently counts as crashing."""
 
 
 def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
@@ -32,7 +32,7 @@ def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
 
 
 def _has_crashed(container: Mapping[str, object], *, now: datetime) -> bool:
-    """Return whether a container crashes repeatedly although the kubelet now reports it as running."""
+    """Return whether a container crashes repeatedly although its state is currently "running"."""
     last = as_dict(as_dict(container.get("lastState")).get("terminated"))
     started = parse_timestamp(as_dict(as_dict(container.get("state")).get("running")).get("startedAt"))
     is_fresh = started is not None and now - started < _FRESH_START
@@ -44,7 +44,7 @@ def _has_crashed(container: Mapping[str, object], *, now: datetime) -> bool:
 
 
 def parse_timestamp(raw: object) -> datetime | None:
-    """Return the time of a Kubernetes timestamp, or None if it has another form or no time zone."""
+    """Return a Kubernetes timestamp as a ``datetime``, or None if it cannot be parsed or has no time zone."""
     try:
         found = datetime.fromisoformat(as_text(raw))
     except ValueError:
@@ -54,14 +54,14 @@ def parse_timestamp(raw: object) -> datetime | None:
 
 _ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 _START_GRACE = timedelta(minutes=2)
-"""Time that a hub may take to become ready, because it first reads its database and queries its proxy."""
+"""A hub counts as failing if it is not ready after this time; it first reads its database and queries its proxy."""
 
 
 def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
-    """Return the hub's current pods, the ready one first.
+    """Return the hub's current pods, a ready pod first.
 
-    Ended and terminating pods count only if there is no other pod: an evicted pod remains as Failed beside its
-    replacement, and the deletion of a pod on a lost node takes long.
+    Pods that have ended or are being deleted are left out, unless the hub has only such pods. An evicted pod remains as
+    Failed beside its replacement, and the deletion of a pod on a lost node takes long.
     """
     all_pods = tuple(pods)
     current = [pod for pod in all_pods if not _is_leaving(pod)]

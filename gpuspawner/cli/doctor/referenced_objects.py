@@ -31,7 +31,12 @@ _ZONE = "topology.kubernetes.io/zone"
 
 
 class _Volume(NamedTuple):
-    """Texts for a missing StorageClass: the volume that needs it, the consequence, and Helm values to change."""
+    """Texts of a finding about a missing StorageClass.
+
+    :param who: clause that names the volume that needs the StorageClass.
+    :param why: sentence about the consequence.
+    :param instead: Helm values that the admin may change instead of creating the StorageClass.
+    """
 
     who: str
     why: str
@@ -51,7 +56,7 @@ _DATABASE = _Volume(
 
 
 def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each missing RuntimeClass that GPU types name."""
+    """Yield a finding for each RuntimeClass that GPU types of the settings name and that does not exist."""
     slugs_by_class: dict[str, list[str]] = {}
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
@@ -72,7 +77,7 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each PriorityClass that is missing, or has another value than the settings say."""
+    """Yield a finding for each PriorityClass of servers that is missing, or whose value differs from the settings."""
     priorities = facts.configured.choices.get(PRIORITY.name, {}).values()
     own = {each.priority_class: each.value for each in priorities if isinstance(each, Priority)}
     required = dict(own)
@@ -160,7 +165,7 @@ def _explain_inactive(queue: KubernetesObject) -> str:
 
 def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     above = _find_cluster_queue(facts, name)
-    # Check the ClusterQueue first: its message names the cause; a LocalQueue says only that it is not active.
+    # Check the ClusterQueue first: its message names the cause; a LocalQueue's message says only that it is not active.
     for kind, key, called, where in (
         (ObjectKind.CLUSTER_QUEUES, above, f"ClusterQueue {above} of LocalQueue {name}", ""),
         (ObjectKind.LOCAL_QUEUES, name, f"LocalQueue {name}", f" -n {facts.namespace}"),
@@ -178,7 +183,7 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 
 
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type whose servers Kueue never admits, or never with ``max_count`` GPUs."""
+    """Yield findings about GPU types whose servers Kueue never admits, or never with ``max_count`` GPUs."""
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
     if queue is None or not name or ObjectKind.CLUSTER_QUEUES not in facts.read:
@@ -356,7 +361,10 @@ class _QueuedType:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about StorageClasses that are missing or that create home volumes before a server is scheduled."""
+    """Yield findings about missing StorageClasses, and about one that creates home volumes before pods are scheduled.
+
+    A volume that is created so early may be in a zone without the chosen GPUs.
+    """
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return
     yield from _check_storage_classes(facts, facts.requirements)
@@ -381,7 +389,7 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
     volumes_by_class: dict[str, list[_Volume]] = {}
     if requirements.wants_claims:
         volumes_by_class.setdefault(requirements.storage_class, []).append(_HOME)
-    # If the hub's pod is on a node, the volume of its database exists and needs no StorageClass any more.
+    # If the hub's pod is on a node, the volume of the hub's database exists, and its StorageClass is no longer needed.
     is_up = any(as_dict(each.get("spec")).get("nodeName") for each in facts.list_objects(ObjectKind.HUB_PODS))
     if requirements.database_class is not None and not is_up:
         volumes_by_class.setdefault(requirements.database_class, []).append(_DATABASE)
