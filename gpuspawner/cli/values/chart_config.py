@@ -1,10 +1,11 @@
 """Derives the configuration of the hub's spawners, and objects that the hub needs, from zero-to-jupyterhub's values.
 
-:func:`build_spawner_config` covers the values that decide where a server may run and what it requests, as the chart's
-jupyterhub_config.py applies them. :func:`list_omissions` names the other values that change a server's pod.
+:func:`build_spawner_config` applies values as the chart's jupyterhub_config.py does, but only those that decide on
+which nodes a server may run and what the server requests. :func:`list_omissions` names the other values that change a
+server's pod.
 
-:func:`read_chart_requirements` returns the objects and rights that the values require of a cluster. It ignores
-values of a wrong type.
+:func:`read_chart_requirements` returns the objects and rights that must exist in the cluster. It ignores values of a
+wrong type.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ CHART_KEYS: Mapping[str, str] = {
 """Trait of KubeSpawner → path below ``singleuser`` of the chart value that sets the trait."""
 
 BASE_CHART_KEYS = {"cmd": "cmd", "default_url": "defaultUrl"}
-"""Trait → path below ``singleuser`` of the chart value that sets the trait on JupyterHub's class Spawner."""
+"""Trait → path below ``singleuser`` of the chart value that sets the trait on JupyterHub's class ``Spawner``."""
 
 _OTHER_CHART_PATHS = (
     "singleuser.image.name",
@@ -69,7 +70,7 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""Paths of chart values that this program reads, beside those in :data:`CHART_KEYS`."""
+"""Paths of the chart values that gpuspawner's commands read, without those in :data:`CHART_KEYS`."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -79,7 +80,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "start_timeout": 300,
     "events_enabled": True,
     "cmd": "jupyterhub-singleuser",
-    # The chart sets traits such as extra_containers on KubeSpawner even if empty, so they override hub.config.Spawner.
+    # These empty defaults matter: the chart sets the traits on KubeSpawner even if they are empty, which overrides
+    # hub.config.Spawner.
     **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
     **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
     **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
@@ -113,7 +115,7 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
 
     :param values: the chart's values, without its defaults.
     :param namespace: namespace of the servers.
-    :raises SettingsError: a value that the chart or this program reads has the wrong type.
+    :raises SettingsError: a value that this function reads has the wrong type.
     """
     _check_sections(values)
     traits: dict[str, Any] = {"namespace": namespace, **_build_chart_traits(values)}
@@ -121,10 +123,10 @@ def build_spawner_config(values: Mapping[str, Any], *, namespace: str) -> Config
     for section in _SECTIONS:
         found = get_chart_value(values, f"hub.config.{section}")
         if isinstance(found, Mapping):
-            # Leave out settings_files: this program cannot read these files, which are in the hub's pod.
+            # Leave out settings_files: it names files in the hub's pod, which the command cannot read.
             traits = {name: value for name, value in found.items() if name != "settings_files"}
             config.setdefault(section, Config()).update(traits)
-    # Check tolerations and image here: this program uses them before KubeSpawner validates them.
+    # Check tolerations and image now, because commands use both before KubeSpawner validates them.
     for section in _SECTIONS:
         found = config.get(section, {})
         _check_tolerations(found.get("tolerations"), path=f"hub.config.{section}.tolerations")
@@ -160,7 +162,7 @@ _OMISSIONS = (
 )  # fmt: skip
 """Rows: path of a chart value, the chart's default, and the notice to the admin if the value is true.
 
-The notice about the image tag appears if :func:`needs_chart_tag` returns true.
+The row of the image tag is an exception: its notice appears if :func:`needs_chart_tag` returns true.
 """
 
 
@@ -220,20 +222,20 @@ def find_hub_account(values: Mapping[str, Any]) -> str:
     """Return the name of the hub's ServiceAccount by the chart's rules."""
     named = get_chart_value(values, "hub.serviceAccount.name")
     if not named and get_chart_value(values, "hub.serviceAccount.create", default=True) is False:
-        return "default"  # Kubernetes gives a pod without serviceAccountName the ServiceAccount default
+        return "default"  # the ServiceAccount that Kubernetes gives to a pod without serviceAccountName
     if named:
         return str(named)
     return _prefix_name(values, DEFAULT_HUB_ACCOUNT)
 
 
 def _prefix_name(values: Mapping[str, Any], name: str) -> str:
-    """Return the chart's name for an object, with the prefix of ``fullnameOverride``."""
+    """Return the name that the chart gives to an object: ``name``, with ``fullnameOverride`` as prefix if it is set."""
     prefix = get_chart_value(values, "fullnameOverride", default="")
     return f"{prefix}-{name}" if prefix and isinstance(prefix, str) else name
 
 
 def get_chart_value(values: Mapping[str, Any], path: str, *, default: Any = None) -> Any:
-    """Return the value at a path, or None if it or a section above it is null.
+    """Return the value at a path, or None if the value or a section above it is null.
 
     :param values: the chart's values, without its defaults.
     :param path: keys joined by dots.
@@ -326,7 +328,7 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise an error if a section is no mapping, because :func:`get_chart_value` would ignore that section."""
+    """Raise an error if a section is no mapping, because :func:`get_chart_value` would silently ignore the section."""
     read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
     paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
     wrong = [path for path in sorted(paths) if not isinstance(get_chart_value(values, path), Mapping | None)]
@@ -347,7 +349,7 @@ def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any]
 
 
 def _check_tolerations(tolerations: Any, *, path: str) -> None:
-    """Raise an error unless the value is a list or mapping of tolerations; KubeSpawner accepts both."""
+    """Raise an error if the value is neither a list nor a mapping of valid tolerations; KubeSpawner accepts both."""
     if tolerations is None:
         return
     if not isinstance(tolerations, list | Mapping):
@@ -358,7 +360,7 @@ def _check_tolerations(tolerations: Any, *, path: str) -> None:
         for key in ("key", "operator", "value", "effect"):
             if not isinstance(entry.get(key), str | None):
                 raise _make_type_error(f"{path}.{place}.{key}", "a text")
-        # The API server refuses a pod whose toleration has an operator or effect outside _TOLERATION_CHOICES.
+        # The API server refuses a pod if a toleration has an operator or effect that _TOLERATION_CHOICES lacks.
         for key, known in _TOLERATION_CHOICES.items():
             if entry.get(key) and entry[key] not in known:
                 raise _make_type_error(f"{path}.{place}.{key}", f"one of {', '.join(known)}, not {quote(entry[key])}")
@@ -373,16 +375,16 @@ class ChartRequirements:
     """Objects and rights that the hub and its servers need.
 
     :param pull_secrets: names of the image pull secrets.
-    :param wants_claims: the hub creates a PersistentVolumeClaim for each user.
+    :param wants_claims: whether the hub creates a PersistentVolumeClaim for each user.
     :param storage_class: name of the claims' StorageClass; empty for the cluster's default.
     :param database_class: name of the StorageClass of the hub's database; empty for the default, None if not needed.
     :param priority_class: name of the PriorityClass of all servers, or empty.
     :param scheduler: name of the scheduler of all servers.
-    :param reads_events: the hub watches events of starting servers.
-    :param has_user_namespaces: each user's servers run in a namespace of their own.
-    :param privileged: names of the servers' containers that run privileged, without those that the chart adds.
-    :param environment_sources: ConfigMaps and Secrets from which the notebook container takes all variables, such as
-        ``ConfigMap site``.
+    :param reads_events: whether the hub watches events of starting servers.
+    :param has_user_namespaces: whether each user's servers run in a namespace of the user.
+    :param privileged: names of the servers' privileged containers, without containers that the chart adds.
+    :param environment_sources: kind and name of each ConfigMap or Secret whose keys all become environment variables
+        of the notebook container (``envFrom``), such as ``ConfigMap course-env``.
     """
 
     pull_secrets: tuple[str, ...] = ()
@@ -398,7 +400,7 @@ class ChartRequirements:
 
 
 def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartRequirements:
-    """Return what the values, together with the chart's defaults, require of the cluster.
+    """Return the objects and rights that the values and the chart's defaults require.
 
     :param values: the chart's values, without its defaults.
     :param config: the configuration from :func:`gpuspawner.cli.values.chart_config.build_spawner_config`.
@@ -422,7 +424,7 @@ def read_chart_requirements(values: Mapping[str, Any], config: Config) -> ChartR
 
 
 def _find_scheduler(values: Mapping[str, Any], config: Config) -> str:
-    """Return the ``schedulerName`` of servers' pods, by default that of the chart's own scheduler."""
+    """Return the ``schedulerName`` of servers' pods; by default it is the chart's own scheduler."""
     pod = as_dict(get_configured_trait(config, "extra_pod_config"))
     named = (pod.get("schedulerName"), pod.get("scheduler_name"), get_configured_trait(config, "scheduler_name"))
     if found := next(filter(None, map(as_text, named)), ""):
@@ -433,7 +435,7 @@ def _find_scheduler(values: Mapping[str, Any], config: Config) -> str:
 
 
 _NOTEBOOK = "notebook"
-"""Name that KubeSpawner gives to the server's own container."""
+"""Name that KubeSpawner gives to the container in which the user's server runs."""
 
 
 def _list_privileged(config: Config) -> Iterator[str]:
@@ -467,7 +469,7 @@ def _list_environment_sources(config: Config) -> Iterator[str]:
 def _find_database_class(values: Mapping[str, Any]) -> str | None:
     claim = get_chart_value(values, "hub.db.pvc", default={})
     name = get_chart_value(values, "hub.db.pvc.storageClassName")
-    # With a selector or an empty storageClassName, the claim needs an existing volume and no StorageClass.
+    # A claim with a selector or an empty storageClassName binds to an existing volume, so it needs no StorageClass.
     is_static = bool(as_dict(claim).get("selector")) or name == ""
     uses_claim = get_chart_value(values, "hub.db.type", default="sqlite-pvc") == "sqlite-pvc"
     return as_text(name) if uses_claim and not is_static else None

@@ -1,7 +1,7 @@
 """Values files merged as Helm merges them, with the position of every value.
 
-Helm merges mappings key by key and takes any other value whole from the later file. Null in a later file stays null:
-it removes the chart's default, and in gpuspawner's settings it means "not set".
+Helm merges mappings key by key; of any other value, such as a list, it takes the one in the later file. A null in a
+later file stays null: it removes the chart's default, and in gpuspawner's settings it means "not set".
 https://helm.sh/docs/chart_template_guide/values_files/
 """
 
@@ -31,12 +31,12 @@ SPAWNER_SECTIONS = ("GPUSpawner", "KubeSpawner", "Spawner")
 """Sections of JupyterHub's configuration that set traits of GPUSpawner; the first wins."""
 
 _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleuser",))
-"""Paths by which a section is recognized as values of zero-to-jupyterhub, the most reliable first."""
+"""A mapping with one of these paths counts as values of zero-to-jupyterhub; the most reliable path comes first."""
 CHART_NAME = "jupyterhub"
 """Name of the chart, and usually its key in the values of a parent chart."""
 _MAX_PARENTS = 3
 _NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of zero-to-jupyterhub's values; below such a key, :func:`_find_root` looks for no nested zero-to-jupyterhub."""
+"""Keys of a chart's own values; :func:`_find_root` does not search below them for values of zero-to-jupyterhub."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -48,8 +48,8 @@ class HelmValues:
     :param tree: the same values with positions.
     :param flaws: mistakes in the YAML.
     :param is_read: false if values are missing because a file cannot be parsed.
-    :param redundant_nulls: paths set to null although no earlier file sets them.
-    :ivar root: keys of the parent charts above the values of zero-to-jupyterhub; empty if these are at the top.
+    :param redundant_nulls: paths that a file sets to null although no earlier file sets them.
+    :ivar root: path of the values of zero-to-jupyterhub: keys of parent charts, or () if the values are at the top.
     """
 
     merged: Mapping[str, Any] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def add_values_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def load_values(files: Sequence[str]) -> HelmValues:
-    """Return the merged values of files; raise an error if a file has YAML mistakes.
+    """Return the merged values of files, or raise an error if a file has YAML mistakes.
 
     :param files: names in the order of merging; ``-`` is the standard input.
     :raises SettingsError: a file is not YAML, is not a mapping, or contains a key twice.
@@ -169,7 +169,7 @@ def read_values(files: Sequence[str]) -> HelmValues:
 
 
 def merge_settings(values: HelmValues) -> dict[str, Any]:
-    """Return gpuspawner's settings from :data:`SPAWNER_SECTIONS` of ``hub.config``; the first section wins.
+    """Return gpuspawner's settings from the sections :data:`SPAWNER_SECTIONS` of ``hub.config``; the first one wins.
 
     :param values: the merged values files.
     """
@@ -194,14 +194,14 @@ def require_sections(values: HelmValues) -> None:
 
 
 def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the path of the chart's values; of several candidates, prefer the one with gpuspawner's settings."""
+    """Return the path of zero-to-jupyterhub's values; of several candidates, prefer one with gpuspawner's settings."""
     nested = list(_iterate_nested(merged, ()))
     for marker in _CHART_MARKERS:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # A section hub or singleuser with two or more keys above it may belong to another chart, unless the key
-            # directly above it is jupyterhub.
+            # With two or more keys above it, a section hub or singleuser may belong to a different chart. Accept it
+            # only if the key directly above it is jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path

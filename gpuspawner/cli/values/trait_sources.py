@@ -43,7 +43,8 @@ def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
     *nearer, base = ((*HUB_CONFIG_PATH, section, name) for section in SPAWNER_SECTIONS)
     key = {**CHART_KEYS, **BASE_CHART_KEYS}.get(name)
     chart_paths = [] if key is None else [("singleuser", *key.split("."))]
-    # A trait that the chart sets on KubeSpawner overrides the section of KubeSpawner's base class, hub.config.Spawner.
+    # Skip hub.config.Spawner if the chart sets the trait on KubeSpawner, because KubeSpawner's traits override those of
+    # its base class Spawner.
     base_paths = [] if find_chart_path(values.chart, name) else [base]
     for path in (*nearer, *chart_paths, *base_paths):
         value = values.get_chart_section(path[:-1]).get(path[-1])
@@ -66,8 +67,8 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
 def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
     """Return the node selector terms of every server, or None if the admin wrote none or the values have a wrong type.
 
-    A node must match one of the terms. ``extraPodConfig.affinity`` replaces the terms of ``extraNodeAffinity``, and
-    the term that the chart may add to these.
+    A node must match one of the terms. If ``extraPodConfig.affinity`` has terms, they replace all others: those of
+    ``extraNodeAffinity``, and the one that the chart adds for its node label ``hub.jupyter.org/node-purpose``.
 
     :param values: the merged values files.
     """
@@ -99,7 +100,7 @@ def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
 
 
 def _list_entries(value: Any) -> list[Any]:
-    """Return the entries of a list or mapping, because KubeSpawner accepts either as the value of a trait."""
+    """Return the entries of a list, or the values of a mapping, because KubeSpawner accepts both for a trait."""
     if isinstance(value, Mapping):
         return list(value.values())
     return value if isinstance(value, list) else []

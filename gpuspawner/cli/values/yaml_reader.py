@@ -21,13 +21,13 @@ from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Sever
 from gpuspawner.core.text.wording import quote, sanitize_name
 
 MAX_INPUT_SIZE = 4 * 1024**2
-"""Maximum size of a file in bytes; Helm stores at most 1 MiB of a release."""
+"""Maximum size of a file in bytes; Helm can store at most 1 MiB for a release, so no usable file is larger."""
 TOO_LONG_MESSAGE = f"has more than {MAX_INPUT_SIZE // 1024**2} MiB, so it was not read"
 _STDIN = "-"
 
 
 def read_text(file: str) -> str:
-    """Return the text of a file, cut a little beyond :data:`MAX_INPUT_SIZE` bytes, because a pipe may never end.
+    """Return the text of a file. Stop a little beyond :data:`MAX_INPUT_SIZE` bytes, because a pipe may never end.
 
     :param file: name; ``-`` is the standard input.
     :raises OSError: the file cannot be read.
@@ -36,8 +36,9 @@ def read_text(file: str) -> str:
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        content = opened.read(MAX_INPUT_SIZE + 8)  # 8 bytes beyond the maximum leave room for a byte order mark
-    # A longer file may be cut within a character; replace undecodable bytes instead of raising an error.
+        # The 8 bytes beyond the maximum leave room for a byte order mark.
+        content = opened.read(MAX_INPUT_SIZE + 8)
+    # If the file is longer, the cut may be within a character: replace undecodable bytes instead of raising an error.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
@@ -102,9 +103,9 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
 
 
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
-    """Return the position of a quotation that spans several lines and ends on the line of an error, or None.
+    """Return the position of a quoted text that spans several lines and ends on the line of an error, or None.
 
-    The quotation probably lacks its closing mark: the parser takes the next opening mark for a closing one, then fails.
+    The text probably lacks its closing quote: the parser took the next opening quote for it, and then failed.
     """
     found = None
     try:
@@ -121,7 +122,7 @@ def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None
 def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
-        mark = opened  # report the position of the opening quote or bracket, or of the key without a colon
+        mark = opened  # use the position of the opening quote or bracket, or of the key without a colon
     if mark is not None:
         return FilePosition(file, mark.line + 1, mark.column + 1)
     before = text[: max(getattr(error, "position", 0) or 0, 0)]
@@ -129,7 +130,7 @@ def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePositio
 
 
 _MOST_VALUES = 100_000
-"""Maximum number of values in a file, because aliases of aliases multiply (billion laughs attack)."""
+"""Maximum number of values in a file, because aliases of aliases can multiply them (billion laughs attack)."""
 _DEEPEST = 100
 _LONGEST_NUMBER = 100
 """Maximum length of a number in characters; Python takes quadratic time for long numbers, or refuses to print them."""
@@ -166,7 +167,7 @@ class LocatedValue:
 
     @property
     def shown(self) -> FilePosition:
-        """The position that findings show: that of the key for mappings, lists and null, else that of the value."""
+        """The position that findings show: the key's for mappings, lists and null, otherwise the value's."""
         return self.key if self.key is not None and isinstance(self.value, dict | list | None) else self.place
 
 
@@ -188,7 +189,7 @@ class _Loader(yaml.SafeLoader):
     """Loads YAML by the rules of go-yaml, which Helm uses, for plain scalars, escapes and versions."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
-    # Remove PyYAML's escape for a slash: libyaml, on which go-yaml is based, has none.
+    # Remove PyYAML's escape sequence for a slash, which go-yaml does not know.
     ESCAPE_REPLACEMENTS = {  # type: ignore[misc]  # noqa: RUF012 - as PyYAML's class declares it
         mark: character for mark, character in yaml.SafeLoader.ESCAPE_REPLACEMENTS.items() if mark != "/"
     }
@@ -295,7 +296,7 @@ class _Reader:
         return FilePosition(self._file, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def read(self, node: Any, path: KeyPath, *, depth: int, key: FilePosition | None = None) -> LocatedValue:
-        """Return the value of a node; ``depth`` counts the mappings, lists and merges (``<<``) above the node."""
+        """Return the value of a YAML node; ``depth`` counts the mappings, lists and merges (``<<``) above the node."""
         self._left -= 1
         if self._left < 0:
             message = f"stands for more than {_MOST_VALUES:,} values: aliases of aliases multiply"
@@ -350,7 +351,7 @@ class _Reader:
         merged: Mapping[str, LocatedValue],
         own: Mapping[str, FilePosition],
     ) -> None:
-        """Warn about keys of a mapping that a merge key ``<<`` further below overrides with another value."""
+        """Warn about each key of a mapping that a merge key ``<<`` below the key overrides with a different value."""
         for name, value in merged.items():
             if name in found and found[name].plain != value.plain:
                 message = "is overridden by << below it: Helm takes the last one, so write << first"
