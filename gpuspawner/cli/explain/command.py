@@ -122,7 +122,10 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _UserOptions:
-    """The parsed value of ``--user-options``, wrapped so that JSON null differs from a missing argument (None)."""
+    """The parsed value of ``--user-options``, in a class of its own because the value may be None (JSON null).
+
+    argparse uses None for a missing argument.
+    """
 
     value: object
 

@@ -57,7 +57,7 @@ class NodeGroup:
     """Nodes that accept or reject the pod for the same reasons.
 
     :param names: names of the nodes.
-    :param answer: whether the pod fits on each of these nodes now.
+    :param answer: whether the pod fits on each of these nodes now: yes, no or unknown.
     :param why: reasons why the pod does not fit, a few words each; empty if the pod fits.
     """
 
@@ -106,7 +106,7 @@ class Explanation:
     :param invalid: problems that make the choice invalid for every user.
     :param refused: problems with this user's policy or limits; empty if allowed, None if the admin named no user.
     :param verdict: the prediction for the pod that the hub would create, or None if there is no pod.
-    :param groups: the nodes, grouped by whether the pod fits, and why not.
+    :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
     :param nearest: user options of similar choices that start now.
     :param manifest: the pod's manifest as the hub would send it to the API server.
     """
@@ -126,7 +126,7 @@ class Explanation:
 
     @property
     def outcome(self) -> str:
-        """The outcome as a word: ``refused`` or a value of :class:`Outcome`."""
+        """The outcome as a word: ``refused`` if the hub refuses the choice, else a value of :class:`Outcome`."""
         if self.is_refused:
             return "refused"
         return Outcome.UNKNOWN.value if self.verdict is None else self.verdict.outcome.value

@@ -1,7 +1,8 @@
 """A spawner without a hub, which builds pods but does not start them.
 
-KubeSpawner's constructor connects to the cluster of the hub's pod and caches the API client at module level. This
-module puts the command's API client, perhaps for another cluster or account, into that cache.
+KubeSpawner's constructor would create an API client for the cluster in which it runs, and put it into a cache that all
+spawners share. This module first puts the command's own API client there: it may be for a cluster of a kubeconfig, or
+impersonate a ServiceAccount.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _SILENT.propagate = False
 
 @asynccontextmanager
 async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[GPUSpawner]:
-    """Yield a spawner for a user's default server, and stop its watches when the context ends.
+    """Yield a spawner for a user's default server, and stop its reflectors when the context ends.
 
     The spawner has the traits that ``group_overrides`` give the user's groups.
 
@@ -47,7 +48,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
     :param person: the user and their groups.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
-    # Create a subclass with its own class attributes, so that those of GPUSpawner itself stay unchanged.
+    # Create a subclass with class attributes of its own, so that the attributes of GPUSpawner stay unchanged.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
@@ -59,7 +60,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """Pretend that the server runs, so that the policy counts the resources of all servers of the user."""
+    """Pretend that the user's default server runs. Otherwise the hub would not count its resources for the policy."""
 
 
 def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
@@ -102,9 +103,9 @@ async def _apply_group_overrides(spawner: GPUSpawner) -> GPUSpawner:
 
 @contextmanager
 def _share_connection(api: CoreV1Api) -> Iterator[None]:
-    # No trait of KubeSpawner sets an API client: k8s_api_host, k8s_api_ssl_ca_cert, k8s_api_verify_ssl name a server,
-    # but no credentials, context or impersonated account. KubeSpawner's load_config() reads only the pod's
-    # ServiceAccount or $KUBECONFIG, and fails without them.
+    # Replace KubeSpawner's cached API client and its load_config(), because no trait can do this: k8s_api_host,
+    # k8s_api_ssl_ca_cert and k8s_api_verify_ssl set no credentials, context or impersonated account. load_config()
+    # reads only the pod's ServiceAccount or $KUBECONFIG, and fails without both.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
@@ -118,4 +119,4 @@ def _share_connection(api: CoreV1Api) -> Iterator[None]:
 
 
 def _do_nothing(**_: object) -> None:
-    """Stand in for KubeSpawner's ``load_config``, which fails outside a pod without ``$KUBECONFIG``."""
+    """Replace KubeSpawner's ``load_config``, which fails outside a pod if ``$KUBECONFIG`` is not set."""

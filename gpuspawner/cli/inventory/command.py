@@ -56,7 +56,7 @@ class RightStatus:
 
     @property
     def lost(self) -> str:
-        """Sentences about what does not work because the account lacks a verb; "" if it lacks none."""
+        """Sentences about functions of gpuspawner that fail if the account lacks a verb; "" if it lacks none."""
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class RightStatus:
         }
 
     def format_cells(self) -> tuple[str, ...]:
-        """Return the cells of the table's line for the RBAC right."""
+        """Return the cells of the right's line in the table."""
         right = self.right
         name = f"{right.resource}.{right.api_group}" if right.api_group else right.resource
         verbs = " ".join(f"{verb}{_MARKS[answer]}" for verb, answer in self.allowed.items())
@@ -81,7 +81,7 @@ class RightStatus:
 async def check_granted_rights(cluster: ClusterConnection) -> tuple[RightStatus, ...]:
     """Return the status of each right that ``helm-values/rbac.yaml`` grants.
 
-    :param cluster: a connection as the ServiceAccount to check.
+    :param cluster: a connection that impersonates the ServiceAccount to check.
     """
     return tuple(
         await asyncio.gather(*(_check_right(right, cluster) for right in read_shipped_rights() if right.is_granted))
@@ -108,7 +108,7 @@ async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Righ
 
 
 _WATCH_INTERVAL_S = 0.5
-"""Seconds between two checks of the state that the watches keep in memory; a check sends no request."""
+"""Seconds between two checks whether the cluster has changed. The watches keep its state, so a check is cheap."""
 _CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "
@@ -124,8 +124,8 @@ class InventoryReport:
     :param nodes: rows of the table of nodes; None without ``--nodes``, or if the hub cannot read nodes.
     :param unknown: sentences that explain each unknown number.
     :param flags: the hub's warnings to admins about nodes.
-    :param rights: rights of the impersonated ServiceAccount; None if there is none.
-    :param account: ``namespace:name`` of that ServiceAccount, or empty.
+    :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.
+    :param account: ``namespace:name`` of the impersonated ServiceAccount, or empty.
     """
 
     types: tuple[TypeRow, ...]
@@ -192,11 +192,11 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 def build_inventory_report(
     view: ClusterView, *, nodes: bool = False, rights: tuple[RightStatus, ...] | None = None
 ) -> InventoryReport:
-    """Return the report of one moment.
+    """Return the report about the state of a cluster at one moment.
 
     :param view: the state of the cluster.
     :param nodes: whether to include the nodes.
-    :param rights: rights of the impersonated ServiceAccount; None if there is none.
+    :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.
     """
     types = build_type_rows(view)
     inventory = view.inventory

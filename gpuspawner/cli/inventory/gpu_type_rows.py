@@ -42,9 +42,10 @@ class TypeAccess:
 
 
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
-    """Return by slug which users may choose each GPU type.
+    """Return slug of a GPU type → users that may choose it.
 
-    The function applies the policy to an imaginary user of each group, and to each named user as if in no group.
+    The function applies the policy to an imaginary user in each group, and to each user that the policy names. It does
+    not know the groups of these users.
     """
     policy = catalog.policy
     if policy is None:
@@ -77,7 +78,7 @@ class TypeRow:
     :param nodes: number of nodes on which servers may get GPUs of the type.
     :param reserved: number of nodes with such GPUs and a permanent taint that servers of the type don't tolerate.
     :param there_is: total, healthy and free GPUs, and the most GPUs that one server could get.
-    :param taints: permanent taints of all nodes with the type, and whether servers of the type tolerate them.
+    :param taints: each permanent taint of a node with the type, and whether servers of the type tolerate it.
     :param access: users that may choose the type; None without values files.
     """
 
@@ -162,16 +163,16 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide by slug.
+    """Return the GPU types that the settings hide explicitly, by the type's slug.
 
-    Leave out a discovered type that is hidden only because its nodes belong to a hidden type of the settings.
+    Leave out types that are hidden only because a hidden type of the settings has the same nodes.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
 
 
 def format_type_table(rows: Iterable[TypeRow], *, paint: Paint) -> Iterator[str]:
-    """Yield the lines of the table of GPU types; the column FOR is left out if it is empty."""
+    """Yield the lines of the table of GPU types, without the column FOR if all its cells are empty."""
     lines: list[tuple[str, ...]] = [row.format_cells() for row in rows]
     titles: tuple[str, ...] = _TITLES
     if not any(line[-1] for line in lines):
@@ -188,7 +189,7 @@ def format_count(value: int | None) -> str:
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return each type's usable nodes and its nodes reserved for other pods, or None if the hub cannot read nodes."""
+    """Return each type's usable nodes and its nodes reserved for other pods; None if the hub cannot read nodes."""
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)

@@ -118,7 +118,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # skip a resource without GPUs, such as nvidia.com/gpu: 0 of a node that divides all GPUs by MIG
+            continue  # skip a resource without GPUs, such as nvidia.com/gpu: 0 if MIG divides all GPUs of the node
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,
