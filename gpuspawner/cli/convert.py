@@ -47,9 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the file, write settings to ``out`` and notes about lost parts to ``notes``, and return the exit code.
+    """Convert the file, write settings to ``out`` and lost options to ``notes``, and return the exit code.
 
-    :raises SettingsError: the file has no profile list, or a wrong one.
+    :raises SettingsError: the file has no profile list, or an invalid one.
     :raises OSError: the file cannot be read.
     """
     root, section, profile_list = _find_profile_list(arguments.file)
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         }
     }
     for path in _CHART_PATHS:
-        # Write an empty profile list: it replaces the old list if the admin passes Helm the old file and then this one.
+        # Write an empty profile list: it replaces the old list if the admin passes Helm the old and then the new file.
         if _get_at(section, path):
             _set_at(values, path, value=[])
     for key in root:
@@ -115,7 +115,7 @@ def _find_default_image(section: Mapping[str, Any]) -> str:
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the default limits and guarantees for profiles that set none; ``hub.config`` overrides ``singleuser``."""
+    """Return trait → default limit or guarantee of all profiles; ``hub.config`` overrides ``singleuser``."""
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
         for key, trait in zip(("limit", "guarantee"), traits, strict=True):
@@ -128,7 +128,10 @@ def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the document, and each mapping below a key: a parent chart may have the hub's values below such a key."""
+    """Yield the document with the path (), and each mapping at its top level with the mapping's key.
+
+    A parent chart has the values of zero-to-jupyterhub in such a mapping.
+    """
     if isinstance(document, Mapping):
         yield (), document
         yield from (((key,), value) for key, value in document.items() if isinstance(value, Mapping))
@@ -137,7 +140,7 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        # stat() raises an OSError with the reason; PyFileConfigLoader would report every error as a missing file
+        # Call stat() first: it raises an OSError with the reason, whereas PyFileConfigLoader calls every file missing.
         path.stat()
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()
@@ -148,7 +151,7 @@ def _load_document(file: str) -> object:
         text = read_text(file)
     except UnicodeDecodeError as error:
         raise SettingsError(Problem(field=file, code="bad_value", message=describe_decode_error(error))) from error
-    # Reject duplicate keys, as `gpuspawner check` does: Helm would ignore the first of two profile lists.
+    # Reject a file with duplicate keys, as `gpuspawner check` does: Helm would ignore the first of two profile lists.
     document = read_yaml(text, file="<stdin>" if file == "-" else file, may_be_list=True)
     errors = [flaw.problem for flaw in document.flaws if flaw.severity is Severity.ERROR]
     if errors:

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Escape characters that the terminal's encoding lacks, because texts from a cluster or file may have some.
+            # Texts from a cluster or file may have characters that the terminal's encoding lacks: escape these.
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:
@@ -64,7 +64,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole program; the generator of docs/reference/commands.md uses it too."""
+    """Return the parser of all commands, for :func:`main` and for the generator of docs/reference/commands.md."""
     parser = argparse.ArgumentParser(
         prog="gpuspawner",
         description="Tools for admins of a JupyterHub whose users pick GPUs.",

@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def build_trait_schemas() -> dict[str, dict[str, Any]]:
-    """Return a schema for each trait of GPUSpawner, including KubeSpawner's, that is not a setting of gpuspawner.
+    """Return name → JSON Schema of each trait of GPUSpawner that is not a setting, including traits of KubeSpawner.
 
-    The schema of a KubeSpawner trait accepts any value; `gpuspawner check` validates the value.
+    The schema of a KubeSpawner trait accepts any value; only ``gpuspawner check`` validates the value.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, trait in sorted(GPUSpawner.class_traits(config=True).items()):

@@ -1,11 +1,11 @@
-"""Connects a command to a cluster and reads the cluster as the hub would.
+"""Connects a command to a cluster and reads the cluster as the hub does.
 
 In: arguments of the command line and values files. Out: a connection, the catalog and inventory at one moment, and the
 RBAC rights that ``helm-values/rbac.yaml`` grants. The package imports no command and changes nothing in the cluster.
 
 - ``connection``: connects with a kubeconfig or ServiceAccount token, and may impersonate the hub's ServiceAccount.
 - ``cluster_view``: the state of a cluster with the settings applied.
-- ``shipped_roles``: the rights of ``helm-values/rbac.yaml``, and rights that no hub needs.
+- ``shipped_roles``: the rights of ``helm-values/rbac.yaml``, and dangerous rights that no hub needs.
 """
 
 from gpuspawner.cli.cluster.cluster_view import (

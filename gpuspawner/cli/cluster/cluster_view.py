@@ -1,4 +1,4 @@
-"""Computes what a hub with given settings would see of a cluster, with the hub's own code, but without a hub."""
+"""Computes the catalog and the inventory that a hub with given settings would have, with the hub's code but no hub."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ClusterView:
     :param settings: the parsed settings of the values.
     :param offer: the catalog, and the inventory from which the hub's code built it.
     :param tolerations: the tolerations of every server, without those that a GPU type adds.
-    :param priority: the priority with which servers preempt other pods; None if it is unknown or they preempt none.
+    :param priority: priority of the servers if they preempt other pods; None if they do not, or if that is unknown.
     """
 
     cluster: ClusterConnection
@@ -131,8 +131,9 @@ async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[Cl
     """Read the values files, connect to the cluster and watch it until the context ends.
 
     :param arguments: parsed arguments, among them those of :func:`add_view_arguments`.
-    :raises SettingsError: settings are invalid; the error has one problem for each path.
-    :raises ClusterError: the connection fails. If nodes or pods cannot be read, the inventory has the reason instead.
+    :raises SettingsError: settings are invalid; the error has one problem for each invalid setting.
+    :raises ClusterError: the connection fails. If it works but nodes or pods cannot be read, the function raises no
+        error; the inventory then contains the reason.
     """
     values = load_values(arguments.values)
     require_sections(values)

@@ -87,11 +87,13 @@ def add_account_arguments(parser: argparse.ArgumentParser) -> None:
 async def connect_to_cluster(
     arguments: argparse.Namespace, *, hub_account: str = "hub"
 ) -> AsyncIterator[ClusterConnection]:
-    """Connect to a cluster, perhaps as a ServiceAccount; close the connection when the context ends.
+    """Connect to a cluster, and impersonate a ServiceAccount if the arguments name one.
+
+    The connection is closed when the context ends.
 
     :param arguments: parsed arguments of :func:`add_cluster_arguments`, perhaps also of :func:`add_account_arguments`.
     :param hub_account: name of the hub's ServiceAccount, for ``--as-hub``.
-    :raises ClusterError: the kubeconfig or ServiceAccount is missing, or the user may not impersonate the account.
+    :raises ClusterError: the kubeconfig or ServiceAccount is missing, or the admin may not impersonate the account.
     """
     configuration = Configuration()
     context_namespace = await _configure(arguments, configuration)
@@ -118,7 +120,8 @@ async def _impersonate(client: ApiClient, account: str) -> None:
         raise ClusterError(Problem(field="cluster", code="unknown_account", message=message))
     namespace, _, name = account.partition(":")
     attributes = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
-    # Without the right to impersonate, each later request fails with "forbidden", as if the account had no rights.
+    # Check the right to impersonate first. Without it, each later request fails with "forbidden", as if the account had
+    # no rights.
     if await is_allowed(client, attributes, timeout_s=_REQUEST_TIMEOUT_S) is False:
         message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
         raise ClusterError(Problem(field="cluster", code="forbidden", message=message))
@@ -129,7 +132,7 @@ async def _impersonate(client: ApiClient, account: str) -> None:
             message = f"There is no ServiceAccount {name} in the namespace {namespace} (--namespace)."
             raise ClusterError(Problem(field="cluster", code="unknown_account", message=message)) from error
     except (TimeoutError, OSError, aiohttp.ClientError):
-        pass  # ignore a failed connection: if it persists, the command's next request reports it
+        pass  # ignore a connection error: if it persists, the command's next request reports it
     client.set_default_header("Impersonate-User", f"system:serviceaccount:{account}")
 
 
@@ -141,7 +144,7 @@ def _parse_account(text: str) -> str:
 
 
 async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:
-    """Configure a client by kubeconfig, else by the ServiceAccount of the command's pod; return the namespace."""
+    """Configure a client by kubeconfig, or else by the ServiceAccount of the command's pod; return the namespace."""
     file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
     try:
         _require_kubeconfig(file)
@@ -166,7 +169,7 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
 
 
 def _require_kubeconfig(files: str) -> None:
-    """Raise an error if no kubeconfig exists; kubernetes_asyncio would report a missing key instead."""
+    """Raise an error if no kubeconfig exists, because kubernetes_asyncio would report only a missing key."""
     paths = [Path(file).expanduser() for file in files.split(os.pathsep) if file]
     if not any(path.exists() for path in paths):
         message = f"there is no kubeconfig {files!r}; --kubeconfig or $KUBECONFIG names another"

@@ -1,6 +1,6 @@
-"""RBAC rights of the hub: those that the packaged ``helm-values/rbac.yaml`` grants, and those that no hub needs.
+"""RBAC rights that the packaged ``helm-values/rbac.yaml`` grants the hub, and dangerous rights that no hub needs.
 
-Only the comments in that file explain the purpose of each right, so this module parses the comments too.
+Only comments in ``rbac.yaml`` explain the purpose of each right, so this module parses the comments, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ServiceAccount(NamedTuple):
 
 
 class Permission(NamedTuple):
-    """One verb on one resource.
+    """The right to one verb on one resource.
 
     :param resource: plural name, with a subresource if any (``localqueues/pendingworkloads``).
     :param group: API group, empty for core.
@@ -42,7 +42,7 @@ class Permission(NamedTuple):
 class RoleGrant:
     """One role of ``helm-values/rbac.yaml`` with its binding.
 
-    :param part: the role's name without the prefix ``gpuspawner-`` (``nodes``).
+    :param part: the role's name without the prefix ``gpuspawner-``, such as ``nodes``.
     :param rights: the rights that the role grants.
     :param manifests: the role, and its binding to the hub's ServiceAccount.
     """
@@ -57,7 +57,7 @@ _NAMESPACED_RESOURCES = frozenset(
     {"pods", "pods/exec", "secrets", "persistentvolumeclaims", "events", "resourcequotas", "limitranges"}
 )
 _CREATE_NAMESPACES_RULE: Mapping[str, object] = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["create"]}
-"""RBAC rule for the trait ``enable_user_namespaces``: KubeSpawner then creates the user's namespace at each start."""
+"""RBAC rule that the hub needs if ``enable_user_namespaces`` is true: KubeSpawner then creates users' namespaces."""
 
 
 def build_role_grants(
@@ -68,7 +68,7 @@ def build_role_grants(
     :param documents: YAML documents of ``helm-values/rbac.yaml``.
     :param account: the hub's ServiceAccount.
     :param namespace: namespace of the servers.
-    :param has_user_namespaces: whether each user has a namespace; if true, turn every Role into a ClusterRole.
+    :param has_user_namespaces: whether each user has a namespace; if true, each Role becomes a ClusterRole.
     """
     if has_user_namespaces:
         documents = map(_widen_to_cluster, documents)
@@ -94,7 +94,7 @@ def build_role_grants(
 def list_dangerous_permissions(
     account: ServiceAccount, *, namespace: str, has_user_namespaces: bool = False
 ) -> dict[Permission, str]:
-    """Return rights that no hub needs, with the damage that an attacker in the hub could do with each.
+    """Return right → damage that an attacker in the hub could do with it, for rights that no hub needs.
 
     The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
 
@@ -180,7 +180,7 @@ _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRight:
-    """What the hub may do with one resource.
+    """The hub's right to some verbs on one resource.
 
     :param part: name of the role without the prefix ``gpuspawner-``: ``hub``, ``nodes``, ``pods``, …
     :param api_group: empty for core.

@@ -18,7 +18,7 @@ KeyPath = tuple[str | int, ...]
 
 
 class Severity(StrEnum):
-    """Severity of a finding, the worst first."""
+    """Severities of findings about values files, the worst first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -50,7 +50,7 @@ class Finding:
     :param severity: how bad the mistake is.
     :param code: stable identifier for programs, as in :class:`gpuspawner.core.errors.Problem`.
     :param path: keys joined by dots; empty if the finding concerns a whole file.
-    :param message: a sentence whose subject is the path, such as ``must be a number``.
+    :param message: the rest of a sentence that begins with the path, such as ``must be a number``.
     :param place: position in the file, None if no file contains the path.
     :param more: further lines, such as YAML to copy.
     """
@@ -64,7 +64,7 @@ class Finding:
 
     @property
     def problem(self) -> Problem:
-        """The finding as a problem whose ``field`` is the position and the path."""
+        """The finding as a problem of a ``SettingsError``; the problem's ``field`` is the position and the path."""
         field = ": ".join(str(part) for part in (self.place, self.path) if part)
         return Problem(field=field, code=self.code, message=self.message)
 

@@ -1,6 +1,6 @@
 """Exit codes of all commands, and functions that write results as a colored table, JSON or YAML.
 
-argparse exits with 2 if the arguments are wrong.
+Exit code 2 is not defined here: argparse exits with 2 if the arguments are wrong.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def add_output_argument(parser: argparse.ArgumentParser) -> None:
 def write_result(value: object, *, output: str, out: TextIO, table: Callable[[Paint], Iterable[str]]) -> None:
     """Write a result in the chosen format.
 
-    :param value: a JSON value.
+    :param value: the result as a JSON value.
     :param output: one of :data:`OUTPUT_FORMATS`.
     :param out: the stream to write to.
-    :param table: returns the lines of the table.
+    :param table: function that gets the colors of the output and returns the lines of the table.
     """
     if output == "json":
         json.dump(value, out, indent=2, ensure_ascii=False)
