@@ -2,8 +2,8 @@
 
 In: the admin's settings, as values that :mod:`gpuspawner.settings` has validated, and node labels.
 Out: a :class:`Catalog` of images, CPU and memory bounds, GPU types, presets, priorities and the admin's policy.
-:mod:`gpuspawner.core.discovery` builds the catalog. The form shows it, and users' requests are checked against it.
-This package must not depend on running pods, the current user's limits, or the form.
+:mod:`gpuspawner.core.discovery` builds the catalog. The form shows the catalog, and the hub checks users' choices
+against the catalog. This package must not depend on running pods, the current user's limits, or the form.
 
 :mod:`.model` has the catalog's values. :mod:`.node_labels` reads GPU labels of every vendor and cloud;
 :mod:`.accelerators` looks up GPU models. :mod:`.nodes_by_type` groups nodes by GPU type. :mod:`.combined_types` joins

@@ -1,7 +1,7 @@
 """Look up GPU models by the value of a node label.
 
-The product name in a label does not tell the GPU's memory (``NVIDIA-GH200-480GB`` has 96 GB). The memory comes from the
-table of models or from a memory label.
+The product name in a label does not tell the GPU's memory (a ``NVIDIA-GH200-480GB`` has 96 GB). The memory
+comes from the table of models or from a memory label.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuspawner.core.catalog.model import ComputeCapability
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 KARPENTER_PREFIXES = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
-"""Prefixes of the node labels of Karpenter and of EKS Auto Mode. After the prefix, their label names are the same."""
+"""Prefixes of the labels that Karpenter and EKS Auto Mode set on nodes. The rest of each label's name is the same."""
 AMD_PRODUCT = "amd.com/gpu.product-name"
 INTEL_PRODUCT = "gpu.intel.com/product"
 
@@ -26,7 +26,8 @@ _PRODUCT_SUFFIXES = re.compile(r"(-MIG-.*)?(-SHARED)?$", re.ASCII | re.DOTALL)
 """Suffixes that GPU Feature Discovery appends to the product name for MIG slices and shared GPUs."""
 
 _MEMORY_TOLERANCE = 0.1
-"""Memory sizes within 10 % count as equal: sources differ by up to 7 % (T4: 15360 MiB by driver, 16384 MiB by EC2)."""
+"""Two memory sizes count as equal if they differ by at most 10 %: the driver and the cloud report sizes of the same GPU
+that differ by up to 7 % (T4: 15360 MiB from the driver, 16384 MiB from EC2)."""
 _MIB = 1024**2
 
 
@@ -38,11 +39,14 @@ class Accelerator:
     :param name: the model's name in the form (``A100 80 GB``).
     :param vendor: ``nvidia``, ``amd`` or ``intel``.
     :param memory_bytes: memory of one GPU; None when unknown.
-    :param labels: source of a label (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → its values for this model.
-    :param karpenter_memory_mib: value of Karpenter's memory label, which tells apart models that share a name.
+    :param labels: source of a label (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → the label's values for this
+        model.
+    :param karpenter_memory_mib: MiB in Karpenter's memory label, by which models with the same name differ; None = as
+        ``memory_bytes``.
     :param compute: CUDA compute capability; None when unknown.
-    :param fractional: sources whose label value is the same for slices of this GPU, and so does not tell the memory.
-    :param nvlink: label values, of any source, of machines that connect their GPUs by NVLink.
+    :param fractional: label sources that have the same value for a whole GPU and for a slice of this model. Their
+        labels do not tell the memory.
+    :param nvlink: label values, of any source, that mean a machine with NVLink between its GPUs.
     """
 
     slug: str
@@ -120,8 +124,8 @@ def strip_product_suffix(product: str) -> str:
 def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int | None:
     """Return the memory of one GPU in bytes, from a node's label and the table of models, or None if neither has it.
 
-    The label wins, because the driver measured the memory and the product name may mean a slice of a GPU. If label and
-    table agree within 10 %, the result is the table's rounder number; otherwise the label's number in whole GiB.
+    If label and table agree within 10 %, the result is the table's rounder number. Otherwise the result is the label's
+    number in whole GiB: the driver measured this number, and the table has only the memory of whole GPUs.
 
     :param labelled_mib: MiB in the node's memory label; None when the node has no such label.
     :param known_bytes: bytes in the table; None when the table does not have the model.

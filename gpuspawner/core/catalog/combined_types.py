@@ -1,7 +1,7 @@
-"""Combine several GPU types (members) into one: any type of a list, or any type with at least a given memory.
+"""Combine several GPU types, the members, into one type, such as "any GPU with at least 40 GB".
 
-A pod can request one extended resource only, so all members have the same resource. The pod's node affinity selects the
-nodes of all members by their labels.
+A user who chooses the combined type gets GPUs of any member. A pod names the extended resource that it requests, so all
+members have the same resource. The pod's node affinity selects the nodes of all members by their labels.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LabelMatch = Mapping[str, tuple[str, ...]]
 class CombinedType:
     """The admin's definition of a combined GPU type: its members are listed, or are all types with enough memory.
 
-    :param gpu: the fields that the admin set. If its ``max_count`` is 0, the combined type gets the largest
-        ``max_count`` among its members. With ``min_memory_bytes``, members have the same ``resource`` and the same
-        ``unit`` (whole GPU, MIG slice or share) as ``gpu``.
-    :param any_of: slugs of the members; settings describe these types, or gpuspawner finds them on nodes.
-    :param min_memory_bytes: every GPU type with at least this memory per GPU, MIG slice or share is a member.
+    :param gpu: the fields that the admin set. A ``max_count`` of 0 means the largest ``max_count`` of the members.
+    :param any_of: slugs of the members, if the admin lists the members. The settings describe these types, or
+        gpuspawner finds them on nodes.
+    :param min_memory_bytes: None = the members are those in ``any_of``. Otherwise each GPU type is a member that has at
+        least this memory per unit, and the same ``resource`` and ``unit`` (whole GPU, MIG slice or share) as ``gpu``.
     """
 
     gpu: GPUType
@@ -46,8 +46,8 @@ class CombinedType:
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
     """Return a combined GPU type, or None while the catalog has none of its members.
 
-    Fields that the admin did not set are derived from the members. A field such as ``spot`` stays empty if the members
-    have different values.
+    The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
+    members have different values.
 
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types of the catalog that are not combined.
@@ -89,11 +89,11 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
 
 
 def merge_matches(gpu: GPUType) -> LabelMatch | None:
-    """Return one label match (label → allowed values) for exactly the nodes of a combined type's members, or None.
+    """Return one label match (label → allowed values) that selects exactly the nodes of a GPU type, or None.
 
-    The members' label matches can be merged if they differ in the values of one label only. If they differ in two
-    labels, the merged match would also select nodes with one label of the first member and the other label of the
-    second.
+    For a combined type, this is the merged label match of the members. The result is None if the members' matches
+    differ in more than one label: a merged match would also select nodes with the first label of one member and the
+    second label of another member.
     """
     first, *others = gpu.label_matches
     joined = dict(first)
@@ -111,7 +111,7 @@ def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPU
     min_bytes = union.min_memory_bytes
     if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
-        # A pod can request only one extended resource, so leave out members whose resource is not the first member's.
+        # A pod names the resource that it requests, so leave out members whose resource is not the first member's.
         return tuple(gpu for gpu in found if gpu.resource == found[0].resource)
     return tuple(
         gpu

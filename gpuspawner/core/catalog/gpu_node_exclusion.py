@@ -1,4 +1,4 @@
-"""Build node affinity that keeps servers without a GPU off GPU nodes, from the labels that the GPU types match."""
+"""Build the node affinity that keeps servers without a GPU off GPU nodes; it excludes the labels of the GPU types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GPU_LABEL_DOMAINS = (
 """Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Prefixes of labels that GPU nodes and other nodes carry with the same values."""
+"""Prefixes of labels that GPU nodes and other nodes carry with the same values, so a ``NotIn`` must not use them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +37,11 @@ class MatchExpression:
 
 
 def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
-    """Return node affinity that no node of any GPU type meets: one ``NotIn`` per label, with the values of all types.
+    """Return node affinity that excludes the nodes of all GPU types: one ``NotIn`` per label, with all types' values.
 
-    The affinity also excludes nodes of hidden GPU types, and GPU nodes that belong to no GPU type. If a type's match
-    has labels that only GPU nodes carry, the affinity uses only these labels: a ``NotIn`` for ``kubernetes.io/arch``
-    would exclude every node.
+    The affinity also excludes nodes of GPU types that users cannot choose, and GPU nodes that belong to no type. If a
+    type matches nodes by a label that only GPU nodes carry, the affinity ignores the type's more general labels: a
+    ``NotIn`` for ``kubernetes.io/arch`` would exclude nodes without GPUs, too.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):

@@ -24,13 +24,14 @@ MAX_REFERENCE_LENGTH = _MAX_NAME_LENGTH + len(":") + _MAX_TAG_LENGTH + len("@sha
 _HUB, _HUB_FORMERLY = "docker.io", "index.docker.io"
 _DEFAULT_TAG = "latest"
 _OFFICIAL = "library/"
-"""Docker Hub's namespace for repositories without a namespace."""
+"""Namespace of Docker Hub's repositories that are written without one: ``busybox`` means ``library/busybox``."""
 
-# Each regular expression below matches a text in one way only, so a text that nearly matches causes no backtracking.
+# Each regular expression below can match a text in one way only. A hostile text therefore cannot make a match slow by
+# backtracking.
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})+|\[[A-Fa-f0-9]*:[A-Fa-f0-9:]*\]"
 _REGISTRY = rf"(?:{_HOST})(?::[0-9]+)?|{_LABEL}:[0-9]+|(?i:localhost)"
-"""Pattern of an image registry, such as ``ghcr.io``. No path component of a repository matches this pattern."""
+"""Pattern of an image registry, such as ``ghcr.io``. If the text before the first ``/`` matches, it is the registry."""
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*"
 _TAG = rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_MAX_TAG_LENGTH - 1}}}"
@@ -41,12 +42,12 @@ _REFERENCE = re.compile(
 )
 _ORIGIN = re.compile(rf"(?P<host>{_REGISTRY})(?P<path>/{_PATH})?", re.ASCII)
 _IDENTIFIER = re.compile(r"[a-f0-9]{64}")
-"""Pattern of an image ID; container runtimes do not read such a text as a reference."""
+"""Pattern of an image ID, which container runtimes do not read as a reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReference:
-    """A normalized image reference; a missing tag does not become ``latest``.
+    """A normalized image reference. A missing tag stays empty; only :attr:`pulled` adds ``latest``.
 
     :param registry: lower-case host, with the port if one was given.
     :param repository: path in the registry; on Docker Hub always with a namespace.
@@ -66,7 +67,7 @@ class ImageReference:
 
     @property
     def full(self) -> str:
-        """The complete reference, which every container runtime reads the same way."""
+        """The complete reference with registry and namespace, which every container runtime reads the same way."""
         tag, digest = (f"{sign}{part}" if part else "" for sign, part in ((":", self.tag), ("@", self.digest)))
         return f"{self.name}{tag}{digest}"
 
@@ -91,7 +92,7 @@ def parse_reference(text: str) -> ImageReference | None:
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # Container runtimes read a first path component with a dot as a registry; this one is invalid.
+        return None  # Container runtimes read a first component with a dot as a registry; this is no valid registry.
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:
@@ -104,7 +105,8 @@ def parse_reference(text: str) -> ImageReference | None:
 def parse_origin(text: str) -> str | None:
     """Return a registry, or a path in a registry, in its normalized form; None if the text is neither.
 
-    The result matches whole path components: ``ghcr.io/acme`` does not match the image ``ghcr.io/acme-labs/x``.
+    :meth:`ImageReference.is_from` compares the result with whole path components: the image ``ghcr.io/acme-labs/x`` is
+    not from ``ghcr.io/acme``.
     """
     found = _ORIGIN.fullmatch(text) if len(text) <= _MAX_NAME_LENGTH else None
     return None if found is None else f"{_normalize_registry(found['host'])}{found['path'] or ''}"

@@ -23,13 +23,14 @@ ComputeCapability = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """CPU architecture, driver and GPU generation that nodes of one kind share; None where their labels do not tell.
+    """CPU architecture, GPU driver and GPU generation of nodes, as their labels say; None where the labels do not say.
 
     :param architecture: value of ``kubernetes.io/arch``.
     :param driver: major version of NVIDIA's driver.
     :param cuda: major version of the newest CUDA that the driver supports.
     :param compute: compute capability of the GPUs.
-    :param labels: the nodes' labels among :data:`gpuspawner.core.catalog.software.PLATFORM_LABELS`, with values.
+    :param labels: (label, value) of the nodes, for the labels in
+        :data:`gpuspawner.core.catalog.software.PLATFORM_LABELS`.
     """
 
     architecture: str | None = None
@@ -58,8 +59,8 @@ class Image:
     :param cuda: CUDA version in the image (``"12.8"``); None = not declared.
     :param vendors: GPU vendors that the image supports (``nvidia``, ``amd``, ``intel``); None = not declared (any),
         ``()`` = CPU only.
-    :param architectures: values of ``kubernetes.io/arch`` that the image is built for; its servers run on such nodes
-        only. ``()`` = not declared.
+    :param architectures: values of ``kubernetes.io/arch`` that the image is built for. Servers with the image run only
+        on nodes with one of these values. ``()`` = not declared.
     """
 
     slug: str
@@ -104,10 +105,12 @@ class CustomImages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnAmount:
-    """KubeSpawner's limit and guarantee of an amount, in whole base units; they hold where the settings have no bounds.
+    """KubeSpawner's limit and guarantee of CPU (in millicores) or memory (in bytes), from traits such as ``cpu_limit``.
+
+    gpuspawner uses these amounts if its settings have no bounds of CPU or memory.
 
     :param limit: None = no limit.
-    :param guarantee: None = no guarantee: Kubernetes then sets the pod's request to the limit.
+    :param guarantee: None = no guarantee. Kubernetes then sets the pod's request to the limit.
     """
 
     limit: int | None = None
@@ -123,10 +126,10 @@ class OwnResources:
 
     :param cpu: in millicores.
     :param memory: in bytes.
-    :param gpus: extended resource of a GPU vendor and number of units, each resource once.
-    :param container_gpus: trait, resource and number of the GPUs that ``extra_container_config`` and other traits with
-        containers request; gpuspawner removes these GPUs from servers.
-    :param node_selector: label and value of each entry of the trait ``node_selector``.
+    :param gpus: (extended resource, number of GPUs) in ``extra_resource_limits``, each resource once.
+    :param container_gpus: (trait, extended resource, number of GPUs) for the GPUs in ``extra_container_config`` and
+        other traits that describe containers. gpuspawner removes these GPUs from servers.
+    :param node_selector: (label, value) of each entry of the trait ``node_selector``.
     """
 
     cpu: OwnAmount = NO_AMOUNT
@@ -151,7 +154,7 @@ class Bounds:
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
     :param own: KubeSpawner's limit and guarantee; None = the settings replace them. KubeSpawner's limit applies if the
         user chooses no amount. KubeSpawner's guarantee, if set, always replaces ``guarantee``.
-    :param is_optional: whether a user who chooses no amount gets no limit instead of ``default``.
+    :param is_optional: True = a user who chooses no amount gets no limit. False = such a user gets ``default``.
     """
 
     min: int
@@ -168,9 +171,9 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest limit with which the pod's request is at most ``request``; None = any limit.
+        """Return the largest amount for which the pod requests at most ``request``; None = every amount.
 
-        :param request: largest allowed resource request, in base units.
+        :param request: largest allowed resource request of the pod, in base units.
         """
         own = self.own.guarantee if self.own is not None else None
         if own is not None:
@@ -178,7 +181,7 @@ class Bounds:
         return math.floor(request / Fraction(repr(self.guarantee)))
 
     def contains(self, amount: int) -> bool:
-        """Return whether an amount can be chosen: a step of the range, or the default.
+        """Return whether a user can choose an amount: it is on a step of the range, or it is the default.
 
         :param amount: in base units.
         """
@@ -188,11 +191,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUp:
-    """Nodes that an autoscaler can add for a GPU type. The admin declares them, as no Kubernetes API tells them.
+    """Nodes that an autoscaler can add for a GPU type, as the admin declares them in the settings.
 
-    :param max_nodes: largest number of nodes of the type.
+    :param max_nodes: largest number of nodes of the type, existing nodes included.
     :param gpus_per_node: units of the type's resource on each node.
-    :param minutes: time until a new node is ready.
+    :param minutes: minutes until a new node is ready.
     """
 
     max_nodes: int
@@ -210,7 +213,8 @@ class GPUType:
     :param vendor: ``nvidia``, ``amd`` or ``intel``.
     :param unit: what one unit of the resource is.
     :param match: node label → allowed values; a node must match all labels. An empty match means every node with the
-        resource. A label without values must be absent (GKE labels only nodes whose GPUs are shared or sliced).
+        resource. A label with no allowed values must be absent: GKE sets its sharing label only on nodes with shared
+        GPUs.
     :param max_count: largest number of units that one server can have.
     :param memory_bytes: memory of one unit; None when unknown (it is never parsed from a product name).
     :param description: text below the name; may be empty.
@@ -218,13 +222,14 @@ class GPUType:
     :param tolerations: tolerations that servers with the type get.
     :param environment: environment variables that servers with the type get.
     :param runtime_class: name of a RuntimeClass for servers with the type; None = KubeSpawner's setting.
-    :param shm: /dev/shm as a fraction of the memory limit; None = the container runtime's default (64 MiB).
+    :param shm: size of /dev/shm as a fraction of the memory limit; None = the container runtime's default (64 MiB).
     :param start_timeout_s: seconds that the hub waits for a server with this type; None = JupyterHub's setting.
     :param scale_up: nodes that an autoscaler can add; None = not declared.
-    :param members: the types that a combined type consists of, all with the same resource. ``match`` is then unused.
+    :param members: for a combined type ("any of these GPU types"), the types that it combines, all with the same
+        resource; ``match`` is then unused. ``()`` for any other type.
     :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
         there are no nodes; empty if unknown.
-    :param spot: whether the cloud may reclaim every node of the type at any time; None = not known for all nodes.
+    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time; None = unknown.
     :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known for all nodes.
     :param max_runtime_s: seconds after which a server with the type is stopped; None = never.
     """
@@ -257,13 +262,13 @@ class GPUType:
         return tuple(each.match for each in self.members) or (self.match,)
 
     def matches_labels(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a node with these labels belongs to the type, whether or not it has the resource.
+        """Return whether a node's labels fit the type; the node may still lack the type's resource.
 
         :param labels: all labels of the node.
         """
         if self.members:
             return any(each.matches_labels(labels) for each in self.members)
-        # A loop is twice as fast as all(…), and each display of the form runs this loop for every node and GPU type.
+        # A loop is twice as fast as all(…), and callers check many nodes against every GPU type.
         for key, values in self.match.items():
             if (labels.get(key) not in values) if values else (key in labels):
                 return False
@@ -312,8 +317,8 @@ class Catalog:
     :param memory: bounds in bytes; None means the same as for ``cpu``.
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
-    :param hidden: GPU types of the cluster that users cannot choose. Servers without a GPU stay off their nodes too.
-    :param untyped: label → values that mark GPU nodes without a GPU type. Servers without a GPU stay off them too.
+    :param hidden: GPU types of the cluster that users cannot choose. Servers without a GPU stay off their nodes.
+    :param untyped: label → values of GPU nodes that belong to no GPU type. Servers without a GPU stay off these nodes.
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
     :param shared_memory: bounds of /dev/shm in bytes; None = the GPU type decides. Choosing a size is optional.
@@ -323,9 +328,9 @@ class Catalog:
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
     :param default_gpus: (slug of a GPU type, number of GPUs) for the GPUs that KubeSpawner's traits give each server.
-        If user options name no GPU type, the server gets the first one that the user's limits and image allow.
-    :param dropped_gpus: resource → number of GPUs that KubeSpawner's traits give each server and gpuspawner removes:
-        those with another resource than the first of ``default_gpus``.
+        If user options name no GPU type, the server gets the first entry that the user's limits and image allow.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but servers do not get. A
+        server has GPUs of one resource only: the resource of the first entry of ``default_gpus``.
     """
 
     images: Mapping[str, Image]
@@ -369,12 +374,12 @@ class Catalog:
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
     """Return bounds limited to a range, with the same steps, or None if no step lies in the range.
 
-    A default outside the range moves to the nearest amount that remains. If ``most`` is a limit, it also holds for
-    users who choose no amount.
+    A default outside the range moves to the nearest amount that remains. With an upper end, the result is never
+    ``is_optional``: a user who chooses no amount gets the default instead of no limit.
 
-    :param bounds: bounds of an amount, or None, for which the result is None.
-    :param least: lower end of the range in the bounds' unit; None = no limit.
-    :param most: upper end of the range in the bounds' unit; None = no limit.
+    :param bounds: bounds of an amount; None returns None.
+    :param least: lower end of the range in the bounds' unit; None = no lower end.
+    :param most: upper end of the range in the bounds' unit; None or UNLIMITED = no upper end.
     """
     if bounds is None:
         return None

@@ -98,15 +98,15 @@ def find_vendor(resource: str) -> str | None:
 
 
 def is_gpu_label(key: str) -> bool:
-    """Return whether a label describes GPUs, so that :func:`read_node_gpu` may read it."""
+    """Return whether a label is about a node's GPUs, judged by the prefix of its name."""
     return key.startswith(_GPU_LABEL_PREFIXES)
 
 
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
-    """Return the GPU models in Karpenter's labels whose ``nvidia.com/gpu`` is a MIG slice or a share on some node.
+    """Return the GPU models, as Karpenter labels them, that some node offers as MIG slices or shares.
 
-    Karpenter's labels cannot tell such a node from a node with whole GPUs of the same model, because they describe
-    the machine and not the device plugin's configuration.
+    On such a node, one unit of ``nvidia.com/gpu`` is not a whole GPU. Karpenter's labels do not show this, because they
+    describe the machine and not the device plugin's configuration. For these models, callers need other labels.
     """
     found = (
         read_karpenter_model(node.labels)
@@ -177,7 +177,10 @@ def parse_mig_memory(profile: str | None) -> int | None:
 
 
 def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
-    """Read GPU Feature Discovery's labels; with MIG strategy ``mixed``, each MIG profile has labels of its own."""
+    """Return a node's GPU or MIG slice, as GPU Feature Discovery's labels describe it, or None if they are ambiguous.
+
+    With MIG strategy ``mixed``, each MIG profile has labels of its own.
+    """
     labels = node.labels
     shared_resource, profile = _parse_nvidia_resource(resource)
     prefix = f"nvidia.com/mig-{profile}" if profile else "nvidia.com/gpu"
@@ -270,9 +273,10 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 
 
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
-    """Return whether Karpenter's labels can replace GPU Feature Discovery's labels of a node with whole GPUs.
+    """Return whether a node has whole GPUs that Karpenter's labels describe as well as GPU Feature Discovery's labels.
 
-    Karpenter knows its labels before it creates a node; GPU Feature Discovery sets labels only once the node runs.
+    Karpenter's labels are then preferred: Karpenter knows them before it creates a node, whereas GPU Feature Discovery
+    sets labels only once the node runs.
     """
     if _is_divided(labels):
         return False
@@ -287,7 +291,7 @@ def _is_divided(labels: Mapping[str, str]) -> bool:
 def _read_amd_labels(labels: Mapping[str, str], resource: str, *, table: AcceleratorTable) -> NodeGPU | None:
     """Return a node's GPU or GPU slice, as AMD's labels describe it, or None for a node with several GPU models.
 
-    For such a node, AMD's labels only count the GPUs of each model.
+    On a node with several models, AMD's labels only give the number of GPUs of each model.
     """
     key = next((key for key in (AMD_PRODUCT, f"beta.{AMD_PRODUCT}") if key in labels), None)
     if key is None:

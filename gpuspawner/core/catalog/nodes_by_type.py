@@ -1,4 +1,4 @@
-"""Group nodes by GPU type, and the nodes of a type into pools with equal labels and taints."""
+"""Group nodes by GPU type, and the nodes of a type into pools with equal taints and equal relevant labels."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class TypeNodes:
     :param gpu: the type.
     :param pools: groups of nodes with the type's labels; some of the nodes may lack the type's resource.
     :param open: the pools that accept new servers: not cordoned, and all taints tolerated.
-    :param reserved: groups of nodes with the type's labels and a permanent taint that the servers do not tolerate;
-        these groups are not in ``pools``.
+    :param reserved: groups of nodes with the type's labels and a permanent taint that servers with the type do not
+        tolerate; these groups are not in ``pools``.
     """
 
     gpu: GPUType
@@ -32,7 +32,10 @@ class TypeNodes:
     reserved: tuple[EquivalentNodes, ...] = ()
 
     def list_nodes(self, table: NodeTable) -> Iterator[Node]:
-        """Yield the nodes that have units of the type, healthy or not, or may have DRA devices of unknown number."""
+        """Yield the nodes in ``pools`` that have units of the type, or may have DRA devices that cannot be counted.
+
+        Nodes whose units are all broken are included.
+        """
         return (node for group in self.list_node_groups(table) for node in group)
 
     def list_node_groups(self, table: NodeTable) -> Iterator[tuple[Node, ...]]:
@@ -55,7 +58,7 @@ class TypeNodes:
     def is_requested_by(self, constraints: PodConstraints, table: NodeTable) -> bool:
         """Return whether a pod's node selector and affinity match any node of the type.
 
-        If the type has no nodes, return whether selector and affinity could match a node with the type's labels.
+        If the type has no nodes, return whether they could match a new node with the type's labels.
         """
         if not any(may_match_node_affinity(match, constraints) for match in self.gpu.label_matches):
             return False
@@ -79,8 +82,8 @@ def group_nodes_by_type(
     :param gpus: GPU types.
     :param table: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
-    :param layout: further properties that the nodes of a pool must share. ``table`` caches the pools for a few layouts
-        only, so callers should pass one that other callers use, too.
+    :param layout: properties that the nodes of a pool must share, besides the labels by which the types match nodes.
+        ``table`` caches pools for a few layouts only, so callers should not each pass a layout of their own.
     """
     types = tuple(gpus)
     keys = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -97,12 +100,12 @@ def group_nodes_by_type(
 
 
 def count_units(node: Node, resource: str) -> int:
-    """Return how many units of a resource a node has, healthy or not."""
+    """Return how many units of a resource a node has, including broken units."""
     return max(node.capacity.get(resource, 0), node.allocatable.get(resource, 0))
 
 
 def count_units_for_pod(node: Node, resource: str) -> int:
-    """Return how many units of a resource one pod could get on an empty node."""
+    """Return how many units of a resource one pod could get on a node if the node were empty."""
     number = node.allocatable.get(resource, 0)
     return min(number, MAX_CLAIM_DEVICES) if resource in node.published_by_dra else number
 

@@ -53,15 +53,16 @@ class Rule:
 
     :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
     :param custom_images: whether users may name images by reference, if the catalog allows custom images.
-    :param gpus: the allowed GPU types, by slug or :data:`ANY`, with their limits.
+    :param gpus: slug of an allowed GPU type, or :data:`ANY` → limits for the type; types that are missing are denied.
     :param max_gpus: largest number of units in all servers of a user together; :data:`UNLIMITED` = no limit.
     :param max_gpus_per_server: largest number of units, of any type, in one server.
     :param max_servers_with_gpu: largest number of a user's servers that have a GPU.
     :param cpu: allowed amounts in millicores.
     :param memory: allowed amounts in bytes.
     :param max_runtime_s: seconds after which any server is stopped, with or without a GPU.
-    :param deny: whether the rule only lowers the limits of other rules.
-    :param sources: for a merged rule, ``gpus`` of each original rule without ``deny``; otherwise empty.
+    :param deny: True = the rule only restricts what other rules allow.
+    :param sources: for a merged rule, ``gpus`` of each original rule without ``deny``; otherwise empty. Needed for the
+        limits of GPU types within combined types.
     :param caps: for a merged rule, ``gpus`` of each original rule with ``deny``; otherwise empty.
     """
 
@@ -112,7 +113,7 @@ class GPUPool:
     def covers_any(self, slugs: Collection[str]) -> bool:
         """Return whether servers with a GPU type count against the pool.
 
-        :param slugs: the slug of the GPU type; for a combined type also the slugs of its members.
+        :param slugs: the slug of the GPU type; for a combined type also the slugs of the types that it combines.
         """
         return ANY in self.gpus or not self.gpus.isdisjoint(slugs)
 

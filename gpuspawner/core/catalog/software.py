@@ -22,7 +22,7 @@ ARCHITECTURE_LABEL = "kubernetes.io/arch"
 """Label with the CPU architecture, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.major", "nvidia.com/cuda.driver.major")
 CUDA_LABELS = ("nvidia.com/cuda.runtime-version.major", "nvidia.com/cuda.runtime.major")
-"""Labels with the newest CUDA version that the node's driver supports; this version may not be installed."""
+"""Labels with the major version of the newest CUDA that the node's driver supports, not of an installed CUDA."""
 COMPUTE_MAJOR_LABEL = "nvidia.com/gpu.compute.major"
 COMPUTE_MINOR_LABEL = "nvidia.com/gpu.compute.minor"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -35,7 +35,7 @@ PLATFORM_LABELS = (
     PRODUCT_LABEL,
     ARCHITECTURE_LABEL,
 )
-"""The labels that :func:`read_platform` reads, and the label with the product name."""
+"""Labels by which nodes with different platforms differ: those that :func:`read_platform` parses, and the product."""
 
 _MAX_DIGITS = 6
 """Largest number of digits of a number in a label; a label with more digits counts as missing."""
@@ -121,8 +121,8 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
 
-    Each expression is a ``NotIn``. Nodes on which the image works have none of its label values. A ``NotIn`` also
-    accepts nodes without the label. :mod:`gpuspawner.core.request.pod_requirements` handles the CPU architecture.
+    Each expression is a ``NotIn``, with values of one label that only unusable nodes have. A ``NotIn`` accepts nodes
+    without the label. :mod:`gpuspawner.core.request.pod_requirements` adds the expression for the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []
