@@ -125,7 +125,7 @@ def find_type_state(
 
 
 def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog: Catalog) -> VerdictView | None:
-    """Return whether the selection in the fields can start (the verdict), and alternatives; None without a verdict.
+    """Return the view of the verdict on the selection in the fields, with alternatives; None without a verdict.
 
     :param live: contains the verdict and the alternatives.
     :param selection: the selection in the fields; each alternative's text says how it differs. None if invalid.
@@ -146,7 +146,7 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
 
 
 def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return in a few words whether a preset can start, or None if ``verdict`` is None.
+    """Return the view of a preset's verdict, in a few words, or None if ``verdict`` is None.
 
     :param verdict: whether the preset can start.
     """
@@ -158,8 +158,8 @@ def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
 def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | None = ()) -> bool:
     """Return whether an autoscaler may add nodes with a GPU type.
 
-    :param gpu: the GPU type. A ``scale_up`` setting of the type, or of a type that it combines, means yes.
-    :param scalable_pools: node pools that autoscalers may enlarge. None (unknown) means yes, too.
+    :param gpu: the GPU type. If the type, or a type that it combines, has a ``scale_up`` setting, the result is True.
+    :param scalable_pools: node pools that autoscalers may enlarge. If they are unknown (None), the result is True.
     """
     return (
         _find_fastest_scale_up(gpu) is not None
@@ -252,9 +252,10 @@ def build_view(
 def encode_view(view: FormView) -> dict[str, object]:
     """Return the part of a view that form.js reads, as a value for ``json.dumps``.
 
-    ``version`` changes when an older form.js could not read the new structure. An older form.js runs in pages that were
-    open during an upgrade of the hub, and at sites that serve their own copy. ``verdict`` is about the selection in
-    ``values``. Images, GPU types and presets are tables with one list of column names, so that the data stays short.
+    ``version`` must change if an older form.js could not read a new structure of the data. An older form.js runs in
+    pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of form.js. ``verdict`` is
+    about the selection in ``values``. Images, GPU types and presets are tables with one list of column names, so that
+    the data stays short.
 
     :param view: the form's view.
     """
@@ -263,7 +264,7 @@ def encode_view(view: FormView) -> dict[str, object]:
 
 
 def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
-    """Return the row of one GPU type for the list ``gpus`` in the JSON that :func:`encode_view` returns.
+    """Return the row of one GPU type for the table ``gpus`` in the result of :func:`encode_view`.
 
     :param gpu: view of the GPU type.
     """
@@ -271,7 +272,7 @@ def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
 
 
 def encode_view_without_gpus(view: FormView) -> dict[str, object]:
-    """Return the result of :func:`encode_view` without the table ``gpus``.
+    """Return the result of :func:`encode_view` without the table ``gpus``, whose rows the hub caches as JSON.
 
     :param view: the form's view.
     """
@@ -420,7 +421,7 @@ def _build_gpu_type_view(
 
 
 def _convert_to_gib(size_bytes: int | None) -> float | None:
-    """Return a whole number of GiB as int, which is shorter in JSON than a float."""
+    """Convert bytes to GiB: to an int if possible, because JSON has fewer characters for an int than for a float."""
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
@@ -451,7 +452,7 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
 
 def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Return why a preset is denied; None for a user who may start no server, as the form says so elsewhere."""
+    """Return why a preset is denied; None for a user who may start no server, because the form says this elsewhere."""
     reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 

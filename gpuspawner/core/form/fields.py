@@ -110,7 +110,10 @@ class _FieldRestorer:
         self._denial_explainer = explain_denial
 
     def list_field_restorers(self) -> dict[str, Callable[[object], None]]:
-        """Return field name → method that restores the saved value, in the form's order: GPU type before GPU count."""
+        """Return field name → method that restores the field's saved value, in the form's order.
+
+        The GPU type is restored before the GPU count, which depends on the type.
+        """
         own: dict[str, Callable[[object], None]] = {
             "image": self._restore_image,
             "custom_image": self._restore_custom_image,
@@ -131,7 +134,10 @@ class _FieldRestorer:
             self._restore_shared_memory(f"{self.values['shared_memory']}G")
 
     def fit_run_time(self, *, is_saved: bool) -> None:
-        """Shorten the run time to the limit of the restored GPU type; add a notice if the run time was a saved one."""
+        """Shorten the run time to the limit of the restored GPU type.
+
+        :param is_saved: whether the run time is from the saved options. If it is, the user gets a notice.
+        """
         gpu = self.values["gpu"] or None
         bounds = narrow_bounds(self.catalog.run_time, most=find_max_run_time_s(gpu, self.catalog))
         if bounds is None or parse_duration(saved := self.values["run_time"]) <= bounds.max:
@@ -276,7 +282,7 @@ def fill_fields(
     :param typed: field name → text of a submitted form or a link; the form shows it unchanged instead of ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
-    # If the user may start no server at all, the form still shows the saved options, without notices.
+    # If the user may start no server at all, the form still shows the saved options, without notices of denied values.
     allowed = catalog if allowance is None or allowance.blocked else allowance.catalog
     values, notices = restore_fields(
         options,
@@ -292,7 +298,7 @@ def fill_fields(
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     full = allowance.complete_catalog
-    # Options without an image are valid only with an image that can use their GPU type, so try every image.
+    # The options may lack an image, and the default image may be unable to use their GPU type. So try every image.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -307,7 +313,7 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
         merged["image"] = ""  # A link can name a custom image, which replaces the saved or the preset's image.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
-        merged["gpu_count"] = ""  # The link or form changes the GPU type, so clear the former type's number of GPUs.
+        merged["gpu_count"] = ""  # The link or form changes the GPU type, so clear the saved type's number of GPUs.
     return merged
 
 

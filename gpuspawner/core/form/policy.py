@@ -52,9 +52,9 @@ def _build_image_views(catalog: Catalog) -> tuple[ImageView, ...]:
 
 
 def build_custom_image_view(custom: CustomImages | None, written: str) -> CustomImageView | None:
-    """Return the view of the field for a custom image, or None if the catalog does not allow one.
+    """Return the view of the field in which the user can name an image by reference (a custom image).
 
-    :param custom: which custom images the admin allows; None for none.
+    :param custom: which custom images the admin allows. If None, the admin allows none, and the result is None.
     :param written: the image reference in the field, may be empty.
     """
     if custom is None:
@@ -105,7 +105,7 @@ _PERMANENT_CODES = frozenset(
         denials.RUN_TIME_NOT_ALLOWED,
     }
 )
-"""Codes of permanent denials: they stay, however many GPUs servers use and whatever a ResourceQuota leaves."""
+"""Codes of permanent denials, which depend neither on the GPUs in use nor on a ResourceQuota."""
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
@@ -150,7 +150,7 @@ def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) 
 def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
     """Return why the user may not have a GPU type, or None if the user may.
 
-    A user who may start no server at all gets None, too: the form says so once, and not for each GPU type.
+    The result is also None for a user who may start no server at all: the form says this once, not at each GPU type.
 
     :param slug: the GPU type's slug.
     :param allowance: what the user may have.

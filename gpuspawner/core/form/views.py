@@ -1,7 +1,7 @@
 """Declares the form's view as plain values for templates and scripts, and the cache that keeps parts of it.
 
-The hub owns one :class:`FormCache` for all users and passes it in. Without a cache, each call computes the same results
-again.
+The hub owns one :class:`FormCache` for all users and passes it in. Without a cache, each display of the form builds all
+parts again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class MisfitView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageView:
-    """An image.
+    """An image, as the form shows it.
 
-    :param slug: key in the settings; empty for a custom image.
+    :param slug: key in the settings; empty for a custom image (an image that the user names by reference).
     :param display_name: name for users.
     :param description: the admin's text, may be empty.
     :param made_for: what the image supports, as text (``"NVIDIA GPUs"``, ``"work without a GPU"``); empty if unknown.
@@ -53,7 +53,7 @@ class ImageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomImageView:
-    """The choice of a custom image: a card beside the other images, and a field for the image reference.
+    """The choice of a custom image: a card beside those of the other images, and a field for the image reference.
 
     :param card: the card; its slug is empty.
     :param help: a sentence about the references that the field accepts.
@@ -72,11 +72,11 @@ class NumberView:
     :param min: smallest amount.
     :param max: largest amount.
     :param step: valid amounts are ``min`` plus multiples of ``step``, and ``default``.
-    :param default: amount in the field at first. In an empty field, the button + fills it in.
+    :param default: amount in the field at first. If the field is empty, the button + fills in this amount.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
-    :param request: KubeSpawner's guarantee, or "". The pod requests the guarantee, but at most the amount, instead of
-        the fraction.
-    :param is_optional: whether the field is empty at first, and may stay empty.
+    :param request: KubeSpawner's guarantee, or "". If there is one, the pod requests the guarantee, but at most the
+        amount; ``guarantee`` is then unused.
+    :param is_optional: True = the field is empty at first, and may stay empty.
     """
 
     min: str
@@ -125,7 +125,7 @@ class TimeView:
 class PolicyView:
     """The user's limits as the form shows them, apart from denials of single images, GPU types and presets.
 
-    :param in_use: GPUs in use under each limit, one limit per line; may be empty.
+    :param in_use: text with one line for each limit that says how many GPUs are in use; may be empty.
     :param blocked: a sentence that says why the user may start no server at all, or "".
     :param times: run time limits by GPU type; types without a limit are missing.
     :param ending: a sentence about the run time limit of the GPU type in the field; "" without a limit, or if the form
@@ -145,7 +145,7 @@ FORM_LEVEL = ""
 
 
 class GPUTypeState(StrEnum):
-    """Whether a server could get one GPU of a type now, regardless of its CPU, memory and image."""
+    """Whether a new server could get one GPU of a type now; the server's CPU, memory and image are not considered."""
 
     FREE = "free"
     BUSY = "busy"
@@ -313,7 +313,7 @@ class ChoiceFieldView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormView:
-    """The whole form.
+    """The view of the whole form.
 
     :param version: version of the data for form.js that :func:`gpuspawner.core.form.build.encode_view` returns.
     :param images: at least one, unless the policy hides all.
@@ -327,8 +327,8 @@ class FormView:
     :param presets: in the catalog's order.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
-    :param errors: field name → error message; empty on a first visit. Fields of the request that the form does not have
-        are in it, too. The key :data:`FORM_LEVEL` is for the form as a whole.
+    :param errors: field name → error message; empty on a first visit. A request may also have errors in fields that the
+        form does not have. The key :data:`FORM_LEVEL` is for the form as a whole.
     :param notices: field name → sentence about a saved value that is no longer offered, and its replacement.
     :param capacity_notice: why capacity is unknown, or "".
     :param summary: the selection as text ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), or "" if it is invalid.
@@ -336,8 +336,8 @@ class FormView:
     :param age_s: seconds since the API server confirmed the counts; None if unknown.
     :param age_text: the age as text (``"as of 2 min ago"``) if the counts are stale, else "".
     :param flags: warnings for admins; None for other users, or without warnings. form.js does not get them.
-    :param is_open: whether the form shows its fields from the start, not only the presets. It does if a field has an
-        error or a notice, or if the values are neither the defaults nor those of a preset.
+    :param is_open: whether the form shows its fields from the start, not only the presets. True if a field has an error
+        or a notice, or if the values are neither the defaults nor those of a preset.
     :param link_prefix: prefix of the arguments in a link that starts a server.
     :param policy: the user's limits; None without limits.
     """
@@ -367,11 +367,11 @@ class FormView:
 
     @property
     def priorities(self) -> tuple[ChoiceView, ...]:
-        """The priorities, the default first; empty if none are offered. A site's own templates may read this."""
+        """The priorities, the default first; empty if none are offered. The admin's own templates may read this."""
         return self.list_entries("priorities")
 
     def list_entries(self, section: str) -> tuple[ChoiceView, ...]:
-        """Return the entries of a field with a fixed list, such as the priority; empty if it is not offered.
+        """Return the entries of a field with a fixed list, such as the priority; empty if the form lacks the field.
 
         :param section: key of the entries in the settings.
         """
@@ -384,7 +384,10 @@ class FormView:
 
     @property
     def common_misfit(self) -> str:
-        """Why the selected image can use none of several GPU types, if the reason is the same for all; else ""."""
+        """The reason why the selected image can use none of the GPU types.
+
+        "" if the reasons differ, if the image can use a type, or if there is only one type.
+        """
         types = sum(len(vendor.types) for vendor in self.vendors)
         return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
 
@@ -394,9 +397,9 @@ class FormView:
 
     @property
     def is_more_open(self) -> bool:
-        """Whether the form shows the rarely used fields from the start.
+        """Whether the form shows the rarely used fields (run time, shared memory, priority) from the start.
 
-        It does if one of these fields differs from its default, or has an error or a notice.
+        True if one of these fields differs from its default, or has an error or a notice.
         """
         defaults = {} if self.run_time is None else {"run_time": self.run_time.default}
         if self.shared_memory is not None:
