@@ -2,11 +2,11 @@
 
 Input: user options, the catalog, the admin's policy, the user's groups, the pods of running servers and what
 ResourceQuotas leave. Output: an :class:`Admission`, or an error with one problem for each wrong field. This package
-uses neither JupyterHub nor nodes: the hub reads these facts and passes them in.
+calls neither JupyterHub nor Kubernetes: the hub reads the input and passes it in.
 
 - ``admission``: checks a choice before its server starts, and derives what the pod must contain.
 - ``allowance``: what the user may have now; the form and ``admission`` both use it.
-- ``rules``: merges the admin's rules into one rule for a person.
+- ``rules``: merges the admin's rules into one rule for a user.
 - ``gpu_limits``: all limits on the number of GPUs. ``denials``: the codes and texts of refusals.
 - ``usage``: sums of GPUs in use, and namespace quotas. ``server_pods``: a server's user and GPUs, read from its pod.
 """

@@ -1,6 +1,6 @@
 """Checks the choice of every server that starts: from the form, a link, the REST API or the hub's database.
 
-:func:`admit` validates user options, applies the person's policy and derives what the pod must contain.
+:func:`admit` validates user options, applies the user's policy and derives what the pod must contain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from gpuspawner.core.request.selection import Selection, build_options, validate
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
 """(field, code) of problems that may vanish once the hub has read the nodes.
 
-The catalog gets GPU types and the bounds of CPU and memory from nodes, but presets only from the settings.
+The catalog gets GPU types and the bounds of CPU and memory from nodes. It gets presets only from the settings, so an
+unknown preset stays unknown.
 """
 _COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
 
@@ -36,7 +37,7 @@ class Admission:
     :param selection: the user's choice, with preset and defaults filled in.
     :param options: the user options that JupyterHub stores for the server.
     :param placement: what the pod must contain.
-    :param gpu: the GPU type without the person's limits, None without a GPU.
+    :param gpu: the GPU type without the user's limits, None without a GPU.
     :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
     """
 
@@ -51,11 +52,11 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
     :param options: any JSON value.
-    :param allowance: what the person may have now.
+    :param allowance: what the user may have now.
     :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
         depends on nodes.
     :raises SelectionError: the choice is invalid; one problem for each wrong field.
-    :raises PolicyError: the choice is valid, but the person may not have it, or not now.
+    :raises PolicyError: the choice is valid, but the user may not have it, or may not have it now.
     :raises UnreadClusterError: the choice may be valid once nodes are read.
     """
     if allowance.blocked is not None:
@@ -72,7 +73,7 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]
     pools = find_gpu_pools(catalog.policy, allowance.person, gpu=gpu)
     if catalog.policy is not None and catalog.policy.pools:
-        # Annotate the pod even if `pools` is empty: without the annotation, the pools are derived from the groups.
+        # Annotate the pod even if `pools` is empty: gpuspawner derives a missing annotation from the user's groups.
         placement = replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
     return Admission(
         selection=selection, options=build_options(selection, catalog), placement=placement, gpu=gpu, pools=pools
@@ -87,7 +88,7 @@ def _explain_refusal(
     try:
         selection = validate(options, replace(full, gpus=unlimited_types, max_runtime_s=None))
     except SelectionError as invalid:
-        error = invalid  # Report these problems: the choice is invalid even without the person's limits.
+        error = invalid  # Report these problems: the choice is invalid even without the user's limits.
     else:
         fields = {problem.field for problem in error.problems}
         # Ignore denials of fields that the user left out: validate() has filled in defaults, which may be denied.

@@ -1,7 +1,7 @@
-"""What one person may have now.
+"""What one user may have now.
 
 The form and :func:`~gpuspawner.core.policy.admission.admit` use the same :class:`Allowance`, so the form offers exactly
-what a start accepts. The allowance's catalog contains only what the person may have.
+what a start accepts. The allowance's catalog contains only what the user may have.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ EntryT = TypeVar("EntryT", Choice, Image)
 
 
 class AllowedTypes(Mapping[str, GPUType]):
-    """The GPU types that a person may have, by slug, in the catalog's order.
+    """The GPU types that a user may have, by slug, in the catalog's order.
 
     A type's limits are computed at the first lookup of the type, because a start needs only one type of many.
 
     :param all_types: the catalog's types by slug.
-    :param narrow: returns a type with the person's limits, None if the person may not have it.
+    :param narrow: returns a type with the user's limits, None if the user may not have the type.
     """
 
     def __init__(self, all_types: Mapping[str, GPUType], narrow: Callable[[GPUType], GPUType | None]) -> None:
@@ -59,7 +59,7 @@ class AllowedTypes(Mapping[str, GPUType]):
 
 
 class DeniedTypes(Sequence[GPUType]):
-    """The GPU types that a person may not have.
+    """The GPU types that a user may not have.
 
     :param find_denied: yields the types; called once, at the first access.
     """
@@ -84,13 +84,13 @@ class DeniedTypes(Sequence[GPUType]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Allowance:
-    """What one person may have now, in one more server.
+    """What one user may have now, in one more server.
 
-    The hub makes a new allowance for each request. Its texts are in the language of the request.
+    The hub makes a new allowance for each request. The allowance's texts are in the language of the request.
 
-    :param full_catalog: the catalog without the person's limits.
-    :param person: the user whom the server is for.
-    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
+    :param full_catalog: the catalog without the user's limits.
+    :param person: the server's user.
+    :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """
 
@@ -101,7 +101,7 @@ class Allowance:
 
     @cached_property
     def blocked(self) -> Denial | None:
-        """Why the person may start no server at all, or None."""
+        """Why the user may start no server at all, or None."""
         policy, quota = self.full_catalog.policy, self.usage.quota
         if policy is not None and policy.depends_on_groups and self.person.groups is None:
             return Denial(field="", code=denials.POLICY_UNREADABLE, message=denials.explain_groups_unknown())
@@ -115,10 +115,11 @@ class Allowance:
 
     @cached_property
     def complete_catalog(self) -> Catalog:
-        """The full catalog, with added bounds of CPU or memory if it has none but a rule or ResourceQuota limits them.
+        """The full catalog, with added bounds for CPU or memory if these are missing but limited for the user.
 
-        The full catalog lacks bounds while neither the settings nor a node provides them. The added bounds have no
-        upper end. The person's limits narrow them, so that these limits hold even before the hub knows a node.
+        The full catalog has no bounds while neither the settings nor a node provides them. If a rule or a ResourceQuota
+        limits the amount, this property adds bounds without an upper end. :attr:`reachable_catalog` narrows the added
+        bounds to the user's limits, so that the limits hold even before the hub knows a node.
         """
         full = self.full_catalog
         if full.cpu is not None and full.memory is not None:
@@ -129,7 +130,7 @@ class Allowance:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The catalog of what the person may have.
+        """The catalog of what the user may have.
 
         User options that are valid for this catalog are admitted, unless ``blocked`` is set.
 
@@ -176,7 +177,7 @@ class Allowance:
         )
 
     def check_image(self, slug: str) -> Denial | None:
-        """Return why the person may not use an image, or None.
+        """Return why the user may not use an image, or None.
 
         :param slug: slug of the image.
         """
@@ -185,7 +186,7 @@ class Allowance:
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_custom_image(self) -> Denial | None:
-        """Return why the person may not use a custom image (by its reference), or None."""
+        """Return why the user may not use a custom image (an image named by reference), or None."""
         if self.blocked is not None:
             return self.blocked
         if self.rule.custom_images is not False:
@@ -194,14 +195,14 @@ class Allowance:
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def check_gpu(self, slug: str) -> Denial | None:
-        """Return why the person's next server may not have even one GPU of a type, or None.
+        """Return why the user's next server may not have even one GPU of a type, or None.
 
         :param slug: slug of the GPU type.
         """
         return self._check_gpu_count(slug, 1, field_name="gpu")
 
     def find_max_count(self, slug: str) -> int:
-        """Return how many GPUs of a type the person's next server may have; 0 = none.
+        """Return how many GPUs of a type the user's next server may have; 0 = none.
 
         :param slug: slug of the GPU type.
         """
@@ -211,7 +212,7 @@ class Allowance:
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
     def explain_max_count(self, slug: str) -> str:
-        """Return why a server may not have as many GPUs as the type's ``max_count``, or "" if it may.
+        """Return why the user's next server may not have the type's ``max_count`` of GPUs, or "" if it may.
 
         :param slug: slug of the GPU type.
         """
@@ -230,7 +231,7 @@ class Allowance:
         return find_lowest_limit(*(limit for limit in limits if limit != UNLIMITED))
 
     def check_selection(self, selection: Selection) -> tuple[Denial, ...]:
-        """Return why the person may not have a selection: at most one denial for each field.
+        """Return why the user may not have a selection: at most one denial for each field.
 
         :param selection: a selection that is valid in ``complete_catalog``.
         """
@@ -255,7 +256,7 @@ class Allowance:
         return tuple(each for each in found if each is not None)
 
     def describe_usage(self) -> str:
-        """Return how many GPUs the person's other servers hold, as text; empty if the person's total is not limited."""
+        """Return how many GPUs the user's other servers hold, as text; empty if the user's total is not limited."""
         most = self.rule.max_gpus
         if not most or most >= UNLIMITED or not self.usage.known:
             return ""
@@ -329,7 +330,7 @@ class Allowance:
     def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
         """Return why an amount of CPU or memory is denied, or None.
 
-        If ``amount`` is None, return why all amounts are denied, or None.
+        If ``amount`` is None, return why every amount is denied, or None if an amount is allowed.
         """
         name = amount_field.name
         full, own = getattr(self.complete_catalog, name), self._narrow_by_rule(amount_field)
@@ -356,10 +357,10 @@ class Allowance:
 
 
 def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allowance:
-    """Return what a person may have now.
+    """Return what a user may have now.
 
     :param catalog: the catalog without any user's limits, with the policy.
-    :param person: the user whom the server is for.
+    :param person: the server's user.
     :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """
     rule = Rule() if catalog.policy is None else resolve_rule(catalog.policy, person)

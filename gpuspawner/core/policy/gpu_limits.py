@@ -14,7 +14,7 @@ from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
-"""Pairs of a GPU type and its limits: first a type itself, then the types that it combines."""
+"""(GPU type, its limits): first the type of the server; if it is a combined type, then each type that it combines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,13 @@ def list_gpu_limits(
 ) -> tuple[GPULimit, ...]:
     """Return all limits on the GPUs of a type except the type's ``max_count``.
 
-    For a combined type, the limits of its members apply, too: kube-scheduler picks the member after the start.
+    A server with a combined type ("any of these GPU types") must stay within the limits of all types that it combines,
+    because kube-scheduler decides only after the check which of these GPUs the server gets.
 
     :param gpu: a type of the catalog.
     :param catalog: the catalog without any user's limits.
-    :param person: the user whom the server is for.
-    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
+    :param person: the server's user.
+    :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param usage: what other servers use, and what ResourceQuotas leave.
     """
     type_rules = tuple(list_type_rules(gpu, rule))
@@ -67,7 +68,7 @@ def list_gpu_limits(
 
 
 def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
-    """Return how many GPUs of a type the person's other servers hold. GPUs of an unknown type count, too.
+    """Return how many GPUs of a type the user's other servers hold, including GPUs of unknown type.
 
     :param slug: slug of the type.
     :param catalog: the catalog without any user's limits.
@@ -77,10 +78,12 @@ def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
-    """Yield a type and the types that it combines, each with its limits in a rule; skip types that the rule lacks.
+    """Yield (GPU type, its limits in a rule): the type itself, then each type that it combines.
+
+    Types without limits in the rule are left out.
 
     :param gpu: the type.
-    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
+    :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     """
     members = ((each, find_member_rule(rule, each.slug, combined=gpu.slug)) for each in gpu.members)
     for each, found in ((gpu, rule.find_type_rule(gpu.slug)), *members):
@@ -106,7 +109,7 @@ def _choose_code(code: str, most: int) -> str:
 
 def _list_counted_slugs(slug: str, catalog: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalog, slug):
-        return (asked,)  # If a server's GPU type is unknown, count its GPUs as GPUs of each type.
+        return (asked,)  # If a server's GPU type is unknown, count the GPUs as GPUs of every type.
     gpu = catalog.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 

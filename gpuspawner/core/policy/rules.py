@@ -1,11 +1,11 @@
-"""Merges the admin's rules into one rule for a person.
+"""Merges the admin's rules into one rule for a user.
 
 :func:`resolve_rule` merges in this order:
 
 1. The ``default`` rule applies to every user.
-2. The rules of the person's groups override keys of the default. For each key, the most generous group wins.
-3. Rules of groups with ``deny`` restrict the result.
-4. The person's own rule overrides keys of the result, or restricts the result if the rule has ``deny``.
+2. The rules of the user's groups override keys of the default. For each key, the most generous group wins.
+3. Those rules of the user's groups that have ``deny`` restrict the result.
+4. The user's own rule overrides keys of the result, or restricts the result if the rule has ``deny``.
 
 A key that a rule leaves out changes nothing. :func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes
 group names; user names are compared without normalization.
@@ -27,9 +27,9 @@ _TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 
 
 def overlay_rule(base: Rule, own: Rule) -> Rule:
-    """Return the rule ``base``; each key that the rule ``own`` sets has the value from ``own``.
+    """Return the rule ``base`` with the values of ``own`` for the keys that ``own`` sets.
 
-    The minimum and the maximum of CPU and memory are separate keys. So is each form field in ``choices``.
+    Minimum and maximum of CPU and memory count as separate keys. Each form field in ``choices`` counts as a key.
 
     :param base: the rule whose keys are replaced.
     :param own: the rule whose keys win.
@@ -49,7 +49,7 @@ def overlay_rule(base: Rule, own: Rule) -> Rule:
 
 
 def merge_most_generous(rules: Sequence[Rule]) -> Rule:
-    """Return a rule with the most generous value for each key; no limit if a rule lacks the key.
+    """Return a rule with the most generous value for each key; without the key if one of the rules lacks it.
 
     :param rules: at least one.
     """
@@ -85,12 +85,13 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 
 
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
-    """Return the limits of a GPU type (the member) for servers that choose a combined type, or None without limits.
+    """Return the limits of a GPU type in servers with a combined type, or None without limits.
 
-    Only rules that allow the combined type count. Another group may allow only the member, with a limit: this limit
-    does not apply to servers that choose the combined type.
+    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. A limit for the
+    member counts here only in rules that allow the combined type, and in rules with ``deny``. In a rule that allows
+    only the member, the limit is for servers whose user chose the member itself.
 
-    :param rule: the person's rule, merged from the default, the groups and the user's own rule.
+    :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param slug: slug of the member.
     :param combined: slug of the combined type.
     """
@@ -141,8 +142,8 @@ def _join_types(
 ) -> dict[str, GPUTypeRule]:
     """Return slug → limits of the GPU types that both rules have; ``join`` combines the two rules' limits.
 
-    ``*`` in a rule stands for all types that the rule does not name. With ``either``, the result also has the types
-    that only one rule has.
+    ``*`` in a rule stands for all types that the rule does not name. If ``either`` is True, the result also has the
+    types that only one of the rules has.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
@@ -186,10 +187,11 @@ def _narrow_range(one: AmountRange, other: AmountRange) -> AmountRange:
 
 
 def resolve_rule(policy: Policy, person: Person) -> Rule:
-    """Return the merged rule of a person; a person whose groups could not be read has no groups here.
+    """Return the merged rule of a user.
 
     :param policy: all rules of the admin.
-    :param person: the user, with the user's groups.
+    :param person: the user, with the user's groups. If the hub could not read the groups, only the default and the
+        user's own rule are merged.
     """
     mine = [policy.groups[group] for group in sorted(person.normalized_groups) if group in policy.groups]
     given = [overlay_rule(policy.default, rule) for rule in mine if not rule.deny]

@@ -105,7 +105,8 @@ def build_server_usage(
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # If no requested resource is known to be a GPU, count the GPUs in the annotation, but at most the requested units.
+    # If no requested resource is known to be a GPU, count the GPUs in the annotation, but at most the requested units
+    # of extended resources.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
@@ -138,15 +139,16 @@ def _guess_types(
     if pod.annotated_gpu is not None and is_known_type(catalog, pod.annotated_gpu):
         return (pod.annotated_gpu,)
     types = [gpu for gpu in (*catalog.gpus.values(), *catalog.hidden) if gpu.resource in held and not gpu.members]
-    # If the node's labels are unknown, the pod's node selector may show the GPU type.
+    # If the node's labels are unknown, the labels in the pod's node selector may show the GPU type.
     there = [gpu for gpu in types if gpu.matches_labels(pod.selector if labels is None else labels)]
     return tuple(gpu.slug for gpu in there or types)
 
 
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
-    """Return the slugs of the GPU pools that a server counts towards, by its user's groups and possible GPU types.
+    """Return the slugs of the GPU pools that a server counts towards.
 
-    ``groups`` None (unknown) matches the groups of every pool. Empty ``slugs`` match the GPU types of every pool.
+    :param groups: groups of the server's user; None (unknown) counts as the groups of every pool.
+    :param slugs: the GPU types that the server may have; if empty (unknown), the GPU types of every pool.
     """
     if policy is None:
         return ()

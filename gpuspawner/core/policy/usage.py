@@ -36,9 +36,9 @@ class ServerUsage:
 class RemainingQuota:
     """What the ResourceQuotas of a namespace leave for one more server.
 
-    :param left: the least that any quota leaves, by resource: ``requests.nvidia.com/gpu`` and other extended resources
-        in units, ``limits.cpu`` and ``requests.cpu`` in millicores, ``limits.memory`` and ``requests.memory`` in bytes,
-        ``pods``. A missing resource has no limit.
+    :param left: resource → the least that any quota leaves of it: ``requests.nvidia.com/gpu`` and other extended
+        resources in units, ``limits.cpu`` and ``requests.cpu`` in millicores, ``limits.memory`` and ``requests.memory``
+        in bytes, ``pods`` as a number of pods. A missing resource has no limit.
     """
 
     left: Mapping[str, int] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class RemainingQuota:
 class Usage:
     """What all servers use except the server that is about to start.
 
-    :param own: the person's other servers.
+    :param own: the other servers of that server's user.
     :param pools: slug of a GPU pool → GPUs in use that count towards the pool; pools without GPUs in use are missing.
     :param quota: what ResourceQuotas leave; None without a ResourceQuota, or if the hub may not read ResourceQuotas.
     :param known: False while the hub cannot list its servers' pods.
@@ -68,11 +68,11 @@ def sum_usage(
     quota: RemainingQuota | None = None,
     known: bool = True,
 ) -> Usage:
-    """Return what all servers use except one server of a person.
+    """Return what all servers use except one server of a user, which is about to start.
 
     :param person: name of the server's user.
     :param servers: servers of all users.
-    :param excluding: name of the excluded server, which is about to start. An old pod of that server is not counted.
+    :param excluding: name of the excluded server; a pod of an earlier start of this server is not counted.
     :param quota: what ResourceQuotas leave; None without a ResourceQuota, or if the hub may not read ResourceQuotas.
     :param known: False if ``servers`` may be incomplete.
     """
@@ -88,11 +88,11 @@ def sum_usage(
 
 _PODS = "pods"
 _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods": _PODS}
-"""Name of a resource in a ResourceQuota → another name of the same resource, by which this module counts it."""
+"""Name of a resource in a ResourceQuota → name by which this module counts it: ``cpu`` means ``requests.cpu``."""
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
-"""Quota scope for pods with requests or limits. This scope changes nothing for a quota of CPU, memory or GPUs."""
+"""Scope of a quota for pods that request resources. A quota of CPU, memory or GPUs counts only these pods anyway."""
 
 
 def read_remaining_quota(raw: object) -> RemainingQuota | None:
@@ -126,7 +126,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 
 
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
-    """Return the scopes of a ResourceQuota, with ``?`` for a scope expression whose operator is not ``Exists``."""
+    """Return the scopes of a ResourceQuota; ``?`` stands for an expression with another operator than ``Exists``."""
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()
     expressions = as_dicts(as_dict(spec.get("scopeSelector")).get("matchExpressions"))
