@@ -2,7 +2,7 @@
 
 Input: a form, a link or JSON, and the catalog to validate it against. Output: :class:`Selection`, the user options that
 JupyterHub stores, and :class:`PodRequirements`. A ``SelectionError`` has one problem for each wrong field. This package
-uses neither users, policies nor KubeSpawner.
+knows no users, policies or KubeSpawner.
 
 - ``fields`` has the classes of form fields; ``field_definitions`` declares each field. Start there to add a field.
 - ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and words

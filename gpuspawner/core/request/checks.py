@@ -29,20 +29,23 @@ _NOT_ONE_GPU = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1,
 _WRONG_GPU_COUNT = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.")
 
 _MAX_PROBLEMS = 20
-"""Largest number of problems in one error. Further problems are dropped, so that a hostile request fills no logs."""
+"""Largest number of problems in one error. Further problems are dropped, so that a hostile request cannot fill logs."""
 
 
 def find_max_length(field: str) -> int:
     """Return how many characters the text of a field may have.
 
-    :param field: name of the field; for unknown names, the general limit is returned.
+    :param field: name of the field; an unknown name gets the limit that most fields have.
     """
     declared = FIELDS_BY_NAME.get(field)
     return MAX_TEXT_LENGTH if declared is None else declared.max_length
 
 
 class Problems:
-    """Collects the first problem of each field."""
+    """Collects the first problem of each field.
+
+    The methods ``check_…`` return a checked value, and add a problem if the value is wrong.
+    """
 
     def __init__(self) -> None:
         self._by_field: dict[str, Problem] = {}
@@ -153,7 +156,7 @@ class Problems:
     def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
         """Return an amount in millicores, bytes or seconds, or None if it is unreadable or the form does not offer it.
 
-        If the amount is outside of the bounds, the problem is added and the amount is returned.
+        An amount outside the bounds adds a problem, but is returned.
 
         :param field: the field of the amount.
         :param value: any JSON value; null means the default.
@@ -178,7 +181,7 @@ class Problems:
         """Return the number of GPUs, or 0 if the value is no whole number.
 
         Null means 1, or 0 without a GPU type. 1.0 is accepted as 1, because JSON has one number type. A number that is
-        wrong for the GPU type is returned, and its problem is added.
+        wrong for the GPU type adds a problem, but is returned.
 
         :param value: any JSON value.
         :param gpu: the chosen GPU type; None for no GPU, or if the choice of the type is wrong.

@@ -38,7 +38,7 @@ from gpuspawner.core.units.quantity import (
 
 _NO_BOUNDS = gettext_lazy("its bounds are not known")
 KEPT = gettext_lazy("{kept} is filled in.")
-"""Notice in the form that the policy no longer allows the user's last amount; ``{kept}`` is the amount used instead."""
+"""Sentence in the form after the reason why the policy denies the user's last amount; ``{kept}`` is the new amount."""
 
 
 def _format_cpu_option(millis: int) -> object:

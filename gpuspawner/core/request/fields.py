@@ -22,7 +22,7 @@ class FieldKind(StrEnum):
     DURATION = "duration"
     COUNT = "count"
     REFERENCE = "reference"
-    """The field holds the name of an object that is not in the settings, such as a custom image."""
+    """The field holds the name of an object outside the settings, such as the reference of a container image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,8 @@ class Field:
 
     :param name: name of the field, the user option, the argument and the key.
     :param max_length: largest number of characters in the field's text.
-    :param may_be_empty: whether an empty text means the preset's value or the default.
+    :param may_be_empty: True = an empty text means that the user chose nothing: the field then gets the value of the
+        preset, or its default. False = an empty text is checked as a value.
     :param bare_unit: unit that is appended to a number without a unit in a form or link; empty to append none.
     """
 
@@ -49,8 +50,9 @@ class AmountNotation:
     :param title: name of the amount at the start of a sentence, from ``gettext_lazy``.
     :param parse: returns whole base units or raises QuantityError.
     :param show: formats whole base units with their unit.
-    :param bare: formats an amount without its unit, as the "0.5" in "0.5 to 4 CPUs"; None = as ``show``.
-    :param unbounded: reason for the message that the amount cannot be chosen, from ``gettext_lazy``; empty for none.
+    :param bare: formats an amount without its unit, such as the "0.5" in "0.5 to 4 CPUs"; None = ``show`` is used.
+    :param unbounded: if the amount has no bounds, the reason in the message that users cannot choose the amount, from
+        ``gettext_lazy``; empty for no reason.
     """
 
     title: str
@@ -60,7 +62,7 @@ class AmountNotation:
     unbounded: str = ""
 
     def format_bare(self, amount: int) -> str:
-        """Return an amount as the first of two amounts with a common unit: "0.5" for "0.5 to 4 CPUs".
+        """Return an amount as text without its unit: the "0.5" in "0.5 to 4 CPUs".
 
         :param amount: the amount in base units.
         """
@@ -84,7 +86,8 @@ class AmountField(Field):
     :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that a saved amount is no longer offered, with ``{saved}`` and ``{kept}``.
-    :param kept: notice in the form that the amount ``{kept}`` is used, as the policy no longer allows a saved amount.
+    :param kept: sentence in the form that ``{kept}`` is used; it follows the reason why the policy denies a saved
+        amount.
     :param step: step in base units if the settings have none; also the smallest amount if the settings have no bounds.
     :param default: default in base units if the settings have bounds without a default; None = the lower bound.
     :param guarantee: the pod's request as a fraction of the amount (its limit), if the settings have no fraction.
@@ -107,9 +110,10 @@ class AmountField(Field):
     def make_bounds(self, largest: int, own: OwnAmount = NO_AMOUNT) -> Bounds | None:
         """Return bounds for an amount without bounds in the settings, or None if ``largest`` is less than one step.
 
-        The bounds are one step and the largest multiple of the step. KubeSpawner's limit is the default and always
-        within the bounds; a step above this limit is reduced. If KubeSpawner has a limit and no guarantee, the pod
-        requests the whole limit, as Kubernetes does by itself.
+        The bounds reach from one step to the largest multiple of the step within ``largest``. If KubeSpawner has a
+        limit, the limit is the default; a smaller step or a larger upper bound allows it where necessary. If
+        KubeSpawner has a limit and no guarantee, the pod requests the whole amount, as Kubernetes does for a limit
+        without a request.
 
         :param largest: the largest amount, in base units.
         :param own: KubeSpawner's limit and guarantee.
@@ -136,7 +140,7 @@ class AmountField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceField(Field):
-    """A field in which the user picks an entry of one section of the settings.
+    """A field in which the user picks one entry from a section of the settings, such as an image.
 
     :param section: key of the entries in the settings and in the data for form.js.
     :param title: name of the field, written for the middle of a sentence.
@@ -159,10 +163,11 @@ class ChoiceField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodVolume:
-    """A volume that an entry picked by the user adds to the pod.
+    """A volume that the pod gets because the user picked an entry in the form.
 
     :param name: name of the volume in the pod.
-    :param path: mount path in the server's container. If the admin mounts a volume at the same path, that one is used.
+    :param path: mount path in the server's container. If the admin mounts a volume at the same path, the pod gets only
+        the admin's volume there.
     :param source: the volume's source in the Kubernetes API, such as ``{"emptyDir": {}}``.
     :param read_only: whether the container may only read the volume.
     """

@@ -1,6 +1,7 @@
 """Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
-A site's own options (the setting ``extra_options``) are split off first; gpuspawner never reads their values.
+Options for the admin's own hooks (the setting ``extra_options``) are split off first; gpuspawner never reads their
+values.
 
 Forms and links contain only text, unlike JSON. A number without a unit means GiB for memory and hours for the run time,
 as the labels in the form say. Counts are converted to numbers.
@@ -30,7 +31,7 @@ _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
 _MAX_DEPTH = 32
-"""Largest number of nested levels in user options; Python encodes and decodes fewer than 1,000 levels."""
+"""Largest number of nested levels in user options; Python cannot encode or decode 1,000 levels."""
 _MAX_CHARACTERS = 60_000
 """Largest length of user options as JSON, in characters; the hub's column for them holds 65,535 bytes in MySQL."""
 
@@ -177,10 +178,10 @@ def check_size(options: object) -> None:
 
 
 class SplitOptions(NamedTuple):
-    """User options, split into those that gpuspawner reads and the site's own.
+    """User options, split into those for gpuspawner and those for the admin's own hooks (``extra_options``).
 
-    :param own: the options that gpuspawner reads; invalid user options (not a mapping) stay unchanged.
-    :param extra: the site's own options, unchanged. The values may be secrets.
+    :param own: the options for gpuspawner. User options that are not a mapping are returned here unchanged.
+    :param extra: the options for the admin's hooks, unchanged. The values may be secrets.
     """
 
     own: object
@@ -188,13 +189,13 @@ class SplitOptions(NamedTuple):
 
 
 def split_options(options: object, extra: Collection[str]) -> SplitOptions:
-    """Split the site's own options off from user options.
+    """Split the options for the admin's own hooks off from user options.
 
-    ``image`` may be one of the site's own options, because BinderHub sends an image reference as ``image``. gpuspawner
-    then reads a reference in ``image`` as ``custom_image``; a slug in ``image`` names an image of the form, as usual.
+    BinderHub sends an image reference as ``image``, so the admin may list ``image`` in ``extra_options``. gpuspawner
+    then reads a reference in ``image`` as ``custom_image``. A slug in ``image`` still names an image of the form.
 
     :param options: any JSON value, untrusted.
-    :param extra: names of the site's own options.
+    :param extra: names of the options for the admin's hooks, from the setting ``extra_options``.
     """
     if not extra or not isinstance(options, Mapping):
         return SplitOptions(options, {})
@@ -210,10 +211,11 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
 
 
 def split_form(form: Mapping[str, object], extra: Collection[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the fields of a form that gpuspawner reads, and the site's own fields as user options.
+    """Return the fields of a form for gpuspawner, and the fields for the admin's own hooks as user options.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
-    :param extra: names of the site's own options; ``image`` is gpuspawner's field in a form.
+    :param extra: names of the fields for the admin's hooks, from the setting ``extra_options``. The field ``image`` is
+        always for gpuspawner.
     """
     names = frozenset(extra) - {_IMAGE}
     found = {name: value for name, value in form.items() if name in names}

@@ -1,4 +1,4 @@
-"""Computes what the pod of a selection must contain, as values without KubeSpawner."""
+"""Computes what the pod of a selection must contain, as plain values that do not depend on KubeSpawner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HIDING_VARIABLES = {
 """Vendor → environment variable by which the vendor's container runtime picks GPUs, and its value for no GPUs."""
 
 GPU_HIDING_ENVIRONMENT = dict(HIDING_VARIABLES.values())
-"""Environment variables that hide the GPUs of every vendor from a container."""
+"""Environment variable → value; together, these variables hide the GPUs of every vendor from a container."""
 
 _HABANA_RESOURCES = "habana.ai/"
 
@@ -59,8 +59,8 @@ class PodRequirements(ContainerResources):
     :param node_selector: the pod's ``nodeSelector``: labels that the node must have.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
     :param alternatives: groups of expressions; the node must match all expressions of one group. Empty = no groups.
-    :param avoided: expressions of one preferred term of weight 100 (keeps servers without a GPU off GPU nodes). The
-        hub makes the term required if the finished pod fits a node that matches it.
+    :param avoided: expressions of one preferred node affinity term of weight 100, which keeps servers without a GPU off
+        GPU nodes. The hub makes the term required if the finished pod fits a node that matches the term.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
@@ -113,7 +113,8 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         image=image.image,
         node_selector=selector,
         required=(*expressions, *_require_architectures(image), *exclusions),
-        # The GPU types in a combined type may need different node labels: the node must then match the labels of one.
+        # A combined type ("any of these GPU types") may have types with different node labels. The node must then match
+        # the labels of one of these types.
         alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
@@ -139,7 +140,7 @@ def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
 
 
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:
-    """Return only the CPU, memory and GPUs that a selection needs, to compare selections that are otherwise equal."""
+    """Return the CPU, memory and GPUs of a selection's pod, for callers that need no other result of :func:`place`."""
     gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
     cpu_limit, cpu_request = _calculate_limit_and_request(selection.cpu_millis, CPU, catalog=catalog)
     memory_limit, memory_request = _calculate_limit_and_request(selection.memory_bytes, MEMORY, catalog=catalog)
@@ -155,7 +156,7 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
 def _calculate_limit_and_request(
     amount: int | None, amount_field: AmountField, *, catalog: Catalog
 ) -> tuple[int | None, int | None]:
-    """Return (limit, request) for a chosen amount of CPU or memory; None keeps KubeSpawner's configured value."""
+    """Return (limit, request) in base units for a chosen amount of CPU or memory; None keeps KubeSpawner's value."""
     bounds: Bounds | None = getattr(catalog, amount_field.name)
     if bounds is None:
         return amount, _multiply_exactly(amount, amount_field.guarantee)

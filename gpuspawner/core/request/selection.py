@@ -209,9 +209,10 @@ def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str
 
 
 def is_given(name: str, value: object) -> bool:
-    """Return whether a user option has a value. Null and empty text mean the preset's value or the default.
+    """Return whether the user chose a value for a user option.
 
-    For the GPU, null is a value (no GPU): it replaces the GPU of a preset.
+    False for null, and for an empty text if the field may be empty: the value of the preset or the default then
+    applies. Always True for ``gpu``, where null means no GPU and replaces the GPU of a preset.
     """
     declared = FIELDS_BY_NAME.get(name)
     is_empty = value is None or (declared is not None and declared.may_be_empty and value == "")
