@@ -5,10 +5,10 @@ Output: a :class:`Verdict` with its reason; the availability of each GPU type; s
 This package must not use the user, the policy, the form, or the failures of a running start. It reads no clock: the
 inventory contains the age of its data.
 
-:mod:`.verdict` predicts, compares a pod with the quotas of its queue, and counts the pods that are scheduled first.
-:mod:`.reasons` says why a pod finds no node. :mod:`.availability` counts total, healthy and free GPU units, and the CPU
-and memory that are free beside them. :mod:`.alternatives` searches for similar selections that fit. :mod:`.wording`
-formats verdicts.
+:mod:`.verdict` predicts, compares a pod with the quotas of its queue, and counts the pods that kube-scheduler places
+before it. :mod:`.reasons` says why a pod finds no node. :mod:`.availability` counts total, healthy and free GPU units,
+and the CPU and memory that are free on the same nodes. :mod:`.alternatives` searches for similar selections that fit.
+:mod:`.wording` formats verdicts.
 """
 
 from gpuspawner.core.verdict.alternatives import find_alternatives

@@ -1,7 +1,7 @@
 """Searches for selections that fit the cluster now and are similar to a selection that does not fit.
 
-The caller passes a function that decides whether a selection fits. Each call scans the cluster, so the search makes few
-calls. It returns only selections for which the function returned True.
+The caller passes a function that decides whether a selection fits. Each call of the function scans the cluster, so the
+search makes few calls. The search returns only selections for which the function returned True.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_ALTERNATIVES = 3
 """Largest number of alternatives that the form, or the error of a refused start, offers."""
 
 MAX_FIT_CHECKS = 40
-"""Largest number of calls of ``fits`` for one selection."""
+"""Largest number of calls of ``fits`` in one search."""
 
 _BISECTIONS = 6
 """A bisection checks the smallest amount and then at most this many larger amounts; 6 checks search 64 steps."""
@@ -149,7 +149,7 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Return ``found`` with its CPU, then its memory, raised as far as fits, up to the amounts of ``selection``."""
+        """Return ``found`` with as much CPU, then memory, as still fits, but no more than ``selection`` has."""
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
             if amount is None:
@@ -190,7 +190,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return the smallest CPU or memory, in steps above the lower bound; memory must cover the shared memory."""
+    """Return how many steps above the lower bound the smallest CPU or memory is; memory must cover shared memory."""
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 

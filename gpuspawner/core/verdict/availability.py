@@ -1,4 +1,4 @@
-"""Counts the units (GPUs, MIG slices or shares) of each GPU type, and the CPU and memory that are free beside them.
+"""Counts the units (GPUs, MIG slices or shares) of each GPU type, and the free CPU and memory of the same nodes.
 
 - ``total``: all units of the type's nodes, including broken units and units on cordoned or unready nodes.
 - ``healthy``: the units that are allocatable on ready nodes.
@@ -84,8 +84,8 @@ class Availability:
     :param healthy: units that work, on ready nodes.
     :param free: units that a new server could get.
     :param largest: largest number of free units on one node.
-    :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes, without
-        pods of lower priority than the servers.
+    :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes. Pods with a
+        lower priority than the servers do not count.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
     :param largest_shapes: ``shapes`` if all nodes, even cordoned nodes, were empty.
@@ -133,7 +133,9 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-"""Largest number of node selectors and affinities of pending pods that a count compares with nodes, to save time."""
+"""Largest number of different pairs (node selector, affinity) of pending pods that a count compares with each node.
+
+Further pairs are compared with the labels of the GPU types only, which takes less time."""
 
 
 class _TypeCounts:
@@ -204,7 +206,8 @@ class _TypeCounts:
                 continue
             choice = pod.constraints.node_affinity_key
             if choice not in answers:
-                # ``choice`` contains ids of constraints. Keep the constraints alive, so that Python reuses no id.
+                # ``choice`` contains the ``id()`` of constraints. Keep a reference to the constraints, so that Python
+                # gives the same ``id()`` to no other object.
                 answer = self._requested.get(choice) or (
                     pod.constraints,
                     self._find_requested_types(pod.constraints, len(answers)),
@@ -223,9 +226,8 @@ class _TypeCounts:
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
-        Compare with the type's labels instead of its nodes, once ``_MAX_EXACT_CHOICES`` pods were compared.
-
-        :param number: number of pods with other node selectors or affinities that were compared before.
+        :param number: number of other pairs (node selector, affinity) that this count has compared before. From
+            ``_MAX_EXACT_CHOICES`` on, the pod is compared with the type's labels instead of the type's nodes.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [
@@ -307,7 +309,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return the amounts in ``column`` of a group's ready nodes, or (0,) if none is ready, as callers apply max()."""
+    """Return the amounts in ``column`` of a group's ready nodes; (0,) if none is ready, because callers apply max()."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)

@@ -88,7 +88,7 @@ def _format_unknown(reason: str, verdict: Verdict) -> str:
         if reason and verdict.ahead:
             return gettext("Unknown: {reason}, {ahead}.", reason=reason, ahead=_format_ahead(verdict))
         return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
-    age = format_age(verdict.age_s)  # Show the data's age: it is too old for a prediction.
+    age = format_age(verdict.age_s)  # The data is too old for a prediction, so show its age.
     return (
         gettext("Unknown: {reason} ({age}).", reason=reason, age=age)
         if reason
