@@ -1,7 +1,7 @@
 """Look up GPU models by the value of a node label.
 
-The product name in a label does not tell the GPU's memory (a ``NVIDIA-GH200-480GB`` has 96 GB). The memory
-comes from the table of models or from a memory label.
+The product name in a label does not tell the GPU's memory (a ``NVIDIA-GH200-480GB`` has 96 GB). The memory comes from
+the table of models or from a memory label.
 """
 
 from __future__ import annotations

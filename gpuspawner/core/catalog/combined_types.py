@@ -93,7 +93,7 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
     For a combined type, this is the merged label match of the members. The result is None if the members' matches
     differ in more than one label: a merged match would also select nodes with the first label of one member and the
-    second label of another member. It is also None if not all members have allowed values for the differing label.
+    second label of another member. If one label differs, each member must have allowed values for this label.
     """
     first, *others = gpu.label_matches
     joined = dict(first)

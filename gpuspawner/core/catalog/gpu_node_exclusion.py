@@ -1,4 +1,4 @@
-"""Build the node affinity that keeps servers without a GPU off GPU nodes; it excludes the labels of the GPU types."""
+"""Build the node affinity that keeps servers without a GPU off GPU nodes, which it knows by the GPU types' labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GPU_LABEL_DOMAINS = (
 """Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Prefixes of labels that GPU nodes and other nodes carry with the same values, so a ``NotIn`` must not use them."""
+"""Prefixes of labels whose values nodes without GPUs have, too; a ``NotIn`` would also exclude these nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

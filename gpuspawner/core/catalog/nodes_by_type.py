@@ -1,4 +1,4 @@
-"""Group nodes by GPU type, and the nodes of a type into pools with equal taints and equal relevant labels."""
+"""Group nodes by GPU type, and the nodes of a type into pools of nodes that are equal for scheduling."""
 
 from __future__ import annotations
 
