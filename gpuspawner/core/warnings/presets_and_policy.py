@@ -82,8 +82,14 @@ def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
 
     :param catalog: the catalog of a cluster whose nodes are known; without nodes, it may lack the GPUs' type.
     """
-    untyped = (
-        (OWN_GPUS_TRAIT, resource, number, "no GPU type stands for them")
+    typed = {catalog.gpus[slug].resource for slug, _ in catalog.default_gpus}
+    dropped = (
+        (
+            OWN_GPUS_TRAIT,
+            resource,
+            number,
+            "the form's default choice has only one GPU type" if resource in typed else "no GPU type stands for them",
+        )
         for resource, number in catalog.dropped_gpus.items()
     )
     in_containers = ((*each, CONTAINER_GPUS_REASON) for each in catalog.own.container_gpus)
@@ -95,7 +101,7 @@ def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
             "chooses.",
             settings=(trait,),
         )
-        for trait, resource, number, reason in (*untyped, *in_containers)
+        for trait, resource, number, reason in (*dropped, *in_containers)
     )
 
 

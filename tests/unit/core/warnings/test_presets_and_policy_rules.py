@@ -39,3 +39,18 @@ def test_gpus_of_every_server_that_no_type_offers_are_told_by_resource():
             "user chooses."
         )
     }
+
+
+def test_gpus_of_a_second_type_are_told_as_what_the_default_choice_leaves_out():
+    known = catalog()
+    amd = replace(known.gpus["t4"], slug="mi300", resource="amd.com/gpu")
+    both = replace(
+        known,
+        gpus={**known.gpus, "mi300": amd},
+        default_gpus=(("t4", 1), ("mi300", 2)),
+        dropped_gpus={"amd.com/gpu": 2},
+    )
+    assert [flag.message for flag in find_dropped_gpu_warnings(both)] == [
+        "2 amd.com/gpu are dropped from each server: the form's default choice has only one GPU type. A server gets the "
+        "GPUs that its user chooses."
+    ]
