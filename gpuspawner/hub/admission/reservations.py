@@ -1,8 +1,9 @@
 """Counts running servers and starts without a pod, for the GPU limits of users and groups.
 
 Running servers are read from the pods that KubeSpawner watches, so the count is correct after a restart of the hub. A
-new start has no pod yet, so admission reserves its GPUs here. The reservation ends when KubeSpawner's reflector has the
-pod, or when the start has failed. No function here awaits, so two starts cannot interleave.
+new start has no pod yet, so admission reserves its GPUs here. The reservation lasts as long as the start. If the start
+ends before KubeSpawner's reflector has the created pod, the reservation lasts until the reflector has the pod, but at
+most a minute. No function here awaits, so no other start can change the counts during a call.
 """
 
 from __future__ import annotations
@@ -27,23 +28,31 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Seconds for which a created pod may be missing in KubeSpawner's reflector, which lists all pods twice a minute."""
+"""Seconds after the request for a pod for which its GPUs stay reserved while KubeSpawner's reflector lacks the pod.
+
+The reflector lists all pods twice a minute."""
 
 OWNERS_CACHE_S = 5.0
-"""Seconds for which the hub caches which user and server own each pod."""
+"""Seconds for which the hub caches the owner (user and server) of each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of catalogs for which servers' GPU counts are cached; ``group_overrides`` may change catalogs."""
+"""Maximum number of catalogs for which servers' GPU counts are cached.
+
+Users may have different catalogs, because ``group_overrides`` may change the settings for a group."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
-"""Function that returns the users' normalized group names by user name; None if the hub's database is not readable."""
+"""Function from user names to a mapping: user name → the user's group names, normalized for comparison.
+
+The function returns None if the hub's database is not readable."""
 
 
 @dataclass(slots=True)
 class _Reservation:
     """The GPUs that are reserved for a server that is being started.
 
-    :param old_uids: uids of the pods that the server had when its start was admitted.
-    :param unseen_until: monotonic seconds by which the reflector should have the new pod; 0 if no new pod is expected.
+    :param old_uids: uids of the server's pods before the start requests its pod. A pod with any other uid is the
+        start's.
+    :param unseen_until: monotonic seconds until which the reservation may outlast the start. The value is 0 before the
+        start requests its pod, and after KubeSpawner's reflector has the pod.
     """
 
     server: ServerUsage
@@ -55,10 +64,10 @@ class _Reservation:
 class _DecodedPod(NamedTuple):
     """A decoded pod, cached until its ``resourceVersion`` or owner changes.
 
-    :param pod: the decoded pod, or None if the pod belongs to no server of this hub.
-    :param owner: names of user and server in the hub's database.
-    :param servers: GPUs and pools (GPUs that groups share) of the pod's server in each catalog, by the number that
-        ``_number_view`` gives the catalog; has no entry while the node's labels or the user's groups are unknown.
+    :param pod: the decoded pod, or None if the pod is malformed or belongs to no server of this hub.
+    :param owner: names of the user and the server, from the hub's spawner objects; None if no spawner has this pod.
+    :param servers: number of a catalog (from ``_number_view``) → GPUs and pools (GPUs that groups share) that the pod's
+        server uses in this catalog. While the node's labels or the user's groups are unknown, the entry is missing.
     """
 
     version: object
@@ -103,7 +112,7 @@ class Reservations:
         return tuple(_merge_starts(found, starts)) if starts else tuple(found)
 
     def reserve(self, spawner: WatchingSpawner, server: ServerUsage) -> None:
-        """Count the GPUs of a start from now on; forget the GPUs of an earlier start of the same server.
+        """Reserve the GPUs of a start; this replaces the reservation of an earlier start of the server.
 
         :param spawner: the spawner of the server.
         :param server: the GPUs and pools that the server will use.
@@ -115,6 +124,7 @@ class Reservations:
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
         """Keep a start's GPUs reserved until KubeSpawner's reflector has the pod that the ``with`` block creates.
 
+        The reservation lasts until then even if the start ends earlier: a pod that the reflector lacks may hold GPUs.
         If the API server refuses the pod, the reservation ends with the start.
 
         :param spawner: the spawner of the server.
@@ -133,7 +143,7 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """End the GPU reservation of a start if KubeSpawner's reflector already has the start's pod.
+        """Let the GPU reservation of a start end with the start if KubeSpawner's reflector has the start's pod.
 
         :param spawner: the spawner of the server.
         """
@@ -147,7 +157,7 @@ class Reservations:
             start.unseen_until = 0.0
 
     def _uids(self, server: ServerUsage) -> frozenset[str]:
-        """Return the uids of a server's pods as of the last call of :meth:`_read_pods`."""
+        """Return the uids of a server's pods that the last call of :meth:`_read_pods` found."""
         if self._uids_of is None:
             found: dict[ServerKey, set[str]] = {}
             for known in self._known.values():
@@ -251,13 +261,15 @@ def _make_view_key(catalog: Catalog) -> object:
 
 
 def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
-    """Yield running and starting servers; a server that has a pod and a start in progress counts once.
+    """Yield running and starting servers, each with its GPUs and pools.
 
-    Such a server counts with the larger of both GPU counts. It counts in the pools of the pod and in those of the
-    start, because the user's groups may have changed. If the pod has another GPU type than the start, the pod and the
-    start count separately: the old pod still holds its GPUs.
+    A server may have a pod and also a start in progress. If the GPU types of pod and start are equal, the server counts
+    once, with the larger of the two GPU counts. It then counts in all pools of the pod and the start, because the
+    user's groups may have changed. If the GPU types differ, pod and start count separately: the old pod still holds
+    its GPUs.
 
-    :param starts: the servers that are being started, by owner and name; this function changes the dict.
+    :param found: the servers that have a pod.
+    :param starts: owner and name of a server → the server that is being started; this function changes the dict.
     """
     for server in found:
         key = (server.owner, server.name)

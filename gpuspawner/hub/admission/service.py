@@ -41,7 +41,7 @@ class UserGroups:
         self._policy: Policy | None = None
         self._logged_names: set[str] = set()
         self._spellings: dict[str, str] = {}
-        """Normalized name of a group → the group's name as the hub first read it."""
+        """Normalized name of a group → the name as the hub first read it. The hub logs other spellings of the name."""
         self._logged_groups: set[str] = set()
 
     def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
@@ -114,11 +114,11 @@ _guards_options: ContextVar[bool] = ContextVar("gpuspawner_guards_options", defa
 
 
 def guard_stored_options() -> None:
-    """Keep the hub from storing user options that are too large during the current HTTP request.
+    """Keep JupyterHub from storing user options that are too large, until the current HTTP request ends.
 
-    Call this function in the request's own asyncio task. JupyterHub stores the options of a start before a spawner sees
-    them. If the database cannot hold them, JupyterHub answers with status 500, counts a failed start and shows the
-    server as running.
+    JupyterHub stores the options of a start before a spawner sees them. If the database cannot hold them, JupyterHub
+    answers with status 500, counts a failed start and shows the server as running. Call this function in the request's
+    own asyncio task.
     """
     _guards_options.set(True)
 
@@ -129,7 +129,9 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 
 
 _NO_SERVER_NAME = "/"
-"""A name that no server has: the name of a JupyterHub server cannot contain a slash."""
+"""Stands for "no server" where a server name is expected: JupyterHub allows no slash in the name of a server.
+
+The GPUs of the named server do not count against the user's limits. With this name, the GPUs of all servers count."""
 _MAX_RULES = 4096
 
 
@@ -150,7 +152,8 @@ class AdmissionService:
 
         :param spawner: the user's spawner.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: whether the spawner is starting its server, whose GPUs then do not count as used.
+        :param is_start: True if the spawner is starting its server: this server's GPUs do not count as used. False for
+            the spawn form.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer, waits_again=False)
@@ -159,13 +162,14 @@ class AdmissionService:
     async def admit(self, spawner: AdmittedSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
         """Return the admission of user options, after a check against what the spawner's user may choose now.
 
-        The hub caches namespace quotas for a few seconds. If a cached quota refuses the choice, the hub reads it again.
+        The hub caches namespace quotas for a few seconds. If a cached quota is too small for the choice, the hub reads
+        the quota again and repeats the check.
 
         :param spawner: the user's spawner.
-        :param options: the user options, any JSON value. The returned admission contains the site's own options
-            (``extra_options``) unchanged.
+        :param options: the user options, any JSON value. Options that the admin lists in the trait ``extra_options``
+            are returned unchanged.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: whether the spawner is starting its server; the GPUs then count as used from now on.
+        :param is_start: whether the spawner is starting its server; if so, the chosen GPUs are reserved from now on.
         :raises SelectionError: the choice is invalid or not allowed.
         """
         check_size(options)
@@ -198,7 +202,10 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
-        """Return what the namespace's ResourceQuotas leave; with a policy set, also wait for KubeSpawner's pod list."""
+        """Return what the namespace's ResourceQuotas leave.
+
+        If the admin has set a policy, wait for KubeSpawner's pod list, too: the policy's limits count these pods.
+        """
         if offer.catalog.policy is None:
             return await offer.read_quota(spawner.namespace, max_age_s=max_age_s)
         quota, _ = await asyncio.gather(
@@ -236,8 +243,8 @@ class AdmissionService:
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
-    The GPUs of that server do not count as used. After JupyterHub has refused the form of a named server, it asks the
-    default server's spawner for a new form. If the default server runs, that form must be for another server, so the
-    GPUs of all servers count.
+    The GPUs of the returned server do not count as used. After JupyterHub has refused the form of a named server, it
+    asks the default server's spawner for a new form. If the default server is active, the form cannot be for the
+    default server. Its server is then unknown, so the GPUs of all servers count.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)
