@@ -1,9 +1,10 @@
 """Turns errors into exceptions whose messages JupyterHub shows to the user.
 
-JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts: it logs no traceback, uses the reason
-as a label of its metrics, and does not count the start among the failures that stop the hub
-(``consecutive_failure_limit``). JupyterHub's pages show ``jupyterhub_message``; its REST API shows ``message`` or the
-log message. The exceptions set all of these, and ``jupyterhub_html_message`` for messages with links.
+JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts. If a start raises it, JupyterHub logs
+no traceback, uses the exception's reason as a label of its metrics, and does not count the start among the failures
+that stop the hub (``consecutive_failure_limit``). JupyterHub's pages show the exception's ``jupyterhub_message``; its
+REST API shows ``message`` or the log message. This module's exceptions set these attributes, and
+``jupyterhub_html_message`` for messages with links.
 
 :class:`FailureCount` decides which failed starts JupyterHub counts.
 """
@@ -34,7 +35,7 @@ from gpuspawner.hub.spawner_protocol import HubUser
 
 try:
     from jupyterhub.spawner import SpawnException
-except ImportError:  # JupyterHub 5 has no SpawnException
+except ImportError:
 
     class SpawnException(web.HTTPError):  # type: ignore[no-redef]
         """Replaces JupyterHub 6's ``SpawnException``, which JupyterHub 5 lacks."""
@@ -97,7 +98,7 @@ class RefusedStart(SpawnException):
 
 
 class SlowStartError(TimeoutError):
-    """Ends a start that took too long; JupyterHub treats this error like that of its own ``start_timeout``.
+    """Ends a start that took too long; JupyterHub treats this error like a timeout by its own ``start_timeout``.
 
     :param message: plain text for the user.
     """
@@ -155,8 +156,8 @@ def make_unread_cluster_failure(reason: str) -> ClusterFailure:
 def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace: str = "") -> SpawnException | None:
     """Return the exception for an error of the Kubernetes client, or None for any other error.
 
-    A :class:`TimeoutError` with ``Could not …`` is such an error: KubeSpawner raises it after several requests timed
-    out. A :class:`TimeoutError` with ``did not start`` is not such an error, because it concerns the pod.
+    KubeSpawner raises a :class:`TimeoutError` with ``Could not …`` after several requests have timed out; this is an
+    error of the client. A :class:`TimeoutError` with ``did not start`` concerns the pod, so the result is None.
 
     :param error: the exception that ended the start.
     :param pod_name: name of the server's pod; the message contains no name of another pod.
@@ -215,7 +216,7 @@ def _parse_status_message(body: Any) -> str:
 
 
 class FailureCount:
-    """Keeps users from stopping the hub with starts that fail; the hub's process has one such object.
+    """Keeps users from stopping the hub with starts that fail; the hub's process has one object of this class.
 
     JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
     because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
@@ -228,9 +229,9 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """When a start ends, reset this object after a success, or correct JupyterHub's failure count after a failure.
+        """When a start fails, correct JupyterHub's failure count; when it succeeds, let each user's next failure count.
 
-        If JupyterHub has cleaned up after the failed start, :meth:`settle` has already corrected the count.
+        If JupyterHub cleans up after a failed start, it calls :meth:`settle` first, which has then corrected the count.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.
@@ -263,7 +264,7 @@ class FailureCount:
         if not has_failed(start):
             self._users.clear()
         elif start not in self._settled and isinstance(error := start.exception(), Exception):
-            # JupyterHub has just counted this failed start. Correct the count here, because settle() was not called.
+            # JupyterHub has just counted this failed start, and has not called settle() to correct the count.
             self._settle(error, user_name, settings=settings)
 
 
@@ -286,7 +287,7 @@ def is_hub_failure(error: Exception) -> bool:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether JupyterHub 6 treats an exception as a refused start, which it does not count as a failure."""
+    """Return whether JupyterHub 6 treats an exception as a refused start; refused starts do not count as failures."""
     is_clients = isinstance(error, web.HTTPError) and error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
     return is_clients or isinstance(error, SpawnException)
 
@@ -294,8 +295,9 @@ def _is_refusal(error: Exception) -> bool:
 def find_start_failure() -> Exception | None:
     """Return the exception that ended a start, while JupyterHub cleans up after the start; None at any other time.
 
-    JupyterHub cleans up inside its ``except`` block. If the clean-up raises another exception, this
-    function looks for a :class:`SpawnException` of the start in the ``__context__`` of that exception.
+    JupyterHub cleans up inside its ``except`` block, so the exception is the one that Python is handling. The clean-up
+    may raise a second exception, whose ``__context__`` then leads to the exception of the start. This function
+    therefore prefers a :class:`SpawnException` in that chain.
     """
     handled = sys.exception()
     if not isinstance(handled, Exception):
@@ -310,9 +312,9 @@ def _walk_contexts(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _find_handler_settings() -> MutableMapping[str, Any] | None:
-    """Return the web application's settings, in which JupyterHub's handlers count failures; None outside a hub.
+    """Return the settings dict in which JupyterHub's handlers count failures; None outside a hub.
 
-    ``user.settings`` is a different dict: tornado's web application copied it.
+    The dict belongs to tornado's web application, which made it as a copy of ``user.settings``.
     """
     if not JupyterHub.initialized():
         return None

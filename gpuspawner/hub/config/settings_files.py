@@ -21,7 +21,9 @@ from gpuspawner.settings.parsing import diff_values, merge_values
 
 CHECK_INTERVAL_S = 1.0
 _SETTLED_S = 1.0
-"""Seconds that the hub waits after a file's last change before it reads it: a half-written file may be valid YAML."""
+"""Seconds that the hub waits after the last change of a file before it reads the file.
+
+A program may still be writing the file, and a half-written file may be valid YAML."""
 _MAX_CACHED = 32
 """Maximum number of different settings in each cache; ``group_overrides`` may give users different settings."""
 
@@ -33,7 +35,7 @@ class ReloadingSettings:
     """The settings of one hub: the configured traits, overridden by the settings files.
 
     :param paths: files and folders, lowest priority first.
-    :param base: settings in the traits, the same for all users.
+    :param base: settings in the configured traits, before group overrides and hooks change them for a user.
     :param parse: validates settings.
     :param log: logger for reloads and new problems.
     :param check_interval_s: seconds between two checks of the files.
@@ -69,8 +71,8 @@ class ReloadingSettings:
     def parse(self, raw: Mapping[str, Any]) -> ParsedSettings:
         """Return the settings of one spawner.
 
-        If the spawner's traits differ from ``base``, a group override or a hook changed them for this user. Those
-        changes override the files.
+        A group override or a hook may have changed the spawner's traits for this user. These changes override the
+        files; the files override all other values of the traits.
 
         :param raw: settings from the spawner's traits.
         :raises SettingsError: the settings with the user's changes are invalid.
@@ -133,10 +135,10 @@ class SettingsFilesCache:
     def get_settings(
         self, paths: Sequence[str], base: Mapping[str, Any], *, parse: ParseSettings, log: SettingsLogger
     ) -> ReloadingSettings:
-        """Return the settings of files and traits; read the files if they are not cached.
+        """Return the cached settings of files and traits; read the files if the cache has no settings for them.
 
         :param paths: files and folders, lowest priority first.
-        :param base: settings of the traits for all users.
+        :param base: settings in the configured traits, before group overrides and hooks change them for a user.
         :param parse: validates settings.
         :param log: the hub's logger.
         :raises SettingsError: the settings are invalid when the files are read for the first time.

@@ -14,11 +14,14 @@ SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
     *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
-"""Traits that settings files may also set; :class:`gpuspawner.settings.Settings` validates them together."""
+"""Names of the traits that settings files may set, too; :class:`gpuspawner.settings.Settings` validates the values."""
 
 
 class GPUSpawnerTraits(LoggingConfigurable):
-    """Traits for what users can choose and how the hub reads the cluster; examples are values of zero-to-jupyterhub."""
+    """Traits that set what users can choose and how the hub reads the cluster.
+
+    The examples in the help texts are Helm values of zero-to-jupyterhub.
+    """
 
     images = Dict(
         allow_none=True,
