@@ -24,7 +24,9 @@ _MAX_TYPES = 2
 """Maximum number of other GPU types to try if the selected type is not free; the hub builds a pod for each type."""
 
 _MAX_PRESETS = 8
-"""Maximum number of presets with a prediction: each display of the form compares each preset's pod with all nodes."""
+"""Maximum number of presets with a prediction.
+
+Each time the hub builds the form, it compares the pods of these presets with all nodes."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes of a prediction (starts now, unknown) for which the form suggests no other selections."""
@@ -59,13 +61,13 @@ async def build_live(
 async def find_startable_alternatives(
     spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection, reach: Catalog | None = None
 ) -> tuple[Selection, ...]:
-    """Return the selections that can start now and are most similar to a given selection.
+    """Return selections that can start now and are similar to a given selection, smallest change first.
 
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog that cannot start now.
-    :param reach: the part of the catalog that policy allows the user, or None for all of it. If this
-        part lacks the selection's GPU type, the result is empty.
+    :param reach: the part of the catalog that policy allows the user, or None for all of the catalog. If this part
+        lacks the selection's GPU type, the result is empty.
     """
     reach = reach or offer.catalog
     if selection.gpu is not None and selection.gpu not in reach.gpus:
@@ -89,7 +91,11 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
-    """Return the availability of each GPU type; if the hub cannot read all pods, add how many GPUs its servers hold."""
+    """Return the availability of each GPU type.
+
+    If the hub cannot read the cluster's pods, each availability contains the number of GPUs that the hub's own servers
+    hold.
+    """
     spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())
     counts = count_availability(

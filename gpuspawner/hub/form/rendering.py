@@ -36,18 +36,18 @@ _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _MESSAGE_CALL = re.compile(rf"\bt\({_TEXT}")
 _PLURAL_CALL = re.compile(rf"\btn\({_TEXT}, ?{_TEXT}")
 _ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
-"""Regular expression that matches the English plural rule in ``templates/language.js``."""
+"""Matches the English plural rule in ``templates/language.js``, which the rule of the page's language replaces."""
 _PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
-"""Regular expression for a gettext header ``Plural-Forms`` whose rule, a C expression, is also valid JavaScript."""
+"""Matches a gettext header ``Plural-Forms`` whose plural rule, a C expression, is valid JavaScript, too."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
-"""Sample numbers that together use every plural form of every language."""
+"""Numbers among which each plural form of any language occurs, to look up the translation of each form."""
 
 
 def translate_script(source: str) -> str:
     """Return a script with its messages and plural rule in the current language.
 
-    Calls of the script's functions ``t`` and ``tn``, which mark messages, stay unchanged if an argument is not a string
-    literal: a site's script may define other functions with these names.
+    The script marks messages with calls of its functions ``t`` and ``tn``. A call stays unchanged if a message is not a
+    string literal: a script of the admin may define other functions with these names.
 
     :param source: JavaScript.
     """
@@ -118,9 +118,9 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
     The hub reads each template once, so a changed template requires a restart of the hub.
 
     :param view: the content of the form.
-    :param template_dirs: KubeSpawner's template folders. Templates in their subfolder ``gpuspawner`` replace those of
-        this package, and can extend them under names such as ``gpuspawner/form.html``.
-    :raises jinja2.TemplateError: a site's template is invalid or uses an undefined name.
+    :param template_dirs: the admin's template folders (a trait of KubeSpawner). A template in their subfolder
+        ``gpuspawner`` replaces gpuspawner's template of the same name, and can extend it as ``gpuspawner/<name>``.
+    :raises jinja2.TemplateError: a template of the admin is invalid or uses an undefined name.
     """
     page = _environment(tuple(template_dirs)).get_template(FORM_TEMPLATE).render(view=view)
     try:
@@ -153,12 +153,17 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
 
 
 def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
-    """Return the templates' function ``rows(kind, choices, picked=…, first=1, own={}, **values)``.
+    """Return a function for the templates: ``rows(kind, choices, picked=…, first=1, own={}, **values)``.
 
-    ``rows`` renders ``partials/<kind>.html`` for each image or GPU type. The template gets the image or GPU type as a
-    variable named by ``kind``, its ``number`` (counted from ``first``), ``is_picked`` and ``values``. ``own`` has
-    further variables: for each name, a dict from the slug of an image or GPU type to the variable's value, which is
-    empty if missing. Rendered rows are cached, because few GPU types change between two displays of the form.
+    ``rows`` renders the template ``partials/<kind>.html`` once for each choice, an image or a GPU type. The template
+    gets these variables:
+
+    - ``<kind>``: the choice. ``number``: its position, counted from ``first``.
+    - ``is_picked``: whether ``picked`` is the slug of the choice.
+    - ``values``, which are equal for all rows.
+    - ``own``: variable name → slug of a choice → value. A missing value is "".
+
+    Rendered rows are cached, because few rows change from one display of the form to the next.
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
@@ -187,12 +192,15 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
 
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
-    """Return values with their types for a cache key: a ``str`` equals a ``Markup`` of that text, but is escaped."""
+    """Return values with their types, as part of the key of a cached row.
+
+    A ``str`` and a ``Markup`` of one text are equal, but templates escape only the ``str``.
+    """
     return tuple((name, type(value), value) for name, value in values.items())
 
 
 def _make_data_writer() -> Callable[[FormView], Markup]:
-    """Return the templates' function ``data(view)``, which returns the form's data as JSON for a ``<script>``."""
+    """Return a function for the templates: ``data(view)`` returns the form's data as JSON for a ``<script>``."""
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)
     def row(gpu: GPUTypeView) -> str:
@@ -213,13 +221,13 @@ def _format_json(value: object) -> str:
 
 
 def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
-    """Return the templates' function ``asset(name)``, which returns CSS or JavaScript to put into an HTML element."""
+    """Return a function for the templates: ``asset(name)`` returns CSS or JavaScript for an HTML element."""
 
     @lru_cache
     def written(name: str, _language: str) -> Markup:
         source, _, _ = loader.get_source(environment, name)
-        # Browsers do not unescape the content of <script> and <style>. Replace text that would end the element, or that
-        # would hide a script's end tag, by an escape with the same meaning in strings and regular expressions.
+        # Browsers do not unescape the content of <script> and <style>. Text such as "</script" would end the element,
+        # and "<!--" may hide the end tag. Replace both by escapes that mean the same text in JavaScript and CSS.
         if name.endswith(".js"):
             return Markup(_SCRIPT_BREAKERS.sub(r"\\x3c", translate_script(source)))  # noqa: S704 - our own or the admin's file
         return Markup(_STYLE_BREAKERS.sub(r"<\\/", source))  # noqa: S704 - our own or the admin's file

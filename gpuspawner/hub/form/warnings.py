@@ -24,7 +24,9 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
-"""Maximum number of :class:`WarningScope` objects in each cache; group overrides may give users different settings."""
+"""Maximum number of entries in each cache, one for each :class:`WarningScope`.
+
+Users may have different settings, because ``group_overrides`` may change the settings for a group."""
 
 LoggedWarning = tuple[str, str]
 """The text of a warning, and the name of the node, preset or setting that the warning is about."""
@@ -46,10 +48,11 @@ class WarningScope(NamedTuple):
 
 
 class _LoggedFor(NamedTuple):
-    """The node and settings for which a warning was logged; the warning is logged again only after they change.
+    """The causes of a logged warning; the hub logs the warning again only after one of them has changed.
 
-    :param node: the node as it was when the warning was logged; None for a warning about a preset or setting.
-    :param scope: settings and tolerations; only the settings for a warning about a preset or setting.
+    :param node: the node as it was when the warning was logged; None if the warning is not about a node.
+    :param scope: the settings and tolerations at that time. A warning about a preset or a setting does not depend on
+        tolerations, so it has only the settings.
     """
 
     node: Node | None
@@ -59,8 +62,8 @@ class _LoggedFor(NamedTuple):
 class AdminWarnings:
     """Finds and logs warnings for admins; the hub has one object of this class.
 
-    :param soon_s: seconds between a change of the nodes and the search for new warnings to log.
-    :param pause_s: minimum number of seconds between two such searches.
+    :param soon_s: seconds from a change of the nodes until the hub searches for new warnings to log.
+    :param pause_s: minimum number of seconds from one search to the next.
     """
 
     def __init__(self, *, soon_s: float = 1.0, pause_s: float = 60.0) -> None:
@@ -125,7 +128,7 @@ class AdminWarnings:
     ) -> None:
         """Log each warning once, and again only after its node or the settings have changed.
 
-        Also log when no warning is left.
+        If all logged warnings are gone, log that everything works again.
         """
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (
@@ -141,7 +144,7 @@ class AdminWarnings:
         with use_language(ENGLISH):
             view = build_warnings_view(new)
         if view is not None:
-            # Do not zip strictly: view.flags may have only the first warnings, and view.more the number of the others.
+            # Do not zip strictly: view.flags contains only the first warnings; view.more says how many are left out.
             for flag, (subject, sentence) in zip(new, view.flags, strict=False):
                 log.warning("%s%s: %s", "GPUs on " if flag.nodes else "", subject, sentence)
             if view.more:
