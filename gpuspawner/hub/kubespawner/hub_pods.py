@@ -27,11 +27,11 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""NUL character, which stands for the unknown user id in an expanded template; no namespace can contain a NUL."""
+"""NUL character, which stands for the user id in an expanded template; the name of a namespace cannot contain it."""
 
 
 class _UserId:
-    """Replaces ``{userid}`` in KubeSpawner's templates with a placeholder, because a pod does not contain this id."""
+    """Stands for the user id, which pods do not contain, when KubeSpawner expands ``{userid}`` in a template."""
 
     @override
     def __format__(self, spec: str) -> str:
@@ -47,7 +47,7 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
 
     The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
     users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A call of the
-    function takes as long as decoding a pod's JSON.
+    function takes as long as decoding a pod's JSON, so call it once for each version of a pod.
 
     :param spawner: any spawner of the hub.
     """
@@ -71,7 +71,7 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
 PodsByKey = Mapping[str, Mapping[str, Any]]
 """JSON of pods, as the API server sends them, by ``namespace/name``."""
 IsOwnPod = Callable[[Mapping[str, Any]], bool]
-"""Returns whether a pod belongs to a server of this hub."""
+"""Function that returns whether a pod, given as JSON, belongs to a server of this hub."""
 
 
 def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, Any] | None:
@@ -127,11 +127,13 @@ def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None
 async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | None, waits_again: bool = True) -> None:
     """Start KubeSpawner's reflector of pods if necessary, and wait for its first list.
 
-    After the timeout, the reflector goes on in the background; :func:`has_read_pods` returns whether it has its list.
+    After the timeout, the reflector goes on reading the list in the background. :func:`has_read_pods` returns whether
+    the reflector has the list.
 
     :param spawner: any spawner of the hub.
     :param timeout_s: maximum number of seconds to wait; None for no limit.
-    :param waits_again: True to count ``timeout_s`` from now; False to count from when the hub began to read the list.
+    :param waits_again: True to count ``timeout_s`` from this call; False to count from when the reflector began to read
+        its first list.
     """
     give_up_dead_reflectors(type(spawner).reflectors)
     if has_read_pods(spawner) and not is_given_up(spawner.pod_reflector):
@@ -147,19 +149,19 @@ async def ensure_pods_watched(spawner: WatchingSpawner, *, timeout_s: float | No
 async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -> None:
     """Start KubeSpawner's reflector of events if necessary, and wait for its first list.
 
-    After the timeout, the reflector goes on in the background.
+    After the timeout, the reflector goes on reading the list in the background.
 
     :param spawner: any spawner of the hub.
-    :param timeout_s: seconds to wait.
+    :param timeout_s: maximum number of seconds to wait.
     """
     await asyncio.wait({_start_reflector(spawner, private_api.start_events_reflector)}, timeout=timeout_s)
 
 
 def renew_watches(spawner: WatchingSpawner) -> None:
-    """Replace watches of pods and events that have given up; call this while a server starts.
+    """Replace reflectors of pods and events whose watch has given up; call this repeatedly while a server starts.
 
-    KubeSpawner's watch gives up after half a minute without the API server, and the starts in progress would never see
-    their pods run. A later start would also replace the watch, but there may be no later start.
+    KubeSpawner's watch gives up after half a minute without the API server. The starts in progress would then never see
+    their pods run. A new start would replace the reflector, but there may be no new start.
 
     :param spawner: any spawner of the hub.
     """
@@ -186,11 +188,12 @@ def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitab
         try:
             await start(spawner)
         except SystemExit as error:
-            # KubeSpawner exits if it cannot watch all namespaces, but a request for the form must not end the hub.
+            # KubeSpawner raises SystemExit if it cannot watch all namespaces, but a request for the form must not end
+            # the hub.
             raise RuntimeError("the pods of all namespaces cannot be watched") from error
 
     reading = asyncio.ensure_future(run())
-    # KubeSpawner logs a failure itself. Retrieve the exception, or asyncio logs that it was never retrieved.
+    # KubeSpawner logs a failure itself. Retrieve the exception, so that asyncio does not log it, too.
     reading.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     return reading
 
@@ -245,14 +248,16 @@ PodEvent = Mapping[str, Any]
 """JSON of a Kubernetes v1 Event, as KubeSpawner's reflector holds it."""
 
 _SORTED_S = 0.9
-"""Seconds for which :class:`PodEventIndex` reuses its index: slightly less than the 1 s between a start's checks."""
+"""Seconds for which :class:`PodEventIndex` reuses its index.
+
+The hub checks each start once a second; with slightly less than 1 s, each check gets a new index."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:
-    """Return a pod's events, oldest first.
+    """Return a pod's events, oldest first; the result equals that of the property ``KubeSpawner.events``.
 
-    The result equals that of ``KubeSpawner.events``. That property sorts the events of all pods, which takes 1 % of a
-    start's CPU time when twenty servers start at once, and more in a larger hub.
+    This function is faster because it sorts only the pod's own events. The property sorts the events of all pods: this
+    takes 1 % of a start's CPU time when twenty servers start at once, and more in a larger hub.
 
     :param events: the events of all pods.
     :param name: the pod's name.

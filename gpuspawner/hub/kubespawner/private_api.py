@@ -1,8 +1,9 @@
 """The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads, calls or overrides.
 
-Public names do not suffice, and a new version of these projects may change private ones. :data:`PRIVATE_NAMES` lists
-all of them. Importing this module compares the list with the installed versions. If a name is missing, the hub does not
-start, and its log names it. Without this check, the hub would run, but starts would fail or limits would not hold.
+Public names do not suffice, and a new version of these projects may change private names. :data:`PRIVATE_NAMES` lists
+all private names that gpuspawner uses. Importing this module compares the list with the installed versions. If a name
+is missing, the hub does not start, and its log contains the name. Without this check, the hub would run, but starts
+would fail or limits would not hold.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ class PrivateName(NamedTuple):
     """A private name that gpuspawner needs.
 
     :param owner: the class or module that has the name.
-    :param lost: what does not work without the name, as part of a sentence.
+    :param lost: what does not work without the name, as a clause for the error message.
     :param parameters: names of a function's parameters, without ``self``; None if the name is no function.
-    :param is_overridden: whether gpuspawner overrides the method; additional parameters are then an error, too.
+    :param is_overridden: whether gpuspawner overrides the method. If so, a parameter that is not in ``parameters`` is
+        an error even if it has a default.
     """
 
     owner: Any
@@ -104,10 +106,10 @@ PRIVATE_NAMES = (
     PrivateName(Configurable, "_find_my_config", "the admin's own forms are not seen", ("cfg",)),
     PrivateName(TraitType, "_validate", "`gpuspawner check` cannot check values of KubeSpawner", ("obj", "value")),
 )
-"""All private names of other projects that gpuspawner's code contains."""
+"""All private names of other projects that gpuspawner uses."""
 
 _DISTRIBUTIONS = {"kubespawner": "jupyterhub-kubespawner"}
-"""Name of a project's top module → name of its package, where the two differ."""
+"""Name of a project's top-level module → name of the project's package on PyPI, where the two differ."""
 
 
 class IncompatibleVersionError(ImportError):
@@ -138,7 +140,8 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
             yield f"{subject} is gone; without it, {wanted.lost}."
         return
     found = inspect.getattr_static(owner, name, None)
-    # Get the function inside a class method (`__func__`) or a method with traitlets' decorator `default` (`func`).
+    # The name may belong to a class method, or to a method with traitlets' decorator `default`. The function, whose
+    # parameters are compared, is then in `__func__` or `func`.
     function = getattr(found, "__func__", getattr(found, "func", found))
     if not callable(function):
         yield f"{subject}() is gone; without it, {wanted.lost}."
@@ -148,7 +151,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return all names that the code of a class's methods contains, such as the attributes that they assign."""
+    """Return all names in the code of a class's methods; the class itself lacks attributes that its methods assign."""
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
 
@@ -231,10 +234,9 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def is_start_cancelled(spawner: object) -> bool:
-    """Return whether JupyterHub has cancelled the start of a server, and has not noticed yet that the start has ended.
+    """Return whether JupyterHub has cancelled the start of a server, and still marks the server as spawning.
 
-    JupyterHub notices the end in a callback, one turn of the event loop later. Until then, it marks the server as
-    spawning.
+    JupyterHub removes the mark in a callback, one iteration of the event loop after the start has ended.
     """
     private = cast("_Spawner", spawner)
     spawn = private._spawn_future
@@ -246,13 +248,13 @@ def is_start_cancelled(spawner: object) -> bool:
 def is_stop_pending(spawner: object) -> bool:
     """Return whether JupyterHub is stopping the server.
 
-    JupyterHub's public ``pending`` does not show the stop while a cancelled start has not ended.
+    JupyterHub's public ``pending`` shows ``spawn``, not the stop, until a cancelled start has ended.
     """
     return cast("_Spawner", spawner)._stop_pending
 
 
 def is_checked(spawner: object) -> bool:
-    """Return whether JupyterHub, after a restart of the hub, is still checking whether the server runs."""
+    """Return whether JupyterHub, which checks all running servers when it starts, is still checking this server."""
     return cast("_Spawner", spawner)._check_pending
 
 
@@ -263,9 +265,9 @@ async def wait_for_hub() -> None:
 
 
 async def wait_until_answering(spawner: object) -> None:
-    """Have JupyterHub wait for the server, and stop the server if it does not answer within ``http_timeout``.
+    """Have JupyterHub wait until the server answers, or stop the server after ``http_timeout``.
 
-    :raises Exception: the server does not answer, and is stopped.
+    :raises Exception: JupyterHub has stopped the server, because it did not answer.
     """
     private = cast("_Spawner", spawner)
     private._waiting_for_response = True
@@ -291,7 +293,8 @@ def get_start_future(spawner: object) -> asyncio.Future[Any] | None:
 def is_starting(spawner: object) -> bool:
     """Return whether a start of the spawner is in progress in JupyterHub or KubeSpawner.
 
-    JupyterHub's public ``pending`` is not set between the request for a start and the start's first step.
+    The public property ``pending`` does not suffice: GPUSpawner's ``pending`` hides a cancelled start, which may still
+    run.
     """
     private = cast("_Spawner", spawner)
     start = private._start_future
@@ -358,7 +361,7 @@ async def delete_pod(spawner: object, *, now: bool) -> None:
 
 
 async def stop_reflectors(kind: type[WatchingSpawner]) -> None:
-    """Stop all reflectors of a spawner class; KubeSpawner does so only in its tests.
+    """Stop all reflectors of a spawner class, so that a command such as ``gpuspawner explain`` can end.
 
     :param kind: the spawner class.
     """
@@ -368,7 +371,7 @@ async def stop_reflectors(kind: type[WatchingSpawner]) -> None:
 def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespace:
     """Return a stand-in for a spawner, with which :func:`expand_user_properties` expands templates for any user.
 
-    The caller sets ``user.name`` to the user's name and ``name`` to the server's.
+    In the stand-in, the caller sets ``user.name`` to the name of the user and ``name`` to the name of the server.
 
     :param spawner: any spawner of the hub; the stand-in copies its settings.
     :param user_id: the value for ``{userid}`` in templates.

@@ -1,7 +1,7 @@
 """Keeps KubeSpawner's reflectors usable after failures, and lets servers start if the hub may not read events.
 
-Without gpuspawner, a hub that may not read events fails each start with "Forbidden". If each user has a namespace, the
-hub exits when a reflector fails, for example during an outage of the API server.
+With KubeSpawner alone, each start fails with "Forbidden" if the hub may not read events. If each user has a namespace,
+the hub exits when a reflector fails, for example during an outage of the API server.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def _is_dead(reflector: Any) -> bool:
 
 
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
-    """Mark dead reflectors, so that the next call that starts a reflector replaces them.
+    """Mark reflectors that no longer watch, so that the next start of a reflector replaces them.
 
-    Call this for a start, a stop or a form, but not in ``poll()``: while the API server is down, ``poll()`` must keep
-    using the last known pods to decide whether a server runs.
+    Call this for a start, a stop or a form, but not in ``poll()``: while the API server is down, ``poll()`` uses the
+    last known pods to decide whether a server runs.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     """
@@ -63,7 +63,7 @@ def measure_first_list_s(reflector: Any) -> float:
 
 
 def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
-    """Return a factory for a reflector that holds its predecessor's pods or events until its own first list.
+    """Return a factory for a reflector that has its predecessor's pods or events until it has read its own first list.
 
     An empty reflector would end starts in progress, because KubeSpawner considers a missing pod deleted.
 
@@ -83,20 +83,21 @@ def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[.
 def unregister_failed_reflector(
     reflectors: MutableMapping[Any, Any], key: Any, *, spares_hub: bool = False
 ) -> Iterator[None]:
-    """Unregister a reflector that fails to start in the ``with`` block; restore its predecessor if that still watches.
+    """Unregister a reflector that fails to start in the ``with`` block; restore the predecessor if it still watches.
 
-    KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. The cancelled
-    reflector stays registered. The failed start's clean-up and all later starts would wait forever for its first list.
+    KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. KubeSpawner keeps
+    the cancelled reflector registered, so the failed start's clean-up and all later starts would wait forever for the
+    reflector's first list.
 
     KubeSpawner also replaces a reflector after a server was slow to start or stop, for example because the API server
-    is overloaded. If the new reflector fails, the predecessor continues. A dead predecessor is not restored, because
-    its pods would be outdated.
+    is overloaded. If the new reflector fails, the predecessor continues. A predecessor that no longer watches is not
+    restored, because its pods would be outdated.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
     :param spares_hub: True to raise the reflector's failure instead of KubeSpawner's ``SystemExit``, which stops the
-        hub. Leave it False for a poll: a hub that has just started should stop, because JupyterHub would consider
-        every server stopped that the hub cannot poll.
+        hub. Pass False for a poll: if a hub that has just started cannot poll its servers, it should stop, because
+        JupyterHub would consider these servers stopped.
     """
     before = reflectors.get(key)
     try:
@@ -122,16 +123,16 @@ def unregister_failed_reflector(
 def _retrieve_failure(reflector: Any) -> BaseException | None:
     """Return the exception of a reflector's first list, if any, so that asyncio does not log it as never retrieved."""
     first: asyncio.Future[None] = reflector.first_load_future
-    # A cancelled task cancels the future that it awaits. Do not call exception() then, because it would raise an error.
+    # The future is cancelled if a cancelled task was waiting for it. Its exception() would then raise CancelledError.
     return None if not first.done() or first.cancelled() else first.exception()
 
 
 async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
-    """Wait for the first list of a reflector that another start has started; return at once if no list is running.
+    """Wait until a reflector that reads its first list has the list; return at once if no such reflector exists.
 
-    KubeSpawner itself awaits the shared future of the first list, so a cancelled start cancels the future. All starts
-    that wait for it then fail with HTTP status 500. This function does not cancel the future. If the start that reads
-    the list is cancelled, the function returns, and the caller starts the reflector again.
+    In KubeSpawner, all starts await one future of the first list. A cancelled start cancels this future, and the other
+    starts fail with HTTP status 500. If a start waits with this function, its cancellation does not cancel the future.
+    If the start that reads the list is cancelled, the function returns, and the caller starts the reflector again.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector.
@@ -144,7 +145,7 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
 
 
 EVENTS_DENIED_S = 60.0
-"""Seconds to wait after a refused request for events, since each refusal adds a line to Kubernetes' audit log."""
+"""Seconds from a refused request for events to the next request: each refusal adds a line to Kubernetes' audit log."""
 
 
 class EventsAccess:
@@ -158,7 +159,7 @@ class EventsAccess:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._denied_until: dict[Any, float] = {}
-        """Reflector key → monotonic seconds of the next request; the key is removed once the hub may read events."""
+        """Key of a reflector of events → monotonic seconds before which the hub does not request events again."""
 
     async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
         """Return the running reflector of events, or None if the hub may not read events.
@@ -184,10 +185,11 @@ class EventsAccess:
 
 
 def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory for a reflector that does not stop the hub when its watch gives up, and stores when it was made.
+    """Return a factory for a reflector that does not stop the hub when its watch gives up.
 
     If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the API server
-    went down or the hub lost the permission to watch. With gpuspawner, the next start replaces the reflector.
+    went down or the hub lost the permission to watch. With gpuspawner, the next start replaces the reflector. The
+    reflector stores when it was made, for :func:`measure_first_list_s`.
 
     :param kind: KubeSpawner's reflector class, or another factory of reflectors.
     """
