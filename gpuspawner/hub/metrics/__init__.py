@@ -1,9 +1,9 @@
 """Counts starts, refusals, verdicts, servers and GPUs for Prometheus, on JupyterHub's ``/hub/metrics``.
 
-A verdict predicts whether a start's pod starts now. The input is starts, the pods in KubeSpawner's reflectors, the age
-of the cluster's data in memory, and the state of the settings files. The output is metrics with JupyterHub's prefix. A
-label's value is a slug, a code or a stage, never text that a user typed. This package decides nothing and sends no
-requests to the API server.
+A verdict is the prediction, made at a start, whether the pod starts now. The input is starts, the pods in KubeSpawner's
+reflectors, the age of the cluster's data in memory, and the state of the settings files. The output is metrics with
+JupyterHub's prefix. A label's value is a slug, a code or a stage, never text that a user typed. This package decides
+nothing and sends no requests to the API server.
 
 - ``registry``: counters and histograms of starts, stages, verdicts and refusals. ``starts``: measures one start.
 - ``collectors``: metrics whose values are computed at each scrape.

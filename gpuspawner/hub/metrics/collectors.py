@@ -27,13 +27,15 @@ _GPU, _COUNT = f"{ANNOTATION_PREFIX}gpu", f"{ANNOTATION_PREFIX}gpu-count"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 GPUState = tuple[str, str]
-"""Key of a count: the metric label of a GPU type, and the state of its GPUs, :data:`HELD` or :data:`REQUESTED`."""
+"""Metric labels of a count: the label of the GPU type, and :data:`HELD` or :data:`REQUESTED`."""
 
 
 def count_servers(
     pods: Iterable[Mapping[str, Any]], *, label: Callable[[str], str]
 ) -> tuple[Counter[GPUState], Counter[GPUState]]:
-    """Count servers and GPUs by GPU type: pods with a node hold GPUs, pods without a node request them.
+    """Return the number of servers and the number of GPUs by GPU type and state.
+
+    A pod with a node holds its GPUs (:data:`HELD`); a pod without a node requests them (:data:`REQUESTED`).
 
     :param pods: JSON of the pods, as the API server sends them; malformed pods do not count.
     :param label: returns the metric label for the slug of a GPU type.
@@ -57,8 +59,8 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
         return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
-    # The pod has no annotation for its GPUs if an earlier version of gpuspawner made it, or a hook added the GPUs.
-    # Count the GPUs in the containers' limits instead.
+    # The pod has no annotation for its GPUs if an earlier version of gpuspawner made it, or a hook added the GPUs. The
+    # containers' limits then contain the number of GPUs.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
     number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
     return (OTHER_LABEL, number) if number else (NO_GPU, 0)
@@ -118,7 +120,9 @@ class ClusterMetrics(Collector):
 
 
 class SettingsMetrics(Collector):
-    """Reports whether settings files are valid; rereads changed files at each scrape, before a user opens a form.
+    """Reports whether settings files are valid.
+
+    Each scrape reloads changed files. Otherwise, the metrics would show an error only after a user opened a form.
 
     :param followed: the settings that were read from files.
     """
@@ -128,7 +132,7 @@ class SettingsMetrics(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Yield whether and when the last reload succeeded, or nothing if the hub has no settings files."""
+        """Yield whether the last reload succeeded and when a reload last succeeded; nothing without settings files."""
         found = list(self._followed)
         for settings in found:
             settings.reload_if_changed()

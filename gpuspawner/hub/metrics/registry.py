@@ -1,8 +1,8 @@
 """Defines the metrics of starts, stages, verdicts and refusals, on JupyterHub's ``/hub/metrics``.
 
-A verdict predicts whether a start's pod starts now. Names have JupyterHub's prefix (``JUPYTERHUB_METRICS_PREFIX``).
-Labels are slugs of GPU types, codes and stages, never a user's name or text, and have a limited number of values.
-``metrics.collectors`` computes other metrics at each scrape.
+A verdict is the prediction, made at a start, whether the pod starts now. The names of metrics have JupyterHub's prefix
+(``JUPYTERHUB_METRICS_PREFIX``). The values of labels are slugs of GPU types, codes and stages, never a user's name or
+text. Each label has a limited number of values. ``metrics.collectors`` has the metrics that are computed at a scrape.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from prometheus_client import Counter, Histogram
 
 NO_GPU = "none"
 OTHER_LABEL = "other"
-"""Label value for GPU types that users cannot choose, and for all values beyond a label's maximum number of values."""
+"""Label value for a GPU type that users cannot choose, and for each value after a label's maximum number of values."""
 
 _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
 _MAX_VALUES = 100
-"""Maximum number of values of a label; with more GPU types, only those used first have their own value."""
+"""Maximum number of values of a label; all values that come later are counted as :data:`OTHER_LABEL`."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-"""Upper bounds in seconds of the histograms' buckets, for starts with a cached image up to starts on a new node."""
+"""Upper bounds of the histograms' buckets in seconds: from starts with a cached image to starts on a new node."""
 
 _SPAWNS = Counter(
     "spawns",
@@ -70,7 +70,7 @@ _IDLE_SCHEDULERS = Counter(
 
 
 class BoundedLabel:
-    """Limits the number of values of one label: any further value becomes :data:`OTHER_LABEL`.
+    """Limits the number of values of one label: after the maximum, each new value becomes :data:`OTHER_LABEL`.
 
     :param most: maximum number of values.
     """
@@ -80,7 +80,7 @@ class BoundedLabel:
         self._seen: set[str] = set()
 
     def __call__(self, value: str) -> str:
-        """Return the value, or :data:`OTHER_LABEL` if the label already has its maximum of values."""
+        """Return the value, or :data:`OTHER_LABEL` if the value is new and the label has its maximum of values."""
         if value in self._seen:
             return value
         if len(self._seen) >= self._most:
@@ -90,7 +90,9 @@ class BoundedLabel:
 
 
 gpu_label = BoundedLabel()
-"""Returns the label value for a GPU type's slug; metrics of pods and of starts share this object, so they agree."""
+"""Returns the label value for the slug of a GPU type.
+
+Metrics of pods and of starts share this object, so that a GPU type has one label value in all metrics."""
 _reason_label = BoundedLabel()
 _stage_label = BoundedLabel()
 _scheduler_label = BoundedLabel()
@@ -119,10 +121,10 @@ def observe_stage(gpu: str, stage: str, *, seconds: float) -> None:
 
 
 def count_verdict(verdict: str, outcome: str) -> None:
-    """Count a start by its verdict, which predicts whether its pod starts now, and by the real outcome.
+    """Count a start by its verdict (the prediction whether its pod starts now) and by its real outcome.
 
     :param verdict: the predicted outcome.
-    :param outcome: the real outcome, which :func:`gpuspawner.hub.metrics.starts.classify_verdict` returns.
+    :param outcome: the real outcome, as a code from :func:`gpuspawner.hub.metrics.starts.classify_verdict`.
     """
     _VERDICTS.labels(verdict=verdict, outcome=outcome).inc()
 
@@ -136,7 +138,7 @@ def count_refusal(reason: str) -> None:
 
 
 def count_idle_scheduler(name: str) -> None:
-    """Count a start whose pod no scheduler had looked at for 30 s.
+    """Count a start whose pod no scheduler has handled within 30 s.
 
     :param name: the pod's ``schedulerName``.
     """

@@ -1,7 +1,7 @@
 """Measures one start, from the check of the user's choice until the server answers or the start fails.
 
-The measurement ends when JupyterHub completes its future of the start. Each start therefore counts once, whether it
-succeeds or is ended by admission, Kubernetes, a timeout of the hub or the user.
+The measurement ends when JupyterHub completes its future of the start. Each start therefore counts once, even if the
+hub refuses it, Kubernetes ends it, it times out, or the user cancels it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _AT_ONCE_S = 10.0
 
 
 def classify_outcome(error: BaseException | None) -> str:
-    """Return a code for how a start ended: ``ready``, ``cancelled``, a :class:`RefusedStart`'s code or an error's kind.
+    """Return a code for how a start ended.
+
+    The code is ``ready``, ``cancelled``, ``cluster``, ``timeout``, ``refused``, ``error``, or the code of a
+    :class:`RefusedStart`.
 
     :param error: the exception that ended the start, or None if the server answers.
     """
@@ -51,11 +54,14 @@ def classify_outcome(error: BaseException | None) -> str:
 
 
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
-    """Return a code for a start's real outcome, to compare with the prediction: ``ready``, ``waited``, ``no_node`` etc.
+    """Return a code for a start's real outcome, which a metric compares with the prediction.
+
+    The code is ``ready``, ``waited`` (ready, but the pod waited for a node), ``refused``, ``no_node``, ``failed`` or
+    ``cancelled``.
 
     :param outcome: result of :func:`classify_outcome`.
     :param refused: whether the start was refused before its pod was created.
-    :param waited_s: seconds until the pod had a node; None if the pod never had a node.
+    :param waited_s: seconds that the pod waited for a node; None if the pod never had a node.
     """
     if outcome == CANCELLED:
         return CANCELLED
@@ -67,7 +73,7 @@ def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> 
 
 
 def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds that a pod waited for its node, or None if the pod has no node.
+    """Return the seconds that a pod waited for its node, 0 if its times are missing, or None if it has no node.
 
     :param pod: JSON of the pod, as the API server sends it.
     """
@@ -100,14 +106,14 @@ class SpawnMeter:
         self._stage_began = self._began
 
     def note_verdict(self, verdict: str) -> None:
-        """Record the verdict, which predicts whether the start's pod starts now.
+        """Record the verdict, the prediction whether the start's pod starts now.
 
         :param verdict: the predicted outcome.
         """
         self._verdict = verdict
 
     def enter_stage(self, stage: str) -> None:
-        """End the current stage and begin another; a call with the current stage does nothing.
+        """Begin a stage and end the previous one; a call with the current stage does nothing.
 
         :param stage: name of the stage that begins, or empty if the start ends.
         """
@@ -119,9 +125,9 @@ class SpawnMeter:
         self._stage, self._stage_began = stage, now
 
     def note_pod(self, pod: Mapping[str, Any] | None) -> None:
-        """Record that the pod exists and how long it waited for its node; a deletion of the pod changes neither.
+        """Record that the pod exists, and how long it waited for its node.
 
-        :param pod: JSON of the pod, as the API server sends it, or None for no pod.
+        :param pod: JSON of the pod, as the API server sends it. None, for a deleted pod, keeps the recorded values.
         """
         if pod is not None:
             self._is_created = True
@@ -162,12 +168,12 @@ class MeasuredSpawner(PodWatchingSpawner, Protocol):
 
 
 def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catalog, elapsed_s: float = 0.0) -> None:
-    """Begin to measure a spawner's start, unless it is being measured already.
+    """Begin to measure a spawner's start; do nothing if the start is being measured or no start is in progress.
 
     :param spawner: the spawner of the server.
     :param options: user options, not yet checked.
-    :param catalog: the catalog whose GPU types get their own label.
-    :param elapsed_s: seconds since the start began, if an earlier process of the hub began it.
+    :param catalog: the catalog with the GPU types that get their own label.
+    :param elapsed_s: seconds since the start began, if an earlier process of the hub began it; else 0.
     """
     future = private_api.get_spawn_future(spawner)
     if spawner.start_state.meter is not None or future is None or future.done():
@@ -204,7 +210,9 @@ def note_pod(spawner: MeasuredSpawner, pod: Mapping[str, Any] | None = None) -> 
 
 
 def find_gpu_label(options: object, catalog: Catalog) -> str:
-    """Return the metric label of the GPU type in user options: its slug if the catalog has the type, else ``other``.
+    """Return the metric label of the GPU type in user options.
+
+    The label is the slug of the GPU type, ``none`` for no GPU, or ``other`` if the catalog lacks the type.
 
     :param options: user options, not yet checked.
     :param catalog: the catalog of GPU types and presets.
