@@ -1,7 +1,8 @@
 """Merges the scheduling requirements of a user's choice into copies of the admin's lists or dicts.
 
-A node must match one of the required node selector terms, so the choice's expressions are added to each term. All other
-values are appended unless they exist. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
+A node needs to match only one of the required node selector terms, so the choice's expressions are added to each term:
+https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/. Other entries of the choice, such as
+tolerations, are appended to the admin's entries.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _KEY = "gpuspawner"
-"""Prefix of the keys under which gpuspawner adds entries to an admin's value that is a dict."""
+"""Part of each key that gpuspawner adds to a dict of the admin; it names gpuspawner as the origin of the entry."""
 _PREFERENCE_WEIGHT = 100
 
 
 def escape_braces(text: str) -> str:
-    """Double the braces in a text, so that KubeSpawner's template expansion restores the original text.
+    """Double the braces in a text, so that the text stays unchanged when KubeSpawner expands it as a template.
 
     :param text: text that may contain braces.
     """
@@ -37,7 +38,7 @@ def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
     new = [entry for entry in entries if entry not in known]
     if not isinstance(merged, dict):
         return [*merged, *new]
-    # KubeSpawner sorts the entries by key. The new key names gpuspawner as the origin and is not in use yet.
+    # A new entry needs a key. The number makes the key unique, because the dict grows with each entry.
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 
@@ -47,13 +48,14 @@ def merge_required_terms(
     *,
     alternatives: tuple[tuple[MatchExpression, ...], ...] = (),
 ) -> Any:
-    """Return the admin's required node selector terms, each with additional expressions.
+    """Return the admin's required node selector terms with additional expressions in each term.
 
-    If the admin has set no terms, the expressions form a new term.
+    If the admin has set no terms, the expressions form new terms.
 
     :param admins: the admin's value: a list, a dict of terms (since KubeSpawner 7) or None.
-    :param expressions: expressions that are added to every term.
-    :param alternatives: sets of expressions; a node must match at least one set, so each term is repeated for each set.
+    :param expressions: expressions that a node must match; they are added to every term.
+    :param alternatives: sets of expressions, of which a node must match at least one set. The result has one copy of
+        every term for each set.
     """
     terms = copy_nested(admins) if admins else []
     added = [[_format_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]
@@ -70,9 +72,9 @@ def merge_required_terms(
 
 
 def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
-    """Return preferred node selector terms that keep a pod off some nodes, such as GPU nodes.
+    """Return preferred node selector terms, with which a pod avoids some nodes, such as GPU nodes, if possible.
 
-    :param avoided: expressions that match all nodes except those that the pod should avoid.
+    :param avoided: expressions that only the other nodes match.
     """
     if not avoided:
         return []
@@ -119,9 +121,9 @@ def parse_admin_tolerations(trait: Any) -> tuple[Toleration, ...]:
 
 
 def _narrow_term(term: Any, added: list[dict[str, Any]]) -> Any:
-    """Return a node selector term with additional expressions.
+    """Return a node selector term with additional expressions, which reduce the nodes that match.
 
-    An empty term matches no node. Expressions would make it match some nodes, so an empty term stays empty.
+    An empty term matches no node. Additional expressions would make it match some nodes, so an empty term stays empty.
     """
     if not isinstance(term, dict):
         # An admin's Python configuration may contain V1NodeSelectorTerm objects; convert each to a dict.

@@ -35,9 +35,10 @@ def list_gpu_resources(catalog: Catalog) -> frozenset[str]:
 def drop_gpu_resources(amounts: Mapping[str, Any] | None, resources: Collection[str]) -> dict[str, Any]:
     """Return the admin's limits or requests without GPUs, because only the user's choice sets GPUs.
 
-    This function also removes all resources of known GPU vendors, so that a server without a GPU type gets no GPU.
+    This function removes all resources of known GPU vendors, and the given resources. A server without a GPU type
+    therefore gets no GPU.
 
-    :param amounts: the admin's amounts by resource.
+    :param amounts: name of a resource → the admin's amount.
     :param resources: extended resources of the catalog's GPU types.
     """
     return {name: value for name, value in (amounts or {}).items() if name not in resources and not find_vendor(name)}
@@ -60,7 +61,8 @@ def build_pod_config(
 ) -> dict[str, Any]:
     """Return the admin's ``extra_pod_config`` with the choice merged into it.
 
-    The admin's runtime class overrides the GPU type's. The shorter maximum run time of admin and choice applies.
+    If both set a runtime class, the admin's overrides that of the GPU type. If both set a maximum run time, the shorter
+    one applies.
 
     :param admins: the admin's ``extra_pod_config``.
     :param placement: the choice's requirements for the pod.
@@ -121,7 +123,7 @@ def build_container_config(
 
     :param admins: the admin's ``extra_container_config``.
     :param placement: the choice's requirements for the pod.
-    :param mounts: volume mounts to append to the container's.
+    :param mounts: volume mounts to append to the container's mounts.
     :param resources: extended resources of the catalog's GPU types.
     """
     config: dict[str, Any] = {}
@@ -137,10 +139,10 @@ def build_container_config(
 
 
 def isolate_containers(admins: Any, resources: Collection[str]) -> Any:
-    """Return the admin's side or init containers without GPUs, which only the notebook container gets.
+    """Return the admin's sidecar or init containers without GPUs, because only the notebook container gets GPUs.
 
-    An image may set ``NVIDIA_VISIBLE_DEVICES=all``. This function therefore sets such variables in ``env``, which
-    overrides the image's variables and those from ``envFrom``.
+    An image may set ``NVIDIA_VISIBLE_DEVICES=all``, which shows the node's GPUs to the container. This function
+    therefore sets such variables in ``env`` to values that hide the GPUs; ``env`` overrides the image and ``envFrom``.
 
     :param admins: value of ``extra_containers`` or ``init_containers``: a list, a dict of containers or None.
     :param resources: extended resources of the catalog's GPU types.
@@ -209,8 +211,8 @@ def merge_node_affinity(
 
     :param own: JSON of the affinity, or None.
     :param required: expressions that a node must match.
-    :param alternatives: sets of expressions; a node must match at least one set.
-    :param avoided: expressions that match all nodes except those that the pod should avoid if possible.
+    :param alternatives: sets of expressions, of which a node must match at least one set.
+    :param avoided: expressions that become a preference; nodes that the pod should avoid if possible do not match them.
     """
     nodes = dict((own or {}).get("nodeAffinity") or {})
     selector = dict(nodes.get(_REQUIRED) or {})
@@ -224,9 +226,9 @@ def merge_node_affinity(
 def build_notebook_resources(
     own: ExtraConfig, chosen: ContainerResources, *, resources: Collection[str]
 ) -> dict[str, Any]:
-    """Return limits and requests of the notebook container; the user's amounts override existing values.
+    """Return limits and requests of the notebook container; the user's amounts override the container's own amounts.
 
-    :param own: the container's existing ``limits`` and ``requests``.
+    :param own: the container's own ``limits`` and ``requests``.
     :param chosen: amounts of CPU, memory and GPUs that the user chose.
     :param resources: extended resources of the catalog's GPU types.
     """

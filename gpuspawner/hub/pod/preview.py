@@ -1,8 +1,8 @@
 """Builds the pod that KubeSpawner would create for a user's choice, without creating it.
 
 gpuspawner predicts from this pod whether the server can start, so the pod needs the admin's node selector, affinity,
-tolerations, containers and hooks. KubeSpawner therefore builds one manifest for each display of the form. For each
-choice, gpuspawner merges the choice into a copy of that manifest, as it does into ``extra_pod_config``.
+tolerations and containers. For each display of the form, KubeSpawner builds one manifest without a choice. gpuspawner
+merges each choice into a copy of this manifest, by the rules for ``extra_pod_config``.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ _PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
-    """Return a copy of a spawner with the admin's trait values; setting its traits leaves the original unchanged.
+    """Return a copy of a spawner with the admin's trait values; setting traits of the copy keeps those of the original.
 
-    The copy shares all other attributes with the original, so use it only to build manifests and forms.
+    The copy shares all other attributes with the original, so use the copy only to build manifests and forms.
 
     :param spawner: the user's spawner.
     """
     kind: Any = type(spawner)
     duplicate: SpawnerT = kind.__new__(kind)
-    # copy.copy would search all class attributes for observers, but the copied __dict__ already contains them.
+    # Do not call copy.copy, which searches all class attributes for observers: the copied __dict__ contains them.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
     duplicate.trait_overrides.restore()
-    # Remove the attribute get_pod_manifest, which during a start replaces the class's method and returns the pod that
-    # is already built.
+    # During a start, an attribute get_pod_manifest replaces the method and returns the start's pod. Remove it from the
+    # copy, which must build pods itself.
     vars(duplicate).pop("get_pod_manifest", None)
     return duplicate
 
 
 def _drop_functions(duplicate: PodBuildingSpawner) -> None:
-    """Remove the admin's functions from a copy of a spawner, because they may have side effects.
+    """Remove the admin's functions, such as hooks, from a copy of a spawner, because they may have side effects.
 
-    Environment and arguments, which do not affect scheduling, become empty.
+    The pod's environment and arguments, which do not affect scheduling, become empty.
     """
     kind, values = type(duplicate), private_api.get_trait_values(duplicate)
     functions = [name for name, value in values.items() if callable(value)]
@@ -72,15 +72,16 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
     """Return a copy of a spawner for a form, with the traits that ``group_overrides`` give the user at a start.
 
-    JupyterHub itself applies ``group_overrides`` only when a server starts, and changes the spawner.
+    JupyterHub itself applies ``group_overrides`` only at a start, and changes the spawner's own traits.
 
-    :param spawner: the user's spawner; it stays unchanged, and is returned itself if it has no ``group_overrides``.
+    :param spawner: the user's spawner; it stays unchanged. Without ``group_overrides``, the result is this spawner.
     """
     if not spawner.group_overrides:
         return spawner
     duplicate = copy_spawner(spawner)
     values = private_api.get_trait_values(duplicate)
-    # Copy plain dicts and lists, because JupyterHub merges an override into the existing dict.
+    # Copy plain dicts and lists, because JupyterHub merges an override into the dict of the trait, which the original
+    # spawner shares.
     values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
     duplicate.log = _FormLog(spawner.log)
     await duplicate.apply_group_overrides()
@@ -89,7 +90,7 @@ async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
 
 
 class _FormLog(logging.LoggerAdapter[logging.Logger]):
-    """Logs INFO messages as DEBUG: JupyterHub would log a user's group overrides each time a form is shown."""
+    """Logs INFO messages as DEBUG: JupyterHub would log a user's group overrides at each display of the form."""
 
     @override
     def info(self, msg: object, *args: object, **kwargs: Any) -> None:
@@ -103,7 +104,7 @@ def serialize_pod(spawner: PodBuildingSpawner, pod: Any) -> dict[str, Any]:
     :param pod: the pod as a model of the Kubernetes client, or as a dict if a hook returned one.
     """
     manifest: dict[str, Any] = spawner.api.api_client.sanitize_for_serialization(pod)
-    # Add the namespace, which KubeSpawner passes in the request instead of the manifest.
+    # Add the namespace: KubeSpawner passes it in the request, not in the manifest.
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": spawner.namespace}}
 
 
@@ -111,7 +112,8 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
     """Return a pod's manifest without ``env`` and volume mounts: they serialize slowly, and schedulers ignore them.
 
     :param spawner: the spawner that creates the pod.
-    :param pod: the pod as a model of the Kubernetes client; an object of another type from a hook is serialized whole.
+    :param pod: the pod as a model of the Kubernetes client. If a hook has returned any other type, the whole pod is
+        serialized.
     """
     containers = getattr(getattr(pod, "spec", None), "containers", None)
     if not isinstance(containers, list):
@@ -126,7 +128,9 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
 
 
 def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
-    """Return the volume claims that a start creates if missing: name → StorageClass, or None for the default class.
+    """Return the volume claims that a start creates if they are missing.
+
+    The result maps the name of a claim → name of its StorageClass, or None for the cluster's default class.
 
     :param spawner: the spawner of the server.
     """
@@ -136,7 +140,9 @@ def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
 def exclude_gpu_nodes(
     manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
 ) -> Mapping[str, Any]:
-    """Return a pod's manifest that requires a node without GPUs, or the given manifest if such nodes may lack capacity.
+    """Return a pod's manifest that requires a node without GPUs, if the pod would start on such a node now.
+
+    Return the given manifest itself if the nodes without GPUs may lack capacity.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
@@ -156,11 +162,11 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
-"""Key of a cached pod: the image's CUDA version and architectures, GPU type, and choices such as the priority."""
+"""Key of a cached pod: CUDA version and architectures of the image, GPU type, values of fields such as the priority."""
 
 
 class _Preview(NamedTuple):
-    """A prepared pod: its spec for the API server, the namespace's LimitRanges, the decoded pod, its Kueue queue."""
+    """A cached pod: its spec as JSON, the namespace's LimitRanges, the decoded pod and the state of its Kueue queue."""
 
     spec: dict[str, Any]
     limit_ranges: Sequence[object]
@@ -170,7 +176,7 @@ class _Preview(NamedTuple):
 
 @dataclass(slots=True)
 class PodPreviews:
-    """Builds and caches the pods of several choices of one user.
+    """Builds and caches the pods that KubeSpawner would create for several choices of one user.
 
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
@@ -195,9 +201,9 @@ class PodPreviews:
                 self._pods[key] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return a selection's pod; None if :meth:`prepare` built no pod for this GPU type, priority and kind of image.
+        """Return a selection's pod; None if :meth:`prepare` built no pod for its GPU type, priority and kind of image.
 
-        :param selection: a valid selection; its CPU, memory and GPU count may differ from the prepared selection's.
+        :param selection: a valid selection; CPU, memory and GPU count may differ from those that were prepared.
         """
         found = self._pods.get(self._make_key(selection))
         if found is None:
@@ -215,9 +221,9 @@ class PodPreviews:
         return None if found is None else found.queue
 
     async def find_priority(self, selection: Selection | None) -> int | None:
-        """Return the priority with which a server's pod preempts other pods; None if unknown or if it preempts none.
+        """Return the priority with which a server's pod preempts other pods; None if unknown or without preemption.
 
-        :param selection: a valid selection; None for the priority of KubeSpawner's own settings.
+        :param selection: a valid selection; None for the priority that the admin has set in KubeSpawner's traits.
         """
         additions = PodAdditions() if selection is None else place(selection, self.offer.catalog).additions
         spec = _set_priority((await self._build_manifest())["spec"], additions)
@@ -233,8 +239,8 @@ class PodPreviews:
         manifest = await self._build_manifest()
         spec: dict[str, Any] = manifest["spec"]
         placement = place(selection, self.offer.catalog)
-        # Merge only fields that affect scheduling: leave out the volume for /dev/shm. The admin's runtime class
-        # overrides the GPU type's, as at a start.
+        # Merge only fields that affect scheduling, so leave out the volume for /dev/shm. As at a start, the admin's
+        # runtime class overrides that of the GPU type.
         own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
         placing = build_pod_config(own, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
@@ -269,7 +275,7 @@ class PodPreviews:
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
-    """Return a pod's spec with the choice's PriorityClass, and its priority in case the hub cannot read the class."""
+    """Return a pod's spec with the choice's PriorityClass, and its value in case the hub may not read the class."""
     chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
     return {**spec, **{name: value for name, value in chosen.items() if value is not None}}
 

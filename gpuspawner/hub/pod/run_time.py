@@ -1,8 +1,8 @@
 """Deletes pods that exceed their maximum run time if Kubernetes does not, and announces the end in the hub's log.
 
-The kubelet ends a pod after ``activeDeadlineSeconds``, but not if the node is gone. The hub then deletes the pod;
-otherwise the user could never start the server again. JupyterHub cannot show a message in an open notebook, so the hub
-writes the announcement to its log and to JupyterHub's event log.
+The kubelet ends a pod after ``activeDeadlineSeconds``, but not if the node is gone. The hub then deletes the pod, so
+that the user can start the server again. JupyterHub cannot show a message in an open notebook, so the hub announces the
+end in its log and in JupyterHub's event log, from which the admin's own programs can tell the user.
 
 The kubelet counts ``activeDeadlineSeconds`` from ``status.startTime``, when it accepted the pod, so a pending pod does
 not expire. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
@@ -61,9 +61,11 @@ def find_end_time(pod: Mapping[str, object]) -> datetime | None:
 
 
 WARNING_S = 15 * 60
-"""Seconds before the end of the run time at which the hub announces it."""
+"""Seconds before the end of the run time at which the hub announces the end."""
 GRACE_S = 120
-"""Seconds after the end of the run time until the hub deletes the pod; more if the pod's grace period is longer."""
+"""Minimum number of seconds from the end of the run time until the hub deletes the pod, if Kubernetes has not ended it.
+
+If the pod's own grace period is longer, the hub waits until the grace period is over."""
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Environment variable with the server's maximum run time in seconds."""

@@ -1,7 +1,7 @@
 """Computes the values of KubeSpawner's traits from a user's choice and the admin's values.
 
 :mod:`gpuspawner.hub.pod.merge` merges lists and node selector terms. :mod:`gpuspawner.hub.pod.overrides` builds
-``extra_pod_config`` and ``extra_container_config``, which override other traits.
+``extra_pod_config`` and ``extra_container_config``, which override KubeSpawner's other traits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHM_PATH = "/dev/shm"  # noqa: S108 - the path of shared memory in containers
 
 
 class AdminValues(Protocol):
-    """Mapping from the name of a trait to the admin's value."""
+    """Mapping: name of a trait → the admin's value."""
 
     def __getitem__(self, trait: str) -> Any: ...
 
@@ -58,7 +58,7 @@ class PodChoice:
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     """Return the values of KubeSpawner's traits for one start.
 
-    The result lacks ``start_timeout``, which is set earlier: JupyterHub reads it before hooks and ``start()``.
+    The result lacks ``start_timeout``, which ``apply_user_options`` sets: JupyterHub reads it before it calls hooks.
 
     :param choice: the user's choice.
     :param base: the admin's value of each trait.
@@ -108,7 +108,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
 
 
 CONTAINER_TRAITS = ("extra_container_config", "extra_containers", "init_containers")
-"""Traits with containers, or with a part of the notebook container."""
+"""Names of the traits whose value is a list of containers, or a part of the notebook container."""
 OWN_RESOURCE_TRAITS = (
     *("cpu_limit", "cpu_guarantee", "mem_limit", "mem_guarantee"),
     *("extra_resource_limits", "node_selector"),
@@ -120,9 +120,9 @@ OWN_RESOURCE_TRAITS = (
 def read_own_resources(base: AdminValues) -> OwnResources:
     """Return the CPU, memory and GPUs that KubeSpawner's own traits give each server.
 
-    As in KubeSpawner, 0 counts as not set. So does an invalid amount, with which the API server later rejects the pod.
+    As in KubeSpawner, 0 counts as not set. An invalid amount also counts as not set; the API server rejects the pod.
 
-    :param base: the admin's values, as the spawner or Helm values have them.
+    :param base: the admin's values, from a spawner or from Helm values.
     """
     selector = base["node_selector"] if isinstance(base["node_selector"], Mapping) else {}
     return OwnResources(
@@ -141,7 +141,7 @@ def _read_own_amount(base: AdminValues, prefix: str, *, parse: Callable[[object]
 
 def _read_amount(value: Any, parse: Callable[[object], int]) -> int | None:
     if value is None:
-        return None  # skip parse(): most sites set no amount, and an exception takes longer
+        return None  # return without calling parse(), which would raise: most admins set no amount, and this is faster
     try:
         return parse(value) or None
     except QuantityError:
@@ -163,7 +163,7 @@ def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
 
 
 def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
-    """Yield resource and number of each GPU resource in the value of a container trait, each resource once.
+    """Yield the name and number of each GPU resource in the value of a trait, each resource once.
 
     :param containers: value of one of :data:`CONTAINER_TRAITS`: a part of a container, or a list or dict of containers.
     """
