@@ -2,10 +2,11 @@
 
 The module keeps them in context variables, because tornado runs each request in its own context:
 
-- The viewer may be an admin who opens another user's form. ``Spawner.handler`` may belong to another request.
-- After an invalid form, JupyterHub asks a spawner for the form again, but without the values that the user sent. It may
-  even ask the spawner of the user's default server. :class:`FormDraft` restores the values.
-- An open form refreshes itself. It sends its values in a header, because a query would start a server.
+- The viewer may be an admin who opens the form of a user. ``Spawner.handler`` does not tell who the viewer is, because
+  it may belong to a different request.
+- After an invalid form, JupyterHub asks the spawner of the user's default server for the form again, but does not pass
+  the values that the user sent. :class:`FormDraft` keeps the values, even those of a form for a named server.
+- An open form refreshes itself. The form sends its values in a header, because a query would start a server.
 - A link whose query has fields with :data:`PREFILL_PREFIX` fills in the form. The spawner removes these fields before
   JupyterHub reads the query, so that the link does not start a server.
 """
@@ -40,7 +41,8 @@ _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 def note_viewer(handler: Any) -> None:
     """Remember whether the user who sent the request is an admin; call this in the request's own task.
 
-    This function does not keep the handler: tasks that start during the request would hold it as long as they run.
+    Do not store the handler in a context variable: tasks that begin during the request would keep it in memory as long
+    as they run.
 
     :param handler: tornado's handler of the request.
     """
@@ -56,7 +58,7 @@ def is_viewer_admin() -> bool:
 CHOICE_HEADER = "Gpuspawner-Choice"
 
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
-"""Maximum number of characters in the header ``Gpuspawner-Choice``: the names and longest texts of all fields."""
+"""Maximum number of characters in the header ``Gpuspawner-Choice``, enough for the names and values of all fields."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)
@@ -99,9 +101,9 @@ _QUERY_PREFIX = "opt-"
 
 @dataclass(slots=True, kw_only=True)
 class FormDraft:
-    """The values and problems of the form that the request sent.
+    """The values of the form that the current request sent, and the problems in them.
 
-    :param typed: texts by field, as the user entered them.
+    :param typed: name of a field → text, as the user entered it.
     :param problems: problems that the validation found; empty before the validation.
     """
 
@@ -113,10 +115,10 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 
 
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
-    """Remember the form that this request sent; call this in the request's own task.
+    """Remember the form that this request sent, and return its draft; call this in the request's own task.
 
-    If JupyterHub wraps a coroutine in a task, the context variables that the task sets are lost after the task. All
-    tasks of the request share the returned object, so any task may add problems to it.
+    If JupyterHub wraps a coroutine in a task of its own, a context variable that the coroutine sets is lost when the
+    task ends. The draft is not lost: all tasks of the request share it, so each of them may add problems to it.
 
     :param form: values by field, as JupyterHub parses the form or a query.
     """
@@ -167,15 +169,15 @@ def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
     page = url_path_join(
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
-    # Include empty values: the form fills in missing fields from the last saved selection.
+    # Include empty values: the form would fill in a missing field from the last saved selection.
     values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
     return f"{page}?{urlencode(values)}"
 
 
 def take_prefill(handler: Any) -> None:
-    """Remove the form's values from the query of a link, and remember them as if the user had sent a form.
+    """Remove the values for the form from the query of a link, and remember them as if the user had sent a form.
 
-    Call this in the request's own task.
+    Call this in the request's own task, before JupyterHub reads the query: a query with values starts a server.
 
     :param handler: tornado's handler of the request, or None outside a request.
     """

@@ -17,19 +17,20 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.text.i18n import ENGLISH, Language, set_language
 
 LANGUAGE_FIELD = "_language"
-"""Name of the form field that contains the form's language.
+"""Name of the hidden form field that contains the form's language.
 
-JupyterHub does not pass the request, and so no ``Accept-Language``, to the method that reads a sent form.
+JupyterHub does not pass the request to the method that reads a sent form. A form in a language other than English
+therefore sends its language in this field.
 """
 
 _MAX_HEADER_CHARACTERS = 400
-"""Number of characters of ``Accept-Language`` that gpuspawner reads; browsers send about 50."""
+"""Maximum number of characters that gpuspawner reads of ``Accept-Language``; browsers send about 50."""
 _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
-"""Alias → tag of an available language, in lower case; simplified Chinese, for example, has three tags."""
+"""Alias of a language tag → tag of an available language, both in lower case."""
 
 
 _is_named_by_request: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)
-"""Whether the form that the request sent contains an available language."""
+"""Whether the current request has sent a form with an available language, which overrides the browser's languages."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def load_languages() -> Mapping[str, Language]:
 def note_request_language(handler: Any, *, choice: str = "") -> None:
     """Set the language for this request; call this in the request's own task.
 
-    :param handler: tornado's handler of the request; without one, only ``choice`` has an effect.
+    :param handler: tornado's handler of the request; None outside a request, so that only ``choice`` has an effect.
     :param choice: language tag that the admin configured, which overrides the browser's languages; empty for none.
     """
     request = getattr(handler, "request", None)
@@ -62,9 +63,9 @@ def note_request_language(handler: Any, *, choice: str = "") -> None:
 
 
 def recall_form_language(tag: object) -> None:
-    """Set the language for this request to that of the sent form; ignore an unknown language.
+    """Set the language for this request to the language of the sent form; ignore an unknown language.
 
-    Later calls of :func:`note_request_language` in this request then ignore the browser's languages.
+    During this request, :func:`note_request_language` then ignores the browser's languages.
 
     :param tag: language tag from the form, or a list of tags; untrusted.
     """
@@ -76,7 +77,7 @@ def recall_form_language(tag: object) -> None:
 
 
 def pick_locale(accepted: str) -> Language:
-    """Return the available language that a browser prefers, or English.
+    """Return the available language that a browser prefers, or English if no language of the browser is available.
 
     :param accepted: the header ``Accept-Language`` (RFC 9110, 12.5.4), matched by "Lookup" (RFC 4647, 3.4).
     """
@@ -100,7 +101,10 @@ def _sort_by_quality(ranges: Iterable[str]) -> list[str]:
 
 
 def _find_language(tag: str) -> Language | None:
-    """Return the language of a tag, else of a shorter tag (``de`` for ``de-AT``), else of a longer tag, or None."""
+    """Return the available language for a tag; None if there is none.
+
+    If the tag is not available, try shorter tags (``de`` for ``de-at``), then longer tags (``zh-cn`` for ``zh``).
+    """
     known = load_languages()
     shorter = tag
     while shorter:
