@@ -29,7 +29,7 @@ _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission
 """Codes of start failures for which no other choice in the spawn form is likely to help."""
 
 _throttle = WorkThrottle(0.2)
-"""Limits the searches for other choices to 20 % of the event loop's time, because each search checks all nodes."""
+"""Limits the searches for similar choices to 20 % of the event loop's time, because each search checks all nodes."""
 
 
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
@@ -37,7 +37,8 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 
     :param refused: the error that ends the start.
     :param spawner: the spawner of the server during the start; it stays unchanged.
-    :param patience_s: maximum number of seconds to wait for searches of other starts; after that, no links are added.
+    :param patience_s: maximum number of seconds to wait until the search may begin: the hub limits all starts' searches
+        to a share of its time. If the wait would be longer, no links are added.
     """
     named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
     if not named:
@@ -54,7 +55,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return, for each similar choice, its difference from the user's choice and the URL of the prefilled form."""
+    """Return the similar choices: for each, its difference from the user's choice and the URL of the filled form."""
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
@@ -72,7 +73,8 @@ async def _find_named_alternatives(
         else:
             return []
     except SelectionError:
-        return []  # add no links: the settings have changed and no longer contain the user's choice
+        # Add no links: the settings have changed and no longer contain the user's choice.
+        return []
     except Exception:  # log any exception: a failed search must not hide the start's error from the user
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []

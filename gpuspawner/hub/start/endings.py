@@ -1,8 +1,9 @@
 """Stops servers, finds the pods that failed starts have left, and tells users why their servers ended.
 
 JupyterHub's progress page shows why a start failed, but a restarted hub has forgotten the reason. No page of JupyterHub
-tells why a running server ended. gpuspawner therefore stores the reasons in the hub's database. The hub's pages
-announce a reason for a day (after a failed start, for minutes), or until the user starts the server again.
+tells why a running server ended. gpuspawner therefore stores both kinds of reasons in the hub's database. The hub's
+pages announce the end of a running server for a day. If the hub restarts, its pages announce starts that failed in the
+last ten minutes. An announcement ends when the user starts the server again.
 """
 
 from __future__ import annotations
@@ -50,21 +51,21 @@ _END_KEY = "end"
 _PAUSE_S = 1.0
 """Seconds that the hub waits before it repeats a failed request."""
 _HELD_AFTER = timedelta(seconds=10)
-"""How long finalizers may keep a pod after its grace period before the hub tells the user."""
+"""Time from the end of a pod's grace period until the hub tells the user which finalizers keep the pod."""
 _EVENTS_S = 10.0
 """Seconds that the hub waits for KubeSpawner's first list of events after a restart of the hub."""
 _TOLD_FOR = timedelta(days=1)
 """How long the hub announces why a running server has ended, unless the user starts the server again."""
 _FAILURE_TOLD_FOR = timedelta(minutes=10)
-"""How long a restarted hub announces why a start failed; most users have read the reason on the progress page."""
+"""How long after its failure a restarted hub announces a failed start; most users know it from the progress page."""
 _PROCESS = token_hex(4)
-"""Random text that identifies this process of the hub."""
+"""Random text that identifies this process of the hub, so that a restarted hub recognizes older reasons."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
-"""JupyterHub's template variables for announcements: on all pages, on the home page, and on the spawn page."""
+"""JupyterHub's template variables for announcements on all pages, on the home page and on the spawn page."""
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
-    """Wait until a start that JupyterHub has cancelled has ended, so that the start creates nothing after the stop.
+    """If JupyterHub has cancelled a start, wait until the start has ended; a stop can then delete all that it created.
 
     :param spawner: the spawner of the server.
     """
@@ -73,8 +74,8 @@ async def wait_for_cancelled_start(spawner: object) -> None:
     # for itself.
     if spawn is None or spawn is asyncio.current_task():
         return
-    # Check cancelled() too: if a stop begins in the same iteration of the event loop in which the start ends,
-    # JupyterHub has already reset the flag that is_start_cancelled() reads.
+    # Check cancelled(), too: if a stop begins in the iteration of the event loop in which the start ends, JupyterHub
+    # has reset the flag that is_start_cancelled() reads.
     if spawn.cancelled() or private_api.is_start_cancelled(spawner):
         await asyncio.wait([spawn])
 
@@ -89,9 +90,10 @@ def has_failed_start(spawner: object) -> bool:
 
 
 def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
-    """Return whether a cancelled or failed start may have left a pod, in any state.
+    """Return whether the last start was cancelled or has failed, and may have left a pod.
 
-    KubeSpawner's reflector may lack a pod that was created after the start was cancelled, or after the watch broke.
+    A look into KubeSpawner's reflector does not suffice: it may lack a pod that was created after the start was
+    cancelled, or after the watch broke.
 
     :param spawner: the spawner of the server.
     :param is_pod_unseen: whether the start has sent its pod to the API server, and the hub knows neither that the pod
@@ -115,13 +117,16 @@ def has_never_run(spawner: PodWatchingSpawner) -> bool:
 async def repeat_until_accepted(
     spawner: RepeatingSpawner, send: Callable[[], Awaitable[bool]], *, purpose: str
 ) -> bool:
-    """Send requests until the API server accepts them, even if it cannot be reached for a long time, and return True.
+    """Send requests until the API server accepts them, then return True.
+
+    If the API server cannot be reached, repeat the requests without a time limit. If it refuses them, repeat them until
+    ``k8s_api_request_retry_timeout``: an API server that has just started may refuse a request that it accepts a moment
+    later.
 
     :param spawner: the spawner of the server.
     :param send: sends the requests once, and returns whether the API server has accepted them.
     :param purpose: what the requests do, for the log: ``delete the pod``.
-    :raises ApiException: the API server still refuses a request after ``k8s_api_request_retry_timeout``. The hub waits
-        that long because an API server that has just started may refuse a request that it accepts a moment later.
+    :raises ApiException: the API server refuses a request after ``k8s_api_request_retry_timeout`` seconds.
     """
     loop = asyncio.get_running_loop()
     gives_up_at = loop.time() + spawner.k8s_api_request_retry_timeout
@@ -141,7 +146,9 @@ async def repeat_until_accepted(
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether the API server has read a request and refused it; a repeated request may fail the same way.
+    """Return whether the API server has refused a request with a 4xx status other than 429.
+
+    Repeating the request may not help then, as it would after an outage.
 
     :param error: the error of the request.
     """
@@ -150,16 +157,17 @@ def is_refusal(error: Exception) -> bool:
 
 
 async def read_pods(spawner: StoppingSpawner) -> bool:
-    """Wait until KubeSpawner has listed the pods of servers, even if the API server does not answer for a long time.
+    """Wait until KubeSpawner has listed the pods of servers, and return True.
 
-    Return False if the API server still refuses the list after ``k8s_api_request_retry_timeout``, else True.
+    If the API server does not answer, wait without a time limit. If it refuses the list for longer than
+    ``k8s_api_request_retry_timeout``, return False.
 
     :param spawner: the spawner of a server.
     """
 
     async def read_once() -> bool:
-        # Wait without a timeout: each repeated call would add a task that waits for the first list, and hundreds of
-        # servers may wait.
+        # Wait without a timeout. After a timeout, a repeated call would add one more task that waits for the first
+        # list, and hundreds of servers may wait.
         await ensure_pods_watched(spawner, timeout_s=None)
         if not has_read_pods(spawner) and isinstance(failure := find_pods_failure(spawner), ApiException):
             raise failure
@@ -179,8 +187,8 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
 async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Delete a server's pod, without a grace period if its start failed or was cancelled before any container ran.
 
-    If the hub has no permission to list pods, do not wait until the pod is gone: the hub would never learn that. While
-    finalizers keep the pod, wait, and tell the user on the hub's pages.
+    Wait until the pod is gone, even while finalizers keep it; the hub's pages then tell the user so. Without permission
+    to list pods, do not wait, because the hub would never learn that the pod is gone.
 
     :param spawner: the spawner of the server.
     :param stop: KubeSpawner's ``stop()``.
@@ -236,7 +244,7 @@ async def _watch_for_hold(spawner: StoppingSpawner) -> None:
 
 
 def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
-    """Return the finalizers that still keep a deleted pod 10 s after its grace period; empty if there are none."""
+    """Return the finalizers of a deleted pod whose grace period ended at least 10 s ago; empty for any other pod."""
     metadata = as_dict(pod.get("metadata"))
     try:
         # The API server sets deletionTimestamp to the time when the pod's grace period ends.
@@ -249,12 +257,12 @@ def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnd:
-    """Why a server ended, or did not start.
+    """The reason why a server ended, or why its start failed.
 
     :param code: code of the reason, such as ``out_of_memory``.
     :param message: the reason as plain text in the user's language.
-    :param told_by: random text (:data:`_PROCESS`) of the hub process whose progress page shows why the start failed;
-        empty if no progress page shows the reason.
+    :param told_by: identifies the process of the hub (:data:`_PROCESS`) whose progress page shows why the start failed.
+        This process does not announce the reason on other pages. Empty if no progress page shows the reason.
     :param at: when the server ended, with a time zone.
     """
 
@@ -344,7 +352,7 @@ def find_message(error: BaseException) -> str:
 
 
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
-    """Store and log why a running server has ended, unless its program exited by itself or a reason is already stored.
+    """Store and log why a running server has ended; do nothing if its program exited by itself or a reason is stored.
 
     :param spawner: the spawner of the server; its last poll found that the server has ended.
     :param language: language of the user.
@@ -380,7 +388,11 @@ def _has_run(spawner: EndedSpawner) -> bool:
 
 
 def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
-    """Return the events of a server's pod; if this hub process never saw the pod, only those since the last start."""
+    """Return the events of a server's pod.
+
+    The hub identifies the pod's events by its uid. If this process of the hub has not seen the pod, the uid is unknown;
+    the result then contains only events since the last start.
+    """
     reflector = spawner.event_reflector
     if reflector is None:
         return ()
@@ -389,7 +401,7 @@ def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodE
 
 
 def list_events_since(events: Sequence[PodEvent], start: datetime | None) -> Sequence[PodEvent]:
-    """Return the events that last occurred after a start.
+    """Return the events that have occurred since a start began.
 
     :param events: v1 Events in JSON.
     :param start: when the hub began the start; None for all events.
@@ -412,7 +424,7 @@ def read_start_time(row: ServerRow | None) -> datetime | None:
 def write_end(end: ServerEnd | None) -> dict[str, object]:
     """Return why a server ended, as JSON for the hub's database.
 
-    :param end: why the server ended; None if the user is told nothing.
+    :param end: why the server ended; None if there is no reason to announce.
     """
     if end is None:
         return {}
@@ -421,7 +433,7 @@ def write_end(end: ServerEnd | None) -> dict[str, object]:
 
 
 def read_end(state: Mapping[str, object]) -> ServerEnd | None:
-    """Return why a server has ended, or None if the spawner's state contains no reason.
+    """Return why a server ended, as stored in the spawner's state; None if the state contains no reason.
 
     :param state: the spawner's state from the hub's database.
     """
@@ -441,8 +453,8 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
     :param template_vars: the admin's template variables; a value may be a function that gets the user who views a page.
     """
-    # JupyterHub shows a page's own announcement instead of the general one, so set a page's own variable only if the
-    # admin has set it.
+    # Set the variable of a single page only if the admin has set it: on this page, JupyterHub then shows its value and
+    # not the announcement for all pages.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {
@@ -452,9 +464,9 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Announcement:
-    """Announces why the viewer's servers ended or which finalizers hold up a stop, before the admin's announcement.
+    """Announces why the viewer's servers ended or which finalizers keep a stopped pod; then the admin's announcement.
 
-    JupyterHub calls the object each time it renders a page, with the user who views the page.
+    JupyterHub calls the object with the user who views the page each time it renders a page.
 
     :param admins: HTML of the admin's announcement, or a function that returns it for a viewer; None without one.
     """
@@ -464,8 +476,8 @@ class _Announcement:
 
     def __call__(self, viewer: Any) -> Any:
         text = self._admins(viewer) if callable(self._admins) else self._admins
-        # JupyterHub renders an error page while it handles the exception. Announce nothing on such a page: the hub's
-        # database, which has the reasons, may be the cause of the error.
+        # JupyterHub renders an error page while it handles an exception. Announce no reasons there: they are read from
+        # the hub's database, which may be the cause of the error.
         lines = _list_ends(viewer) if sys.exception() is None else []
         if not lines:
             return text

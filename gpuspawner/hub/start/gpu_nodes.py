@@ -1,8 +1,9 @@
 """Creates the pods of servers without a GPU, and keeps them off GPU nodes while other nodes have room for them.
 
-Such a pod has a preferred node affinity for nodes without GPUs, but kube-scheduler may weigh other criteria higher.
-Only a required node affinity keeps the pod off GPU nodes for certain, but the pod stays pending if no other node has
-room. gpuspawner therefore decides on the required node affinity right before the hub sends the finished pod.
+The pod of a server without a GPU has a preferred node affinity for nodes without GPUs, but kube-scheduler may weigh
+other criteria higher. Only a required node affinity keeps the pod off GPU nodes for certain. With it, the pod stays
+pending if no other node has room. Right before the hub sends the finished pod, gpuspawner therefore checks whether a
+node without GPUs has room, and only then requires one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ CreatePod = Callable[[Any], Awaitable[bool]]
 
 
 class GPUNodeExclusion:
-    """Creates pods, and decides which of them must not run on GPU nodes; the hub's process has one object."""
+    """Creates pods and decides which must not run on GPU nodes; the hub's process has one object of this class."""
 
     def __init__(self) -> None:
         self._excluded: set[asyncio.Future[bool]] = set()
@@ -47,16 +48,16 @@ class GPUNodeExclusion:
         is_kept = exclude_gpu_nodes(manifest, located, avoided=avoided, inventory=offer.inventory) is manifest
         occupancy = offer.inventory.occupancy or Occupancy()
         if occupancy.get_pod(located.namespace, located.name) is None:
-            # Count the new pod's resources until the watch reports the pod. An earlier pod of the same name stays
-            # counted instead: it still holds its resources.
+            # Count the new pod's resources until the watch reports the pod. If an earlier pod of that name exists, only
+            # the earlier pod counts, which holds its resources until it is deleted.
             occupancy.put_pod(located)
         is_created = False
         try:
             if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                # Extend the affinity of KubeSpawner's pod, not of the pod in the dry run's answer: that pod already has
-                # the webhooks' rules, which the webhooks will add again.
+                # Extend the affinity of KubeSpawner's pod. The pod in the dry run's answer contains the rules that
+                # webhooks have added, and the webhooks will add them again.
                 affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
                 is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created
@@ -73,8 +74,8 @@ class GPUNodeExclusion:
     async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
         """Wait until the pods that must not run on GPU nodes are created, then create a pod that may run on any node.
 
-        kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node also
-        prefers nodes without GPUs. If this pod came first, those nodes might lack capacity for the other pods.
+        kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node
+        prefers nodes without GPUs, too. If it came first, it might take the capacity of the pods that need these nodes.
         """
         if self._excluded:
             await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)

@@ -1,8 +1,8 @@
 """Collects the facts about one start: the pod, its events, its node, and the verdict (whether the pod can start).
 
 Most facts come from reflectors and the cluster store; only volume claims and queue positions need requests, which are
-cached. The hub observes each start once a second, so an observation without changes must be cheap. The hub has one
-thread, and fifty pending servers may all need a verdict: a throttle limits verdicts to a share of the thread's time.
+cached. The hub observes each start once a second, so an observation without changes must be cheap. If fifty servers are
+pending, each needs verdicts, and the hub has only one thread: a throttle limits verdicts to a share of its time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class WorkThrottle:
         at = max(now, self._free_at)
         if at - now > patience_s:
             return False
-        # Until this work is measured, assume that it takes as long as the last work.
+        # Assume that this work takes as long as the previous one; measure() corrects the assumption.
         self._free_at = at + self._last_s / self._share
         if at > now:
             await asyncio.sleep(at - now)
@@ -54,7 +54,7 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure the work in the ``with`` block, and delay the next work accordingly."""
+        """Measure how long the ``with`` block takes; the next :meth:`wait` delays work so that the share holds."""
         began = self._clock()
         try:
             yield
@@ -65,16 +65,16 @@ class WorkThrottle:
 
 
 RECHECK_S = 3.0
-"""Seconds after which the hub evaluates a start's facts again even if none changed: progress also depends on time."""
+"""Seconds after which the hub evaluates a start's facts again even without a change: messages depend on time, too."""
 
 _VERDICT_S = 5.0
-"""Minimum number of seconds between two predictions whether a pod can start."""
+"""Minimum number of seconds between two predictions whether the pod of a start can start."""
 
 _VERDICT_MAX_AGE_S = 15.0
-"""Seconds after which a prediction whether a pod can start is outdated and no longer used."""
+"""Seconds after which the hub no longer uses a prediction whether a pod can start."""
 
 _NEW_NODE_S = 10.0
-"""Seconds after a pod is bound to a node during which the hub ignores that the node is missing or not ready."""
+"""For this many seconds after a pod is bound to a node, the hub ignores that the node is missing or not ready."""
 
 _VERDICT_SHARE = 0.05
 """Maximum share of the event loop's time for predictions whether pending pods can start."""
@@ -163,8 +163,8 @@ class StartObserver:
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         now = self._feed.elapsed_s
-        # A start ends only after two predictions that its pod can never start, so wait until the throttle allows the
-        # second prediction.
+        # A start ends after two predictions that its pod can never start. After the first prediction, wait until the
+        # throttle allows the second.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):

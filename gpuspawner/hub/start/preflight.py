@@ -1,11 +1,12 @@
 """Refuses a start whose pod can never fit a node or is rejected by the API server, before anything is created.
 
 The answer to a dry run is the pod with all that RuntimeClass, LimitRanges, PriorityClass and webhooks add. The
-preflight checks whether that pod can fit a node. Without an answer, it checks the pod that KubeSpawner would send.
+preflight checks whether this pod can fit a node. If there is no answer, because the admin has disabled dry runs, for
+example, the preflight checks the pod that KubeSpawner would send.
 
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
-mistake in the admin's settings would fail the start half a minute later and leave the claim behind. If the API server
-rejects the pod without a dry run, or after a successful one, :class:`NewClaims` removes the claim.
+mistake in the admin's settings would fail the start half a minute later and leave the claim behind. The API server may
+reject the pod although a dry run succeeded, or without a dry run. :class:`NewClaims` then removes the claim.
 """
 
 from __future__ import annotations
@@ -38,21 +39,24 @@ _DRY_RUN_ALL = "All"
 """The only valid value of ``dryRun``: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
 
 _LEFT_TO_KUBESPAWNER = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
-"""HTTP statuses of the dry run that KubeSpawner handles when it creates the pod: it creates the user's namespace (404)
-or waits until the server's earlier pod is deleted (409)."""
+"""HTTP statuses of the dry run that do not end the start, because KubeSpawner handles them when it creates the pod.
+
+KubeSpawner creates the user's namespace (404), or deletes the server's earlier pod and waits until it is gone (409)."""
 
 _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
-"""HTTP statuses after which the dry run is repeated: the API server or a webhook is overloaded or restarts."""
+"""HTTP statuses after which the hub repeats the dry run: the API server or a webhook is overloaded or restarts."""
 
 _UNUSED_FIELDS = frozenset({"env", "envFrom", "volumeMounts", "args", "command"})
-"""Fields of a container that do not matter for scheduling."""
+"""Fields of a container that the hub does not keep, because they do not matter for scheduling and may hold secrets."""
 
 _CLAIM_GONE_S = 10.0
 _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""HTTP statuses of a pod's GET after which the hub creates the pod: it does not exist, or the hub may not read it."""
+"""HTTP statuses of a request to read a pod after which the hub creates the pod.
+
+The pod does not exist (404), or the hub may not read it (403)."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -65,7 +69,7 @@ async def draft_pod(spawner: StartingSpawner) -> Any:
 
 
 def use_draft(spawner: StartingSpawner, pod: Any) -> None:
-    """Have KubeSpawner create a pod that is already built, so that the admin's functions run only once in a start.
+    """Have KubeSpawner create the pod that the preflight has built, so that the admin's functions run once in a start.
 
     :param spawner: the spawner of the server during the start.
     :param pod: result of :func:`draft_pod`.
@@ -75,14 +79,14 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
         drop_draft(spawner)
         return pod
 
-    # Replace get_pod_manifest() of this spawner object: the method of a site's subclass would change the finished pod
-    # a second time.
+    # Replace get_pod_manifest() of this spawner object. The admin's own subclass may have such a method, which would
+    # change the finished pod a second time.
     spawner.get_pod_manifest = take_draft
     spawner.trait_overrides.assign({"modify_pod_hook": None})
 
 
 def drop_draft(spawner: StartingSpawner) -> None:
-    """Undo :func:`use_draft`: the spawner builds the next pod itself.
+    """Undo :func:`use_draft`, so that the spawner builds the next pod itself.
 
     :param spawner: the spawner of the server, with or without a pod from :func:`use_draft`.
     """
@@ -90,7 +94,7 @@ def drop_draft(spawner: StartingSpawner) -> None:
 
 
 async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu: GPUType | None) -> None:
-    """Send a pod as a dry run before it is created, and check whether the pod in the answer can fit a node.
+    """Send a start's pod as a dry run, and check whether the pod in the answer can fit a node.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client, after all hooks.
@@ -107,7 +111,7 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
     located = await offer.add_volume_topology(manifest, new_claims=list_new_claims(spawner))
     if located is not None:
         queue = await offer.read_queue(manifest, located, is_namespace_sure=not spawner.enable_user_namespaces)
-        # Check first whether the pod can start now: most pods can, and this check is cheaper than predict_verdict().
+        # Call starts_now() first: most pods can start now, and this call is cheaper than predict_verdict().
         is_now = starts_now(located, offer.inventory, queue=queue)
         found = (
             Verdict(outcome=Outcome.NOW) if is_now else predict_verdict(located, offer.inventory, gpu=gpu, queue=queue)
@@ -122,8 +126,8 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] | None:
     """Return the pod in the answer to a dry run; None if the answer has no pod or KubeSpawner will handle the error.
 
-    Repeat failed requests for ``k8s_api_request_retry_timeout`` seconds. KubeSpawner itself repeats only requests that
-    time out, and has already created the volume claim when it sends the pod.
+    Repeat failed requests for ``k8s_api_request_retry_timeout`` seconds. When KubeSpawner creates the pod, it repeats
+    only requests that time out, so any other failure would end the start.
     """
     state = spawner.start_state
     answers: list[bytes] = []
@@ -151,7 +155,7 @@ async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] |
 
 
 async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
-    """Send a pod as a dry run and return the answer's JSON; the client's models lack fields of newer Kubernetes."""
+    """Send a pod as a dry run and return the answer's JSON: models of the client lack fields of newer Kubernetes."""
     create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
     response = await create(_preload_content=False, _request_timeout=spawner.k8s_api_request_timeout)
     body: bytes = await response.read()
@@ -181,16 +185,16 @@ def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
 async def send_pod(
     spawner: StartingSpawner, pod: Any, *, send: Callable[[Any], Awaitable[bool]], is_repeated: bool
 ) -> bool:
-    """Send a pod unless it exists, and return whether it exists now; if it does not, KubeSpawner calls again.
+    """Send a start's pod if it does not exist, and return whether it exists now; if not, KubeSpawner repeats the call.
 
-    The API server may have created the pod and its answer may have been lost. KubeSpawner would take the pod for that
-    of an earlier start and delete it. The new pod would wait behind other pending pods, or the API server might refuse
-    it.
+    The API server may have created the pod, but the answer to this request was lost. If the hub just sent the pod
+    again, KubeSpawner would take the existing pod for that of an earlier start and delete it. A new pod would wait
+    behind other pending pods, or the API server might refuse it.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
     :param send: KubeSpawner's method that sends the pod and returns whether it exists.
-    :param is_repeated: whether the start has sent the pod before.
+    :param is_repeated: whether the start has sent the pod before; only then, the hub looks for an existing pod.
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
     token = spawner.start_state.token
@@ -223,10 +227,10 @@ class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 class NewClaims:
-    """Removes the volume claims of starts whose pod the API server refuses; the hub's process has one object.
+    """Removes the volume claims of starts whose pod the API server refuses.
 
-    A start removes a claim only if the start itself has created the claim, and no other start has used it since: the
-    servers of a user may share a claim.
+    The servers of a user may share a claim. A start therefore removes a claim only if this start has created it, and no
+    other start has used it since. The hub's process has one object of this class.
     """
 
     def __init__(self) -> None:
@@ -234,7 +238,7 @@ class NewClaims:
         self._removals: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     async def mark(self, spawner: ClaimingSpawner, claim: Any, *, token: str) -> None:
-        """Add the start's token to a volume claim that the start is about to create.
+        """Mark a volume claim with the token of the start that is about to create it.
 
         :param spawner: the spawner of the server.
         :param claim: the claim as a model of the Kubernetes client.
@@ -247,7 +251,9 @@ class NewClaims:
         claim.metadata.annotations = {**(claim.metadata.annotations or {}), _CREATOR_ANNOTATION: token}
 
     async def note_use(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Wait while an earlier start removes a volume claim; from now on, no earlier start may remove the claim.
+        """Record that a start uses a volume claim, so that no earlier start removes the claim.
+
+        If an earlier start is removing the claim now, wait until the claim is gone.
 
         :param spawner: the spawner of a server that uses the claim.
         :param token: token of the start.
@@ -259,7 +265,7 @@ class NewClaims:
             self._tokens.pop(key, None)
 
     def forget(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Forget a start that has ended: its volume claim stays, and a later start may remove a claim that it creates.
+        """Forget which start has created a volume claim, when this start ends: no start removes the claim any more.
 
         :param spawner: the spawner of the server.
         :param token: token of the start.
@@ -268,7 +274,7 @@ class NewClaims:
             del self._tokens[_find_claim_key(spawner)]
 
     def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
-        """Return whether a start may have created its volume claim, and no other start has used the claim since.
+        """Return whether a start may have created its volume claim, and no other start has used this claim since.
 
         :param spawner: the spawner of the server.
         :param token: token of the start.
@@ -276,9 +282,9 @@ class NewClaims:
         return self._tokens.get(_find_claim_key(spawner)) == token
 
     async def remove(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Remove a volume claim that the start has created, and wait until the claim is gone; log a failure.
+        """Remove a start's volume claim if the start has created it, and wait until the claim is gone; log a failure.
 
-        :param spawner: the spawner of the server; ``can_remove`` has returned True for its start.
+        :param spawner: the spawner of the server; :meth:`can_remove` has returned True for the start.
         :param token: token of the start.
         """
         key = _find_claim_key(spawner)
@@ -302,7 +308,7 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
     read = partial(api.read_namespaced_persistent_volume_claim, *where, _request_timeout=timeout_s)
     metadata = (await read()).metadata
     if (metadata.annotations or {}).get(_CREATOR_ANNOTATION) != token:
-        return  # keep the claim, which existed before the start
+        return  # keep the claim: it lacks the start's token, so it existed before the start
     options = V1DeleteOptions(preconditions=V1Preconditions(uid=metadata.uid))
     await api.delete_namespaced_persistent_volume_claim(*where, body=options, _request_timeout=timeout_s)
 
@@ -315,5 +321,5 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
             raise
         return False
 
-    # Wait until the claim is gone: the next start would use the deleted claim, and its pod would stay pending forever.
+    # Wait until the claim is gone. If the next start used the claim before, its pod would stay pending forever.
     await exponential_backoff(is_gone, "It is still being deleted", timeout=_CLAIM_GONE_S)

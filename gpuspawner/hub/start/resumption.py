@@ -1,12 +1,13 @@
-"""Resumes starts that a restart of the hub has cut off, and keeps in the hub's database what they need.
+"""Resumes starts that a restart of the hub has interrupted, from data in the cluster and in the hub's database.
 
-When JupyterHub starts, it checks whether the servers in its database run. It does not know that a server was still
-starting: it waits for the server's answer until ``http_timeout``, then deletes the pod without a message. gpuspawner
-therefore hides such a server from that check, and marks it as spawning, as JupyterHub does when a user starts a server.
+When JupyterHub starts, it checks whether the servers in its database run. JupyterHub does not know that a server was
+still starting. It waits for the server's answer until ``http_timeout``, then deletes the pod without a message.
+gpuspawner therefore hides a starting server from this check, and marks the server as spawning, as JupyterHub does when
+a user starts a server.
 
-The pod, its GPUs and its place in a queue are in the cluster. JupyterHub's database has the time at which the start
-began. The spawner's state in that database has the start's timeout and the user's language; gpuspawner stores them once
-the pod was sent.
+The pod, its GPUs and its place in a queue are in the cluster. JupyterHub's database contains the time at which the
+start began. After the hub has sent the pod, gpuspawner adds the start's timeout and the user's language to the
+spawner's state in this database.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
     :ivar server: JupyterHub's record of the server's address.
     :ivar events_enabled: whether KubeSpawner watches events.
     :ivar internal_ssl: whether the hub and the server use certificates; the pod gets its certificate from a Secret.
-    :ivar services_enabled: whether the hub reaches the pod through a Service, as it always does with ``internal_ssl``.
+    :ivar services_enabled: whether the hub reaches the pod through a Service; with ``internal_ssl``, it always does.
     :ivar cert_paths: files of the server's certificate.
     :ivar create_certs: makes a certificate, and returns its files.
     :ivar move_certs: moves the files of a certificate to where the server reads them.
@@ -121,7 +122,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
 
 
 def build_record(spawner: ResumableSpawner) -> dict[str, object]:
-    """Return gpuspawner's part of the state that JupyterHub stores for a spawner; empty if there is nothing to store.
+    """Return gpuspawner's part of the state that JupyterHub stores for a spawner, or an empty dict for no state.
 
     :param spawner: the spawner of the server.
     """
@@ -137,8 +138,8 @@ def build_record(spawner: ResumableSpawner) -> dict[str, object]:
 class StateWriter:
     """Writes the states of starts to the hub's database, so that the starts outlast the hub's process.
 
-    A commit blocks the hub's event loop, and the users of a course start their servers together. Starts that send their
-    pods within a quarter of a second therefore share one commit.
+    A commit blocks the hub's event loop, and the users of a course may start many servers together. Starts that send
+    their pods within a quarter of a second therefore share one commit.
     """
 
     def __init__(self) -> None:
@@ -184,7 +185,7 @@ def store_states(spawners: Sequence[ResumableSpawner]) -> None:
 
 
 def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
-    """Restore what the hub's database keeps of a server, and resume a start that the end of the hub interrupted.
+    """Restore a server's state from the hub's database, and resume a start that the end of the hub interrupted.
 
     :param spawner: the new spawner of the server.
     :param state: the spawner's state from the hub's database.
@@ -203,10 +204,10 @@ def _find_language(record: Mapping[str, object]) -> Language:
 
 
 def _is_starting(spawner: ResumableSpawner) -> bool:
-    """Return whether a server was still starting when the hub ended.
+    """Return whether a server was still starting when the hub ended, so that its start should be resumed.
 
-    JupyterHub's record of such a server has no address. Return False if the server's user is blocked, because
-    JupyterHub itself stops the server.
+    JupyterHub's record of a starting server has no address. Return False if the server's user is blocked, because
+    JupyterHub itself then stops the server.
     """
     server = None if spawner.orm_spawner is None else spawner.orm_spawner.server
     is_blocked = spawner.user.name in getattr(spawner.authenticator, "blocked_users", ())
@@ -214,7 +215,7 @@ def _is_starting(spawner: ResumableSpawner) -> bool:
 
 
 async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> None:
-    """Do what JupyterHub's ``User.spawn`` and ``BaseHandler.spawn_single_user`` do from the call of ``start()`` on."""
+    """Resume a start and finish it, as JupyterHub's ``User.spawn`` and ``BaseHandler.spawn_single_user`` finish one."""
     name = private_api.get_log_name(spawner)
     try:
         await private_api.wait_for_hub()
@@ -254,7 +255,8 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
-    # Wait until the hub has permission to list pods again, or the user cancels the start; meanwhile, keep the pod.
+    # If the hub has lost the permission to list pods, keep the pod and wait until an admin restores the permission or
+    # the user cancels the start.
     while not await read_pods(spawner):  # noqa: ASYNC110  # nothing tells when rights change
         await asyncio.sleep(_PAUSE_S)
     began_at = read_start_time(spawner.orm_spawner)
@@ -272,7 +274,7 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
 async def _recall_choice(spawner: ResumableSpawner) -> tuple[Catalog, GPUType | None]:
     """Return the catalog of choices and the chosen GPU type, for messages and metrics about the start.
 
-    After an error, the catalog is empty and the GPU type is None, because the start can continue without them.
+    After an error, log it and return an empty catalog and None, because the start can continue without them.
     """
     try:
         if spawner.events_enabled:
@@ -298,11 +300,11 @@ async def _wait_until_answering(spawner: ResumableSpawner) -> None:
 
 
 async def can_read_pods(spawner: ResumableSpawner) -> bool:
-    """Return whether KubeSpawner has listed the pods of servers, so that it can tell whether a server runs.
+    """Return whether KubeSpawner has listed the pods of servers, so that a poll can find out whether a server runs.
 
-    When JupyterHub checks all servers after its own start, wait until KubeSpawner has listed the pods: JupyterHub
-    forgets a server that it cannot poll, although the server's pod still runs. If the hub has no permission to list
-    pods, do not wait: JupyterHub then finds out with a request to the server.
+    When JupyterHub starts, it checks all servers, and forgets a server that it cannot poll although the pod runs.
+    During this check, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, do not
+    wait: JupyterHub then finds out with a request to the server.
 
     :param spawner: the spawner of the server.
     """
@@ -331,8 +333,8 @@ async def wait_for_pod(spawner: ResumableSpawner) -> str:
 async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
     """Create the Secret and the Service of a pod if the hub ended before KubeSpawner's start had created them.
 
-    Call the admin's ``after_pod_created_hook`` only if one of them was missing: KubeSpawner's start calls the hook
-    after it has created both.
+    KubeSpawner's start calls the admin's ``after_pod_created_hook`` after it has created both. If one of them was
+    missing, the hook was not called, so call it now.
     """
     created: list[str] = []
 
@@ -355,7 +357,7 @@ async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
 
 
 async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind: str, name: str) -> bool:
-    """Return whether a Secret or Service belongs to a pod; that of an earlier pod with the same name does not count."""
+    """Return whether a pod's Secret or Service exists; an object that belongs to an earlier pod does not count."""
     read = getattr(spawner.api, f"read_namespaced_{kind}")
     try:
         found = await read(name, spawner.namespace, _request_timeout=spawner.k8s_api_request_timeout)
@@ -367,10 +369,10 @@ async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind
 
 
 def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
-    """Return a Service for an existing pod, whose labels and port may differ from the current settings."""
+    """Return a Service that fits the labels and port of an existing pod, even if the settings have changed since."""
     ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
     port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), None)
-    # In KubeSpawner 7.0, get_service_manifest() has no parameter for the port.
+    # Pass the port only if get_service_manifest() has a parameter for it; in KubeSpawner 7.0, it has none.
     takes_port = "port" in signature(spawner.get_service_manifest).parameters
     service = spawner.get_service_manifest(owner, **({"port": port} if takes_port else {}))
     labels = as_dict(pod["metadata"].get("labels"))
@@ -392,7 +394,7 @@ async def _open(spawner: ResumableSpawner) -> None:
     data = {"action": "start", "username": spawner.user.name, "servername": name}
     try:
         settings["eventlog"].emit(schema_id=_SERVER_ACTION, data=data)
-    except Exception:  # log any exception: it must not stop the server, which runs
+    except Exception:  # only log any exception: the server runs, and a missing log event must not stop it
         spawner.log.exception("Cannot log the start of %s as an event", private_api.get_log_name(spawner))
 
 
@@ -404,5 +406,5 @@ async def _forget_ended(spawner: ResumableSpawner) -> None:
 async def _stop(spawner: ResumableSpawner) -> None:
     try:
         await spawner.user.stop(spawner.name)
-    except Exception:  # log only, as JupyterHub does: the error that ended the server matters more
+    except Exception:  # only log any exception, as JupyterHub does: the error that ended the server matters more
         spawner.log.exception("Cannot clean up after the start of %s", private_api.get_log_name(spawner))

@@ -25,7 +25,7 @@ class StartState:
     :param removed_environment: names of environment variables that the pod must not have.
     :param avoided: node selector expressions that no GPU node fulfills, for a server without a GPU; else empty.
     :param pending_preflight: function that checks the pod before anything is created; None once it was called.
-    :param unaccepted: the error of the last dry run, while the hub repeats the dry run; else None.
+    :param unaccepted: the error of the last dry run while the hub repeats the dry run; None at any other time.
     :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
     :param is_refused: whether the start was refused before anything was created.
     :param is_admitted: whether the hub has admitted the user's choice.
@@ -60,12 +60,12 @@ class StartState:
     end: ServerEnd | None = None
 
     def make_next(self) -> StartState:
-        """Return the state for the next start, with only those values of this state that outlast a start."""
-        # Keep a progress feed whose start has not begun: a page opened just before the start already reads the feed.
+        """Return the state for the next start, with the few values of this state that outlast a start."""
+        # Keep the progress feed if its start has not begun: a page opened just before the start reads this feed.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep end:
-        # JupyterHub stores the reason of the server's end after this call.
+        # Keep is_removing, hold and warned_pod_uid, which describe the pod: it may outlast this start. Keep end: after
+        # this call, JupyterHub stores the reason why the server ended.
         return StartState(
             feed=feed,
             is_removing=self.is_removing,

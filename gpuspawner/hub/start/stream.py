@@ -1,10 +1,10 @@
 """Broadcasts the progress of one start to all open pages, and waits until the server's port accepts connections.
 
 The supervisor of a start publishes each report once, to a feed. Each open page reads the feed through its own
-generator, which yields progress events in JupyterHub's format. The page also shows the messages that a site has
-configured in KubeSpawner: ``slow_spawn_message`` and, in newer versions, those of event formatter and progress hook.
+generator, which yields progress events in JupyterHub's format. The page also shows messages that the admin has set in
+KubeSpawner: ``slow_spawn_message`` and, in newer versions, the messages of an event formatter and of a progress hook.
 
-JupyterHub 6's progress page has a stop button, which stops the user's default server even if the page is about another
+JupyterHub 6's progress page has a stop button, which stops the user's default server even on the page of a named
 server; JupyterHub 5's page has none. gpuspawner therefore adds a cancel button to its messages, which may be HTML, and
 hides JupyterHub's button. The page repeats each message in its log, where the cancel button is hidden.
 """
@@ -67,13 +67,13 @@ class ProgressFeed:
     def note_pod_sent(self, former: Mapping[str, object] | None) -> None:
         """Record that the start sends its pod to the API server.
 
-        :param former: JSON of an existing pod with the same name, which KubeSpawner will delete; None if there is none.
+        :param former: JSON of an earlier pod with the same name, which KubeSpawner will delete; None if there is none.
         """
         self.is_sent = True
         self.former_pod = read_uid(former or {})
 
     def begin(self) -> None:
-        """Begin to measure the start's time; call this when JupyterHub's ``start_timeout`` begins."""
+        """Begin to measure the duration of the start; call this when JupyterHub's ``start_timeout`` begins."""
         self._began = self.clock()
         self.language = get_language()
 
@@ -95,7 +95,7 @@ class ProgressFeed:
 
     @property
     def observed_s(self) -> float:
-        """Seconds for which this process of the hub has known the start."""
+        """Seconds since the start began, or since this process of the hub resumed it."""
         return self.elapsed_s if self._resumed is None else self.clock() - self._resumed
 
     @property
@@ -117,7 +117,7 @@ class ProgressFeed:
         """Add reports, move the progress bar, and wake the waiting pages if anything has changed.
 
         :param reports: the new reports.
-        :param percent: new position of the progress bar; a smaller position than the current is ignored.
+        :param percent: new position of the progress bar, which never moves back; smaller values have no effect.
         """
         before = len(self.reports), self.percent
         self.reports += reports
@@ -155,17 +155,18 @@ def read_uid(pod: Mapping[str, object]) -> str:
 ProgressEvent = dict[str, Any]
 """A progress event of JupyterHub, with the keys ``progress``, ``message``, ``html_message`` and ``raw_event``.
 
-Each event has a ``message``, as KubeSpawner's events have: clients such as BinderHub require this key.
+Each event has a ``message``, because clients such as BinderHub require this key, which KubeSpawner's events have.
 """
 
 _BAR_STEP = 5
-"""Percentage points that the progress bar must move before the page gets an event without a new message."""
+"""Percentage points. If the bar has moved this far without a new message, the page gets an event with the last one."""
 
 
 class ProgressSpawner(UserServer, Protocol):
-    """A spawner, with the traits for a start's progress page.
+    """A spawner with the traits for a start's progress page.
 
-    KubeSpawner 7.0 lacks ``slow_spawn_message``, ``decorate_progress_message`` and ``event_formatter_class``.
+    KubeSpawner 7.0 lacks ``slow_spawn_message``; KubeSpawner 7.0 and 7.1 lack ``decorate_progress_message`` and
+    ``event_formatter_class``. Check with :meth:`has_trait` before reading one of them.
 
     :ivar start_timeout: seconds until JupyterHub ends the start.
     """
@@ -189,7 +190,9 @@ class ProgressSpawner(UserServer, Protocol):
 
 
 async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
-    """Yield progress events for all earlier and later reports until the start is over; each open page calls this once.
+    """Yield progress events for all reports of a start, the past ones first, until the start is over.
+
+    Each open page calls this function once.
 
     :param spawner: the spawner of the server.
     :param feed: the progress feed of the start.
@@ -221,11 +224,12 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
 
 
 class _SlowStartReminder:
-    """Reminds users that a start takes long, with the site's ``slow_spawn_message`` if configured."""
+    """Reminds users that a start takes long, with the admin's ``slow_spawn_message`` if configured."""
 
     def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
-        # KubeSpawner 7.0 lacks slow_spawn_message and its _frequency and _threshold, so its page shows no reminder.
+        # KubeSpawner 7.0 lacks slow_spawn_message and its _frequency and _threshold. Without them, the page shows no
+        # reminder.
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
         self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
         self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
@@ -239,7 +243,7 @@ class _SlowStartReminder:
     def text(self, elapsed_s: float) -> str:
         self._next_s = elapsed_s + self._pause_s
         if self._own:
-            # Fill in {seconds} and {timeout} in the site's message, as newer versions of KubeSpawner do.
+            # Fill in {seconds} and {timeout} in the admin's message, as newer versions of KubeSpawner do.
             return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
         return ngettext(
             "The start has taken {number} second so far.",
@@ -265,9 +269,9 @@ def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
 
 
 def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
-    """Return a progress event's fields from the site's event formatter and hook, which KubeSpawner supports after 7.1.
+    """Return the fields that the admin's event formatter and progress hook give a progress event.
 
-    KubeSpawner always has a default event formatter, so this function uses only a formatter that the site configured.
+    KubeSpawner supports both in versions after 7.1. Its default event formatter is not used here.
     """
     hook = spawner.decorate_progress_message if _is_configured(spawner, "decorate_progress_message") else None
     has_words = _is_configured(spawner, "event_formatter_class")
@@ -277,7 +281,7 @@ def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressE
     try:
         text = _find_site_formatter(spawner).format_event(event) if has_words else report.sentence
         return {**_build_message(spawner, text), **(hook(spawner, event, text) if hook else {})}
-    except Exception:  # log any exception, because the site's code runs here
+    except Exception:  # log any exception: the admin's formatter or hook may raise one, which must not end the page
         spawner.log.exception("The site's words for an event of %s cannot be had", private_api.get_log_name(spawner))
         return {}
 
@@ -295,9 +299,8 @@ _HAS_STOP_BUTTON = jupyterhub.version_info >= (6,)
 """Whether JupyterHub's progress page has a button that stops the default server."""
 
 _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
-# The cancel button sends a DELETE to JupyterHub's API, with the XSRF token in JupyterHub's page. After that, the
-# progress page of a named server may answer 404, because its pod is deleted or being deleted. The button therefore
-# opens the user's home page.
+# The cancel button sends a DELETE to JupyterHub's API, with the XSRF token from JupyterHub's page. Then it opens the
+# user's home page: the progress page of a named server may answer 404, because the server is being deleted.
 _BUTTON = Markup(
     '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" data-failed="{}"'
     " onclick=\"this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}})"
@@ -332,7 +335,8 @@ _CONNECT_S = 1.0
 async def wait_until_listening(address: object, *, timeout_s: float) -> None:
     """Wait until the server's port accepts connections; return at once if the hub cannot reach the pod.
 
-    JupyterHub itself would wait until ``http_timeout``, even if the server's container has ended in the meantime.
+    In the meantime, the supervisor ends the start if the server's container ends. JupyterHub itself would wait until
+    ``http_timeout``.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
     :param timeout_s: maximum number of seconds to wait.
@@ -347,7 +351,8 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> None:
 async def _is_refused(host: str, port: int) -> bool:
     """Return whether the pod refuses the connection, because no program listens on the port yet.
 
-    The result for a timeout is False: a network policy that drops packets would also drop those of later attempts.
+    After a timeout, the result is False, so that the caller stops trying: if a network policy drops packets, each
+    attempt would time out.
     """
     try:
         async with asyncio.timeout(_CONNECT_S):

@@ -1,8 +1,8 @@
 """Ends a start that cannot succeed, with the reason, before JupyterHub's ``start_timeout``.
 
 KubeSpawner waits for a pod until ``start_timeout``, whatever happens to the pod. The supervisor observes the pod until
-the server's port accepts connections, even if no progress page is open. It also ends a start that still waits for
-free capacity just before ``start_timeout``: JupyterHub counts timeouts as failures, and too many failures stop the hub.
+the server's port accepts connections, even if no progress page is open. Just before ``start_timeout``, the supervisor
+ends a start that waits for free capacity: JupyterHub counts timeouts as failures, and too many failures stop the hub.
 """
 
 from __future__ import annotations
@@ -32,11 +32,15 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time from the supervisor's deadline to ``start_timeout`` for which a search for choices may wait."""
+"""Share of the time from the supervisor's deadline to ``start_timeout``.
+
+A search for choices that may work, for the error message, may wait this long for the searches of other starts."""
 _RESUMED_S = 8.0
-"""Seconds for which the supervisor observes a start after a restart of the hub, even if the start has timed out."""
+"""Minimum number of seconds for which the supervisor observes a resumed start, even if the start has timed out."""
 _ALTERNATIVES_S = 10.0
-"""Maximum seconds in a queue for the search for other choices, if a start fails before ``start_timeout``."""
+"""Maximum number of seconds that a search for choices that may work waits for the searches of other starts.
+
+This limit applies if a start fails before the supervisor's deadline."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
@@ -60,10 +64,10 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
     else:
-        # In a busy event loop, both the start and the supervisor may be done. A successful start then takes precedence.
+        # In a busy event loop, the supervisor's task may end a start that has just succeeded. The success counts.
         if ending.done() and (not starting.done() or starting.exception() is not None):
             raise ending.result()
-        # KubeSpawner's own timeout may end the start first, as it is up to 10 % shorter or longer than JupyterHub's.
+        # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so it may end the start first.
         timeout = starting.exception()
         if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
             raise refused from timeout
@@ -83,7 +87,7 @@ async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
     """Cancel tasks and wait until they have ended.
 
     Before Python 3.12, ``asyncio.wait_for`` loses a cancellation that coincides with the result. KubeSpawner uses
-    ``wait_for`` for each request, so this function repeats the cancellation.
+    ``wait_for`` for each request, so this function cancels a task again until the task ends.
     """
     left: set[asyncio.Future[Any]] = {task for task in tasks if not task.done()}
     while left:
@@ -108,8 +112,8 @@ class _Supervisor:
     def is_late(self) -> bool:
         """Whether the supervisor's own deadline has passed; a cancellation then comes from JupyterHub's timer.
 
-        JupyterHub's timer begins shortly before the supervisor's clock, so it may end before that clock shows
-        ``start_timeout``.
+        JupyterHub's timer begins shortly before the supervisor's clock. It may therefore cancel the start while the
+        supervisor's clock shows less than ``start_timeout``.
         """
         return self._left_s() <= 0
 
@@ -133,7 +137,8 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Wait briefly first: most servers accept connections by now, and one observation of the pod then suffices.
+            # Wait briefly for the answer first: most servers accept connections at once, so that one observation of the
+            # pod suffices.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S)
             while True:
                 failure = None
@@ -233,7 +238,8 @@ class _Supervisor:
 
     def _left_s(self) -> float:
         left_s = self._timeout_s - self._early_s - self._feed.elapsed_s
-        # A start whose timeout passed while the hub was down is still observed, so that it ends with its real reason.
+        # If a start's timeout passed while the hub was down, observe the start for a few seconds, so that its error has
+        # the real reason.
         return max(left_s, _RESUMED_S - self._feed.observed_s) if self._feed.is_resumed else left_s
 
 
