@@ -72,14 +72,14 @@ from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts that the hub keeps to show errors in forms; each start holds an HTTP request."""
+"""Maximum number of failed starts whose errors the hub keeps for forms; each one keeps an HTTP request in memory."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     """A KubeSpawner whose form lets users pick an image, CPU, memory and a GPU by type and count.
 
-    All of KubeSpawner's traits keep their meaning. If the admin has set no gpuspawner settings, but a ``profile_list``
-    or a custom form, this class behaves like KubeSpawner.
+    All of KubeSpawner's traits keep their meaning. If the admin has set a ``profile_list`` or a form of their own, and
+    no settings of gpuspawner, this class behaves like KubeSpawner.
 
     :raises SettingsError: the settings are invalid. :mod:`gpuspawner.hub.startup` also checks them at the hub's start.
     """
@@ -162,10 +162,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
-        """Store the server's failed start in this spawner for a form that refreshes itself, or forget the failed start.
+        """If the request is an open form's refresh, store the server's failed start in this spawner; else forget it.
 
-        After a failed start, JupyterHub makes a new spawner for each request for the form. JupyterHub's pages show the
-        error of the start that is stored in this new spawner.
+        After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error of
+        a failed start only if the new spawner has it.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
         # If this spawner already has a start, JupyterHub may be running it, so an earlier start must not replace it.
@@ -220,10 +220,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Check the user options again, and merge them into the traits as the admin and the hooks have set them.
+        """Check the user options again, and merge them into the traits' values from the admin and the hooks.
 
-        KubeSpawner calls this at the beginning of a start, before it creates anything. If the admin has set
-        ``apply_user_options``, this is the first check of the user options.
+        KubeSpawner calls this at the beginning of a start, before it creates anything. If the admin has replaced
+        gpuspawner's ``apply_user_options``, this is the first check of the user options.
         """
         if not self._is_ours():
             await super().load_user_options()
@@ -253,7 +253,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
-        """Return a text without braces as is: template expansion takes a third of the time to build a manifest."""
+        """Expand a template; return a text without braces at once, which saves a third of the time for a manifest."""
         if "{" not in template and "}" not in template:
             return template
         expanded: str = super()._expand_user_properties(template, slug_scheme)
@@ -296,7 +296,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.failure_count.settle(start, failure, user=self.user)
         self.start_state.end = endings.read_failure(failure)
         if not self.start_state.is_admitted:
-            # JupyterHub stored the refused options before any check. Restore the last admitted options before
+            # JupyterHub stored the options before the hub refused them. Restore the last admitted options before
             # JupyterHub commits the refused options to its database.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:
@@ -320,7 +320,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while JupyterHub must not check whether the server runs."""
+        """JupyterHub's record of the server's address; None hides a start to be resumed from JupyterHub's check."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -371,8 +371,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             start: asyncio.Future[Any] = super().start()
             return start
         give_up_dead_reflectors(type(self).reflectors)
-        # Measure the time from here, not from the start's task: JupyterHub's start_timeout has begun, but a busy
-        # hub runs the task later.
+        # Measure the time from here, when JupyterHub's start_timeout begins. In a busy hub, the start's task begins
+        # later.
         self.start_state.feed.begin()
         self._follow_start()
         self.start_state.end = None
@@ -385,7 +385,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
         starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is cancelled before it begins cannot cancel KubeSpawner's start, so cancel that start here.
+        # If this task is cancelled before it begins, it cannot cancel KubeSpawner's start, so the callback does.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
@@ -396,8 +396,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
     # In a start, KubeSpawner calls _make_create_pvc_request, if the server has a volume claim, and then
-    # _make_create_pod_request, each until it returns True. The first call checks the pod, because by then
-    # KubeSpawner has created the user's namespace, which the dry run and many hooks need.
+    # _make_create_pod_request, each until it returns True. The first of these calls checks the pod, because KubeSpawner
+    # has then created the user's namespace, which the dry run and many hooks need.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -419,7 +419,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # The pod may exist if the answer to an earlier request was lost, or if this request ended with a 5xx.
+            # The pod may exist even now: the answer to an earlier request may be lost, or this one ended with a 5xx.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -435,7 +435,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Check a start's pod once, before KubeSpawner creates the pod or its claim; build a pod if none is given."""
+        """In a start's first call, check the pod before KubeSpawner creates anything; without a pod, build one."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -467,9 +467,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def pending(self) -> str | None:
         """What JupyterHub is doing with the server: ``spawn``, ``stop``, ``check`` or ``rename``; None for nothing.
 
-        A cancelled start is not pending, even before JupyterHub notices that it has ended. One second after cancelling
-        a start, JupyterHub stops the server only if nothing is pending. Otherwise JupyterHub answers with status 500
-        and shows the server as ready. Each stop begins with :meth:`poll`, which waits until the start has ended.
+        A cancelled start is not pending, even before it has ended. One second after cancelling a start, JupyterHub
+        stops the server only if nothing is pending. If the start were pending, JupyterHub would answer with status 500
+        and show the server as ready. Each stop begins with :meth:`poll`, which waits until the start has ended.
         """
         pending: str | None = super().pending
         if pending != "spawn" or not private_api.is_start_cancelled(self) or not self._is_ours():
@@ -479,13 +479,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def ready(self) -> bool:
-        """Whether the server answers; a cancelled start is neither pending nor ready."""
+        """Whether JupyterHub considers the server ready; a server whose start was cancelled is not ready."""
         return bool(super().ready) and not private_api.is_start_cancelled(self)
 
     @property
     @override
     def _failed(self) -> Any:
-        # JupyterHub's `_failed` raises the CancelledError of a cancelled start that is not pending.
+        # JupyterHub's own property would raise the CancelledError of a cancelled start that is not pending.
         return None if private_api.is_start_cancelled(self) else super()._failed
 
     @override
@@ -493,8 +493,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Return None while the pod runs, else an exit code.
 
         After a refused start, no pod exists. If a cancelled or failed start may have left a pod, the result is None, so
-        that JupyterHub deletes the pod. While the hub cannot read pods, the result is None, too, because JupyterHub
-        forgets a server that it cannot poll.
+        that JupyterHub deletes the pod. While the hub cannot read pods, the result is None, because JupyterHub would
+        forget the server if it got an exit code.
         """
         is_ours = self._is_ours()
         if is_ours:
@@ -522,7 +522,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def stop(self, now: bool = False) -> None:
         """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
 
-        Where the hub may not list pods, do not wait until the pod is gone: the stop would never end.
+        If the hub may not list pods, do not wait until the pod is gone: the hub would not see it, and wait forever.
 
         :param now: whether to delete the pod without a grace period in any case.
         """
@@ -533,7 +533,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def _make_delete_pod_request(
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
-        # JupyterHub forgets a server whose stop fails, and its pod would run on. Repeat the request to delete the
+        # If a stop fails, JupyterHub forgets the server, although the pod runs. So repeat the request to delete the
         # pod until the API server accepts it. Until then, JupyterHub's database keeps the server.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
@@ -547,8 +547,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return (self._reloading_settings or self.offer_factory).parse(self.collect_settings())
 
     def _is_ours(self) -> bool:
-        """Return whether this spawner shows gpuspawner's form instead of a ``profile_list`` or the site's own form."""
-        # Parse the settings only for a `profile_list` or a site's own form: a start calls `_is_ours` sixteen times.
+        """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
+        # Parse the settings only if the admin has such a list or form: a start calls `_is_ours` sixteen times.
         if self.settings_files or not (self.profile_list or self._has_own_form):
             return True
         return not self._parse_settings().is_empty
@@ -556,7 +556,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def make_offer(self) -> Offer:
         """Return what users can choose and the cluster's state; schedule a task that logs new warnings for admins.
 
-        The requests to the API server for one result together take at most ``capacity_timeout`` seconds from this call.
+        All requests to the API server for the result together take at most ``capacity_timeout`` seconds from this call.
         """
         answer_by = asyncio.get_running_loop().time() + self.capacity_timeout
         store = self.offer_factory.get_store(
@@ -567,7 +567,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
-            # Limits count the pods in KubeSpawner's reflector. Start it while the store reads its first lists.
+            # GPU limits count the pods in KubeSpawner's reflector. Start the reflector while the offer is made.
             offer, _ = await asyncio.gather(making, ensure_pods_watched(self, timeout_s=self.capacity_timeout))
         else:
             offer = await making
@@ -591,8 +591,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # JupyterHub's admin page shows the stored options, which lack a summary if they come from the REST API. Store
-        # the normalized options now: JupyterHub commits after this function, and may roll back a later assignment.
+        # JupyterHub's admin page shows the stored options; only the normalized options always contain a summary. Store
+        # them now: JupyterHub commits after this function, and may roll back a later assignment.
         stored.user_options = admission.options
 
 

@@ -1,8 +1,8 @@
 """Protocols for spawner parameters: each contains only the attributes that some functions of the hub use.
 
-A function takes one of these protocols, so that its signature says which attributes it reads, and tests can pass a
-small object. :class:`gpuspawner.hub.spawner.GPUSpawner` fulfills all protocols. Protocols that refer to the
-resources that users can choose or to a start's state are defined in the packages that use them.
+A function takes one of these protocols, so that its signature says which attributes of the spawner it reads, and tests
+can pass a small object. :class:`gpuspawner.hub.spawner.GPUSpawner` fulfills all protocols. Protocols that refer to an
+offer or to a start's state are defined in the packages that use them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class PodReflector(Protocol):
 
 
 class PodWatchingSpawner(Protocol):
-    """The attributes of a spawner that identify its server's pod in KubeSpawner's reflector.
+    """A spawner with the attributes that identify its server's pod in KubeSpawner's reflector.
 
     :ivar pod_reflector: the reflector of pods; None before KubeSpawner watches pods.
     """
@@ -102,7 +102,7 @@ class AdmittedSpawner(WatchingSpawner, Protocol):
     """A spawner whose user options the hub checks.
 
     :ivar active: whether the server is running or starting.
-    :ivar extra_options: names of the site's own user options.
+    :ivar extra_options: names of user options that the admin has added.
     :ivar db: a SQLAlchemy session of JupyterHub's database; None without a hub.
     """
 
@@ -117,8 +117,8 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
     :ivar pvc_name: name of the claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
     :ivar storage_class: the claim's StorageClass; None for the cluster's default.
-    :ivar group_overrides: the admin's changes of traits by group, a dict or a callable that returns one.
-    :ivar enable_user_namespaces: whether a start may create the namespace of its pod.
+    :ivar group_overrides: the admin's trait values for groups of users, a dict or a function that returns a dict.
+    :ivar enable_user_namespaces: whether each user has a namespace, which a start creates if it is missing.
     :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
     """
 

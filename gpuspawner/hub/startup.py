@@ -1,7 +1,8 @@
 """Checks the settings when JupyterHub starts, and stops the hub if they are invalid. Provides ``configure()``.
 
 JupyterHub creates spawners only when users log in, which is too late to report an invalid key to the admin. JupyterHub
-imports ``spawner_class`` while it reads its configuration; gpuspawner then registers a check that runs afterwards.
+imports ``spawner_class`` while it reads its configuration. The import registers a check, which runs when JupyterHub has
+read its configuration.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits that JupyterHub sets after it has read its configuration; a change of one triggers the settings check.
+"""Traits of JupyterHub that it sets after it has read its configuration; a change of one triggers the settings check.
 
 traitlets has no event for the end of the configuration: it sets a file's traits before it merges them into ``config``.
-JupyterHub sets ``cookie_secret``, if not configured, before it opens its database, and ``session_factory`` after that.
+JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured it. JupyterHub always
+sets ``session_factory``, but only after it has opened the database.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -62,9 +64,10 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Return the files or the mapping that :func:`configure` was given; refuse any other argument.
+    """Return the files or the mapping that the admin has passed to :func:`configure`; refuse any other argument.
 
-    An unset environment variable gives None, for example, and the hub must not start without its settings.
+    The admin may, for example, pass None by mistake, from an unset environment variable. The hub must not start without
+    the admin's settings then.
     """
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)
@@ -88,7 +91,7 @@ def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
 
 
 def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
-    """Check the settings; each problem names the file with the wrong key, or the last of several such files.
+    """Check the settings; each problem names the file that sets the wrong key, or the last one if several files set it.
 
     :param given: the files that :func:`configure` has read, lowest precedence first.
     """
@@ -125,7 +128,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
             place = f"hub.config.{CONFIG_SECTION}.{problem.field}" if problem.field else f"hub.config.{CONFIG_SECTION}"
             hub.log.critical("%s: %s", place, problem.message)
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
-        # Raise SystemExit: traitlets would turn an Exception into a message about the trait that is being set.
+        # Raise SystemExit: for an Exception, traitlets would log a message about the trait that JupyterHub is setting.
         raise SystemExit(1) from None
     hub.template_vars = add_announcements(hub.template_vars)
     merged = _merge_sections(hub.config)
@@ -140,7 +143,10 @@ def _check_or_exit(hub: JupyterHub) -> None:
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:
-    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``; the derived class wins."""
+    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``.
+
+    A value for the derived class overrides a value for its base class.
+    """
     merged = Config()
     for name in GPUSpawner.section_names():
         merged.merge(_resolve_lazy_values(config.get(name, {})))
@@ -156,7 +162,7 @@ def _parse_settings(merged: Config, *, with_files: bool = True, given: Sequence[
 
 
 def _remember_files(merged: Config, *, log: logging.Logger) -> None:
-    """Cache the settings from the files, which are valid now: the hub keeps using them if the files become invalid."""
+    """Cache the settings from the files, which are valid now, so that the hub has them if the files become invalid."""
     paths = merged.get("settings_files")
     if paths:
         configured = {name: merged[name] for name in SETTING_TRAITS if name in merged}
@@ -169,7 +175,8 @@ def _find_unknown_traits(section: Mapping[str, Any]) -> Iterable[Problem]:
     known = GPUSpawner.class_trait_names(config=True)
     for name in section:
         if name not in known:
-            # Suggest gpuspawner's settings first: one of KubeSpawner's hundred traits nearly always has a similar name.
+            # Search gpuspawner's settings first. Among KubeSpawner's hundred traits, one nearly always has a similar
+            # name, which the admin did not mean.
             near = difflib.get_close_matches(name, SETTING_TRAITS, n=1) or difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]}?" if near else f" The settings are {', '.join(SETTING_TRAITS)}."
             yield Problem(field=name, code="unknown_key", message=f"there is no such setting.{hint}")

@@ -1,7 +1,7 @@
 """Sets traits of a spawner for one start, and restores the admin's values before the next start.
 
-JupyterHub may reuse a spawner object after a failed start. The values for a start are computed from the admin's values,
-including changes by hooks, never from the values of the last start.
+JupyterHub may reuse a spawner object after a failed start. The values for each start are computed from the admin's
+values, which may include changes by the admin's hooks, and never from the values of the previous start.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ class TraitOverrides:
         """
         for trait, value in values.items():
             self._admin_values[trait] = self[trait]
-            # Copy the value: it may share lists with the admin's value, which a change in place must not affect.
+            # Copy the value: it may share lists with the admin's value. If a hook changed such a list in place, the
+            # admin's value would change.
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return trait overrides for a copy of the spawner, with the same values of the admin.
+        """Return trait overrides for a copy of the spawner, with the admin's values that this object keeps.
 
         :param twin: the copy of the spawner.
         """
