@@ -1,8 +1,7 @@
 """A spawner without a hub, which builds pods but does not start them.
 
-KubeSpawner's constructor would create an API client for the cluster in which it runs, and put it into a cache that all
-spawners share. This module first puts the command's own API client there: it may be for a cluster of a kubeconfig, or
-impersonate a ServiceAccount.
+KubeSpawner's constructor connects to the cluster of the hub's pod and caches the API client at module level. This
+module puts the command's API client, perhaps for another cluster or account, into that cache.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SILENT.propagate = False
 
 @asynccontextmanager
 async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIterator[GPUSpawner]:
-    """Yield a spawner for a user's default server, and stop its reflectors when the context ends.
+    """Yield a spawner for a user's default server, and stop its watches when the context ends.
 
     The spawner has the traits that ``group_overrides`` give the user's groups.
 
@@ -48,7 +47,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
     :param person: the user and their groups.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
-    # Create a subclass with class attributes of its own, so that the attributes of GPUSpawner stay unchanged.
+    # Create a subclass with its own class attributes, so that those of GPUSpawner itself stay unchanged.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
     with _share_connection(viewer.cluster.core):
@@ -60,7 +59,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """Pretend that the user's default server runs. Otherwise the hub would not count its resources for the policy."""
+    """Pretend that the server runs, so that the policy counts the resources of all servers of the user."""
 
 
 def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
@@ -103,9 +102,9 @@ async def _apply_group_overrides(spawner: GPUSpawner) -> GPUSpawner:
 
 @contextmanager
 def _share_connection(api: CoreV1Api) -> Iterator[None]:
-    # Replace KubeSpawner's cached API client and its load_config(), because no trait can do this: k8s_api_host,
-    # k8s_api_ssl_ca_cert and k8s_api_verify_ssl set no credentials, context or impersonated account. load_config()
-    # reads only the pod's ServiceAccount or $KUBECONFIG, and fails without both.
+    # Make KubeSpawner use the command's API client, by putting it into KubeSpawner's cache of clients. KubeSpawner has
+    # traits for the API server's address and CA, but none for credentials, a context or an impersonated account.
+    # Replace load_config(), too: KubeSpawner calls it, and it fails outside a pod without $KUBECONFIG.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
@@ -119,4 +118,4 @@ def _share_connection(api: CoreV1Api) -> Iterator[None]:
 
 
 def _do_nothing(**_: object) -> None:
-    """Replace KubeSpawner's ``load_config``, which fails outside a pod if ``$KUBECONFIG`` is not set."""
+    """Stand in for KubeSpawner's ``load_config``, which fails outside a pod without ``$KUBECONFIG``."""
