@@ -231,7 +231,7 @@ class FailureCount:
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
         """When a start fails, correct JupyterHub's failure count; when it succeeds, let each user's next failure count.
 
-        If JupyterHub cleans up after a failed start, it calls :meth:`settle` first, which has then corrected the count.
+        If JupyterHub cleans up after a failed start, the spawner calls :meth:`settle`, which corrects the count then.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.
@@ -264,7 +264,7 @@ class FailureCount:
         if not has_failed(start):
             self._users.clear()
         elif start not in self._settled and isinstance(error := start.exception(), Exception):
-            # JupyterHub has just counted this failed start, and has not called settle() to correct the count.
+            # JupyterHub has just counted this failed start. Correct the count here, because settle() was not called.
             self._settle(error, user_name, settings=settings)
 
 

@@ -320,7 +320,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None hides a start to be resumed from JupyterHub's check."""
+        """JupyterHub's record of the server's address; None while the hub hides a starting server from JupyterHub."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -385,7 +385,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
         starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # If this task is cancelled before it begins, it cannot cancel KubeSpawner's start, so the callback does.
+        # A task that is cancelled before it begins cannot cancel KubeSpawner's start, so this callback cancels it.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         return future
@@ -419,7 +419,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # The pod may exist even now: the answer to an earlier request may be lost, or this one ended with a 5xx.
+            # The pod may exist even now, if the answer to an earlier request was lost or this request ended with a 5xx.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -522,7 +522,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def stop(self, now: bool = False) -> None:
         """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
 
-        If the hub may not list pods, do not wait until the pod is gone: the hub would not see it, and wait forever.
+        If the hub may not list pods, do not wait until the pod is gone: the hub would never learn that.
 
         :param now: whether to delete the pod without a grace period in any case.
         """
@@ -548,7 +548,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
-        # Parse the settings only if the admin has such a list or form: a start calls `_is_ours` sixteen times.
+        # Parse the settings only if the admin has set a list or form: a start calls `_is_ours` sixteen times.
         if self.settings_files or not (self.profile_list or self._has_own_form):
             return True
         return not self._parse_settings().is_empty

@@ -66,8 +66,8 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
     """Return the files or the mapping that the admin has passed to :func:`configure`; refuse any other argument.
 
-    The admin may, for example, pass None by mistake, from an unset environment variable. The hub must not start without
-    the admin's settings then.
+    For example, the admin may pass None by mistake, from an unset environment variable. The hub must then not start,
+    because it would lack the admin's settings.
     """
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)

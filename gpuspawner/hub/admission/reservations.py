@@ -28,7 +28,7 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Seconds after the request for a pod for which its GPUs stay reserved while KubeSpawner's reflector lacks the pod.
+"""For this many seconds after the request for a pod, its GPUs stay reserved even if KubeSpawner's reflector lacks it.
 
 The reflector lists all pods twice a minute."""
 

@@ -129,9 +129,10 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 
 
 _NO_SERVER_NAME = "/"
-"""Stands for "no server" where a server name is expected: JupyterHub allows no slash in the name of a server.
+"""Stands for no server where a server name is expected, because JupyterHub allows no slash in the name of a server.
 
-The GPUs of the named server do not count against the user's limits. With this name, the GPUs of all servers count."""
+The hub leaves one server, the one that a form or start is for, out of a user's used GPUs. With this name, it leaves out
+none."""
 _MAX_RULES = 4096
 
 

@@ -160,8 +160,8 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
     - ``<kind>``: the choice. ``number``: its position, counted from ``first``.
     - ``is_picked``: whether ``picked`` is the slug of the choice.
-    - ``values``, which are equal for all rows.
-    - ``own``: variable name → slug of a choice → value. A missing value is "".
+    - the names in ``values``: variable name → value, equal for all rows.
+    - the names in ``own``: variable name → slug of a choice → value. A missing value is "".
 
     Rendered rows are cached, because few rows change from one display of the form to the next.
     """

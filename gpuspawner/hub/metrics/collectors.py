@@ -122,7 +122,7 @@ class ClusterMetrics(Collector):
 class SettingsMetrics(Collector):
     """Reports whether settings files are valid.
 
-    Each scrape reloads changed files. Otherwise, the metrics would show an error only after a user opened a form.
+    Each scrape reloads changed files. Otherwise, the metrics would show an error only after a user had opened a form.
 
     :param followed: the settings that were read from files.
     """

@@ -18,7 +18,7 @@ _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
 _MAX_VALUES = 100
-"""Maximum number of values of a label; all values that come later are counted as :data:`OTHER_LABEL`."""
+"""Maximum number of values of a label; after that, each new value is counted as :data:`OTHER_LABEL`."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 """Upper bounds of the histograms' buckets in seconds: from starts with a cached image to starts on a new node."""

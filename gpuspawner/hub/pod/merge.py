@@ -38,7 +38,7 @@ def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
     new = [entry for entry in entries if entry not in known]
     if not isinstance(merged, dict):
         return [*merged, *new]
-    # A new entry needs a key. The number makes the key unique, because the dict grows with each entry.
+    # In a dict, each new entry needs a key. The number makes the key unique, because the dict grows with each entry.
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 

@@ -61,8 +61,8 @@ def build_pod_config(
 ) -> dict[str, Any]:
     """Return the admin's ``extra_pod_config`` with the choice merged into it.
 
-    If both set a runtime class, the admin's overrides that of the GPU type. If both set a maximum run time, the shorter
-    one applies.
+    If the admin and the GPU type both set a runtime class, the admin's applies. If the admin and the choice both set a
+    maximum run time, the shorter one applies.
 
     :param admins: the admin's ``extra_pod_config``.
     :param placement: the choice's requirements for the pod.

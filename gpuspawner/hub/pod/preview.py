@@ -39,9 +39,10 @@ _PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
-    """Return a copy of a spawner with the admin's trait values; setting traits of the copy keeps those of the original.
+    """Return a copy of a spawner with the admin's trait values.
 
-    The copy shares all other attributes with the original, so use the copy only to build manifests and forms.
+    Setting traits of the copy does not change the original. The copy shares all other attributes with the original, so
+    use the copy only to build manifests and forms.
 
     :param spawner: the user's spawner.
     """
@@ -130,7 +131,7 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
 def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
     """Return the volume claims that a start creates if they are missing.
 
-    The result maps the name of a claim → name of its StorageClass, or None for the cluster's default class.
+    The result maps names: claim → its StorageClass, or None for the cluster's default class.
 
     :param spawner: the spawner of the server.
     """
@@ -275,7 +276,10 @@ class PodPreviews:
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
-    """Return a pod's spec with the choice's PriorityClass, and its value in case the hub may not read the class."""
+    """Return a pod's spec with the choice's PriorityClass.
+
+    The spec contains the value of the class, too, because the hub may not be allowed to read PriorityClasses.
+    """
     chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
     return {**spec, **{name: value for name, value in chosen.items() if value is not None}}
 

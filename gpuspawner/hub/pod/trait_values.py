@@ -58,7 +58,7 @@ class PodChoice:
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     """Return the values of KubeSpawner's traits for one start.
 
-    The result lacks ``start_timeout``, which ``apply_user_options`` sets: JupyterHub reads it before it calls hooks.
+    The result lacks ``start_timeout``, which ``apply_user_options`` sets: JupyterHub reads it before any hook.
 
     :param choice: the user's choice.
     :param base: the admin's value of each trait.

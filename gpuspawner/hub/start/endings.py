@@ -59,13 +59,13 @@ _TOLD_FOR = timedelta(days=1)
 _FAILURE_TOLD_FOR = timedelta(minutes=10)
 """How long after its failure a restarted hub announces a failed start; most users know it from the progress page."""
 _PROCESS = token_hex(4)
-"""Random text that identifies this process of the hub, so that a restarted hub recognizes older reasons."""
+"""Random text that identifies this process of the hub; a stored reason with another text is from an earlier process."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables for announcements on all pages, on the home page and on the spawn page."""
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
-    """If JupyterHub has cancelled a start, wait until the start has ended; a stop can then delete all that it created.
+    """If JupyterHub has cancelled a start, wait until the start has ended, so that it creates nothing after a stop.
 
     :param spawner: the spawner of the server.
     """
@@ -92,8 +92,8 @@ def has_failed_start(spawner: object) -> bool:
 def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
     """Return whether the last start was cancelled or has failed, and may have left a pod.
 
-    A look into KubeSpawner's reflector does not suffice: it may lack a pod that was created after the start was
-    cancelled, or after the watch broke.
+    KubeSpawner's reflector alone does not tell: it may lack a pod that was created after the start was cancelled, or
+    after the watch broke.
 
     :param spawner: the spawner of the server.
     :param is_pod_unseen: whether the start has sent its pod to the API server, and the hub knows neither that the pod
@@ -148,7 +148,7 @@ async def repeat_until_accepted(
 def is_refusal(error: Exception) -> bool:
     """Return whether the API server has refused a request with a 4xx status other than 429.
 
-    Repeating the request may not help then, as it would after an outage.
+    After such a refusal, a repeated request may fail again; after an outage of the API server, it may succeed.
 
     :param error: the error of the request.
     """
@@ -187,8 +187,8 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
 async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Delete a server's pod, without a grace period if its start failed or was cancelled before any container ran.
 
-    Wait until the pod is gone, even while finalizers keep it; the hub's pages then tell the user so. Without permission
-    to list pods, do not wait, because the hub would never learn that the pod is gone.
+    Wait until the pod is gone. While finalizers keep the pod, the hub's pages tell the user which ones. Without
+    permission to list pods, do not wait, because the hub would never learn that the pod is gone.
 
     :param spawner: the spawner of the server.
     :param stop: KubeSpawner's ``stop()``.

@@ -54,7 +54,7 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure how long the ``with`` block takes; the next :meth:`wait` delays work so that the share holds."""
+        """Measure how long the work in the ``with`` block takes; :meth:`wait` delays the next work accordingly."""
         began = self._clock()
         try:
             yield

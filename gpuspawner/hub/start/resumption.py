@@ -215,7 +215,7 @@ def _is_starting(spawner: ResumableSpawner) -> bool:
 
 
 async def _finish_start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> None:
-    """Resume a start and finish it, as JupyterHub's ``User.spawn`` and ``BaseHandler.spawn_single_user`` finish one."""
+    """Resume a start and finish it, as JupyterHub's ``User.spawn`` and ``BaseHandler.spawn_single_user`` would."""
     name = private_api.get_log_name(spawner)
     try:
         await private_api.wait_for_hub()

@@ -155,7 +155,7 @@ def read_uid(pod: Mapping[str, object]) -> str:
 ProgressEvent = dict[str, Any]
 """A progress event of JupyterHub, with the keys ``progress``, ``message``, ``html_message`` and ``raw_event``.
 
-Each event has a ``message``, because clients such as BinderHub require this key, which KubeSpawner's events have.
+Each event has a ``message``, like KubeSpawner's own events, because clients such as BinderHub require this key.
 """
 
 _BAR_STEP = 5

@@ -32,13 +32,13 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time from the supervisor's deadline to ``start_timeout``.
+"""Share of the time from the supervisor's deadline to ``start_timeout`` for which a search may wait for its turn.
 
-A search for choices that may work, for the error message, may wait this long for the searches of other starts."""
+The search looks for similar choices that may work; the error that ends the start shows them."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a resumed start, even if the start has timed out."""
 _ALTERNATIVES_S = 10.0
-"""Maximum number of seconds that a search for choices that may work waits for the searches of other starts.
+"""Maximum number of seconds for which the search for similar choices waits for its turn.
 
 This limit applies if a start fails before the supervisor's deadline."""
 
