@@ -51,6 +51,6 @@ def test_gpus_of_a_second_type_are_told_as_what_the_default_choice_leaves_out():
         dropped_gpus={"amd.com/gpu": 2},
     )
     assert [flag.message for flag in find_dropped_gpu_warnings(both)] == [
-        "2 amd.com/gpu are dropped from each server: the form's default choice has only one GPU type. A server gets the "
-        "GPUs that its user chooses."
+        "2 amd.com/gpu are dropped from each server: the form's default choice has only one GPU type. A server gets "
+        "the GPUs that its user chooses."
     ]
