@@ -144,7 +144,7 @@ class ChoiceEntry(Entry):
     required_keys: ClassVar[tuple[str, ...]] = ()
 
     def convert(self, slug: str) -> Choice:
-        """Return the entry as a value of the catalog, which contains what the form offers."""
+        """Convert this entry of the settings to the object of ``core.catalog`` that the form offers."""
         return Choice(**self._describe(slug))
 
     def _describe(self, slug: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class RightStatus:
 
     @property
     def lost(self) -> str:
-        """Sentences about functions of gpuspawner that fail if the account lacks a verb; "" if it lacks none."""
+        """Text that says which features do not work without the right's verbs; "" if the account has all verbs."""
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:

@@ -73,9 +73,10 @@ def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ..
 def derive_pools_from_nodes(
     scalable_pools: Iterable[ScalableNodePool], nodes: Iterable[Node]
 ) -> Iterator[ScalableNodePool]:
-    """Yield a node pool of one machine type for each NodePool and each instance type among the NodePool's nodes.
+    """Yield one scalable pool for each instance type among the existing nodes of each of Karpenter's NodePools.
 
-    A NodePool does not say how large its machines are. Its existing nodes show the size of their instance type.
+    A NodePool does not say how large its machines are. The existing nodes show how large those of their instance type
+    are.
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
     :param nodes: all existing nodes; labels tell which of them Karpenter added.

@@ -344,7 +344,7 @@ class Occupancy:
         return self._nominated.values()
 
     def find_floor(self, pod: Pod) -> int | None:
-        """Return the priority below which kube-scheduler may preempt bound pods for a pod; None if no pod is below it.
+        """Return the priority below which a pending pod may preempt bound pods; None if no bound pod has a lower one.
 
         :param pod: a pending pod, or one that is not created yet. If its priority is unknown, kube-scheduler may
             preempt every bound pod, so the result is above every priority.
@@ -361,10 +361,10 @@ class Occupancy:
         return priority if priority is not None and any(level < priority for level in self._levels) else None
 
     def list_lower_pods(self, node: str, floor: int | None) -> Sequence[Pod]:
-        """Return the bound pods on a node whose priority is lower than a floor.
+        """Return those pods bound to a node that have a lower priority than a floor.
 
-        :param node: name of the node, which may be unknown.
-        :param floor: a priority; None returns no pod.
+        :param node: name of a node; the result is empty if no node with this name is known.
+        :param floor: a priority; for None, the result is empty.
         """
         if floor is None:
             return ()

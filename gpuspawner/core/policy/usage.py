@@ -92,7 +92,10 @@ _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods"
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
-"""Scope of a quota for pods that request resources. A quota of CPU, memory or GPUs counts only these pods anyway."""
+"""Scope that limits a quota to pods with requests or limits of CPU or memory.
+
+A quota of CPU or memory counts nothing of other pods, so this module ignores the scope.
+"""
 
 
 def read_remaining_quota(raw: object) -> RemainingQuota | None:

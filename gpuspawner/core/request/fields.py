@@ -75,9 +75,11 @@ class AmountNotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountField(Field):
-    """A field for an amount or a duration. The settings have its bounds under the key ``name``.
+    """A field for an amount or a duration. Its ``name`` is also the key of its bounds in the settings.
 
-    If the amount has no bounds, the form hides the field.
+    If the settings have no bounds, the form hides the field.
+    The texts ``gone`` and ``kept`` may contain two placeholders: ``{saved}`` is the amount that the user had saved, and
+    ``{kept}`` is the amount that the form shows instead.
 
     :param attribute: name of the attribute of :class:`gpuspawner.core.request.selection.Selection` with the amount in
         base units (millicores, bytes, seconds) or None.
@@ -85,10 +87,10 @@ class AmountField(Field):
     :param format_option: formats an amount in base units as a user option.
     :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
-    :param gone: notice in the form that a saved amount is no longer offered, with ``{saved}`` and ``{kept}``.
-    :param kept: sentence in the form that ``{kept}`` is used; it follows the reason why the policy denies a saved
-        amount.
-    :param step: step in base units if the settings have none; also the smallest amount if the settings have no bounds.
+    :param gone: notice in the form that the saved amount is no longer offered.
+    :param kept: second sentence of the notice that the policy denies the saved amount; the first one is the reason.
+    :param step: step in base units if the settings have none. Without bounds, also the smallest amount that a link or
+        the REST API may ask for.
     :param default: default in base units if the settings have bounds without a default; None = the lower bound.
     :param guarantee: the pod's request as a fraction of the amount (its limit), if the settings have no fraction.
     :param bounds_keys: attributes of ``Bounds`` that the hub passes to form.js.

@@ -8,9 +8,9 @@ The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/api
 filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
 condition Ready is not checked: like kube-scheduler, this module relies on the taints that a NotReady node gets.
 
-A node also accepts a pod that it would accept without its own pods of lower priority: kube-scheduler then preempts some
-of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect kube-scheduler's choice of the node
-and of the pods to preempt. If the pod's priority is unknown, the answer for such a node is UNKNOWN.
+A pod also fits on a node if it fits once all bound pods of lower priority are removed from the node: kube-scheduler
+then preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect which node and
+which pods kube-scheduler chooses. If the priority of the pod is unknown, the answer for such a node is UNKNOWN.
 """
 
 from __future__ import annotations

@@ -44,7 +44,10 @@ class SpreadCheck:
         return skew <= self._constraint.max_skew
 
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
-        """Return whether the spread constraint accepts a node if the pods ``more`` run there besides its bound pods."""
+        """Return whether the spread constraint accepts a node that runs additional pods.
+
+        :param more: the additional pods; the node's own bound pods count, too.
+        """
         counts = dict(self._counts)
         if node.name in self._domains:
             counts[node.labels[self.key]] += (

@@ -45,9 +45,9 @@ def find_candidate_nodes(
 
 
 def fits_empty_node(pod: Pod, nodes: Iterable[Node]) -> bool:
-    """Return whether some node could take a pod if it were empty and all its hardware worked.
+    """Return whether a pod would fit on some node if the node were empty and all of its hardware worked.
 
-    :param nodes: existing nodes, with any labels and taints.
+    :param nodes: all existing nodes, including those whose labels or taints exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     # Compare sizes before labels and taints, because labels and taints rarely keep the pod off ``nodes``.

@@ -36,7 +36,7 @@ _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _MESSAGE_CALL = re.compile(rf"\bt\({_TEXT}")
 _PLURAL_CALL = re.compile(rf"\btn\({_TEXT}, ?{_TEXT}")
 _ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
-"""Matches the English plural rule in ``templates/language.js``, which the rule of the page's language replaces."""
+"""Finds the English plural rule in ``templates/language.js``, to replace it with the rule of the page's language."""
 _PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
 """Matches a gettext header ``Plural-Forms`` whose plural rule, a C expression, is valid JavaScript, too."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)

@@ -238,11 +238,11 @@ class NewClaims:
         self._removals: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     async def mark(self, spawner: ClaimingSpawner, claim: Any, *, token: str) -> None:
-        """Mark a volume claim with the token of the start that is about to create it.
+        """Mark a volume claim with the random ID of the start that is about to create it.
 
         :param spawner: the spawner of the server.
         :param claim: the claim as a model of the Kubernetes client.
-        :param token: token of the start.
+        :param token: the random ID of the start; it becomes an annotation of the claim.
         """
         is_known = _find_claim_key(spawner) in self._tokens
         await self.note_use(spawner, token=token)
@@ -256,7 +256,7 @@ class NewClaims:
         If an earlier start is removing the claim now, wait until the claim is gone.
 
         :param spawner: the spawner of a server that uses the claim.
-        :param token: token of the start.
+        :param token: the random ID of the start (see :meth:`mark`).
         """
         key = _find_claim_key(spawner)
         while (removal := self._removals.get(key)) is not None:
@@ -268,7 +268,7 @@ class NewClaims:
         """Forget which start has created a volume claim, when this start ends: no start removes the claim any more.
 
         :param spawner: the spawner of the server.
-        :param token: token of the start.
+        :param token: the random ID of the start (see :meth:`mark`).
         """
         if self.can_remove(spawner, token=token):
             del self._tokens[_find_claim_key(spawner)]
@@ -277,7 +277,7 @@ class NewClaims:
         """Return whether a start may have created its volume claim, and no other start has used this claim since.
 
         :param spawner: the spawner of the server.
-        :param token: token of the start.
+        :param token: the random ID of the start (see :meth:`mark`).
         """
         return self._tokens.get(_find_claim_key(spawner)) == token
 
@@ -285,7 +285,7 @@ class NewClaims:
         """Remove a start's volume claim if the start has created it, and wait until the claim is gone; log a failure.
 
         :param spawner: the spawner of the server; :meth:`can_remove` has returned True for the start.
-        :param token: token of the start.
+        :param token: the random ID of the start (see :meth:`mark`).
         """
         key = _find_claim_key(spawner)
         self._tokens.pop(key)
