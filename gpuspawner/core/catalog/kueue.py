@@ -10,6 +10,7 @@ module does not read Kueue's configuration, which may ignore or rename resources
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -333,11 +334,12 @@ def read_queue_capacity(
     tree = _QuotaTree(by_name.values(), cohorts)
     described = {_read_name(each): as_dict(each.get("spec")) for each in flavors or ()}
     spec = as_dict(raw.get("spec"))
+    quota = tree.count(name)
     groups = []
     for group in as_dicts(spec.get("resourceGroups")):
         resources = frozenset(as_texts(group.get("coveredResources")))
         names = [as_text(flavor.get("name")) for flavor in as_dicts(group.get("flavors"))]
-        capacities = [_build_flavor(each, described.get(each), amounts=tree.count(name, each)) for each in names]
+        capacities = [_build_flavor(each, described.get(each), quota=quota) for each in names]
         groups.append((resources, tuple(capacities)))
     fungibility = as_dict(spec.get("flavorFungibility"))
     return QueueCapacity(
@@ -380,16 +382,13 @@ def _read_name(raw: Mapping[str, object]) -> str:
     return as_text(as_dict(raw.get("metadata")).get("name"))
 
 
-def _build_flavor(
-    name: str, spec: Mapping[str, object] | None, *, amounts: tuple[Mapping[str, int], Mapping[str, int]]
-) -> FlavorCapacity:
-    most, free = amounts
+def _build_flavor(name: str, spec: Mapping[str, object] | None, *, quota: _CountedQuota) -> FlavorCapacity:
+    most, free = ({key[1]: number for key, number in each.items() if key[0] == name} for each in quota)
     if spec is None:
         return FlavorCapacity(name=name, node=None, most=most, free=free)
-    node = Node(name=name, labels=as_text_map(spec.get("nodeLabels")), taints=decode_taints(spec.get("nodeTaints")))
     return FlavorCapacity(
         name=name,
-        node=node,
+        node=Node(name=name, labels=as_text_map(spec.get("nodeLabels")), taints=decode_taints(spec.get("nodeTaints"))),
         tolerations=decode_tolerations(spec.get("tolerations")),
         has_topology=bool(spec.get("topologyName")),
         most=most,
@@ -398,6 +397,8 @@ def _build_flavor(
 
 
 _FlavorResource = tuple[str, str]
+_CountedQuota = tuple[dict[_FlavorResource, int], dict[_FlavorResource, int]]
+"""A ClusterQueue's largest requests that Kueue could ever admit, and its unused quota; unknown amounts are left out."""
 
 
 class _Quota(NamedTuple):
@@ -411,29 +412,32 @@ _NO_QUOTA = _Quota(0, None, None)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _QuotaNode:
-    """A ClusterQueue or Cohort; :class:`_QuotaTree` fills in its ``children``.
+    """A ClusterQueue or Cohort.
 
     :param parent: name of the Cohort to which the ClusterQueue or Cohort belongs; empty for none.
-    :param used: quota that Workloads have reserved in the ClusterQueue.
+    :param total: its own quota and all that its children lend (``SubtreeQuota``).
+    :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
     """
 
     parent: str
     quotas: Mapping[_FlavorResource, _Quota] = field(default_factory=dict)
-    used: Mapping[_FlavorResource, int] = field(default_factory=dict)
-    children: list[_QuotaNode] = field(default_factory=list)
+    total: dict[_FlavorResource, int] = field(default_factory=dict)
+    used: dict[_FlavorResource, int] = field(default_factory=dict)
 
-    def count_subtree(self, key: _FlavorResource) -> int:
-        lent = (each.count_subtree(key) - each.count_local(key) for each in self.children)
-        return self.quotas.get(key, _NO_QUOTA).nominal + sum(lent)
+    def add_child(self, child: _QuotaNode) -> None:
+        """Add what a child lends and uses.
+
+        :param child: a ClusterQueue or Cohort to which all its own children have been added.
+        """
+        for key, number in child.total.items():
+            self.total[key] = self.total.get(key, 0) + number - child.count_local(key)
+        for key, number in child.used.items():
+            self.used[key] = self.used.get(key, 0) + max(0, number - child.count_local(key))
 
     def count_local(self, key: _FlavorResource) -> int:
         """Return the quota that this ClusterQueue or Cohort does not lend to its parent Cohort."""
         lending = self.quotas.get(key, _NO_QUOTA).lending
-        return 0 if lending is None else max(0, self.count_subtree(key) - lending)
-
-    def count_used(self, key: _FlavorResource) -> int:
-        borrowed = (max(0, each.count_used(key) - each.count_local(key)) for each in self.children)
-        return self.used.get(key, 0) + sum(borrowed)
+        return 0 if lending is None else max(0, self.total.get(key, 0) - lending)
 
 
 class _QuotaTree:
@@ -445,63 +449,69 @@ class _QuotaTree:
         self._queues = {_read_name(each): _read_quota_node(each) for each in cluster_queues}
         self._cohorts = {_read_name(each): _read_quota_node(each) for each in cohorts or ()}
         self._are_cohorts_known = cohorts is not None
-        for each in (*self._queues.values(), *self._cohorts.values()):
+        children = Counter(each.parent for each in (*self._queues.values(), *self._cohorts.values()) if each.parent)
+        for name in children:
+            # A Cohort that only ClusterQueues name (no Cohort object exists) has no parent and no quota of its own.
+            self._cohorts.setdefault(name, _QuotaNode(parent=""))
+        # Add each node to its parent after the node's last child; this never reaches Cohorts that form a cycle.
+        complete = [*self._queues.values(), *(each for name, each in self._cohorts.items() if not children[name])]
+        while complete:
+            each = complete.pop()
             if each.parent:
-                # A Cohort that only ClusterQueues name (no Cohort object exists) has no parent and no quota of its own.
-                self._cohorts.setdefault(each.parent, _QuotaNode(parent="")).children.append(each)
+                self._cohorts[each.parent].add_child(each)
+                children[each.parent] -= 1
+                if not children[each.parent]:
+                    complete.append(self._cohorts[each.parent])
 
-    def count(self, name: str, flavor: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Return resource → largest request that Kueue could ever admit, and resource → unused quota, for a flavor."""
+    def count(self, name: str) -> _CountedQuota:
         node = self._queues[name]
-        above = self._list_above(node)
-        most, free = {}, {}
-        for key, quota in node.quotas.items():
-            if key[0] != flavor:
-                continue
-            if above is not None:
-                most[key[1]], free[key[1]] = (
-                    self._count_most(node, above, key=key),
-                    self._count_free(node, above, key=key),
-                )
-            elif quota.borrowing is not None:
-                most[key[1]] = quota.nominal + quota.borrowing
-        return most, free
+        path = self._find_path(node)
+        if path is None:
+            limited = ((key, each.nominal, each.borrowing) for key, each in node.quotas.items())
+            return {key: nominal + borrowing for key, nominal, borrowing in limited if borrowing is not None}, {}
+        most = {key: _count_most(path, key) for key in node.quotas}
+        return most, {key: _count_free(path, key) for key in node.quotas}
 
-    def _list_above(self, node: _QuotaNode) -> list[_QuotaNode] | None:
-        """Return the Cohorts above a ClusterQueue, from its parent to the root; None if unknown."""
+    def _find_path(self, node: _QuotaNode) -> list[_QuotaNode] | None:
+        """Return the Cohorts from the root to a ClusterQueue, and the ClusterQueue; None if unknown."""
         if node.parent and not self._are_cohorts_known:
             return None
-        above: list[_QuotaNode] = []
-        while node.parent:
-            node = self._cohorts[node.parent]
-            if node in above:
+        path = [node]
+        while path[-1].parent:
+            if len(path) > len(self._cohorts):
                 return None  # Kueue admits nothing from Cohorts that form a cycle.
-            above.append(node)
-        return above
+            path.append(self._cohorts[path[-1].parent])
+        return path[::-1]
 
-    def _count_most(self, node: _QuotaNode, above: Sequence[_QuotaNode], *, key: _FlavorResource) -> int:
-        if not above:
-            return node.count_subtree(key)
-        most = node.count_local(key) + self._count_most(above[0], above[1:], key=key)
-        borrowing = node.quotas.get(key, _NO_QUOTA).borrowing
-        return most if borrowing is None else min(most, node.count_subtree(key) + borrowing)
 
-    def _count_free(self, node: _QuotaNode, above: Sequence[_QuotaNode], *, key: _FlavorResource) -> int:
-        if not above:
-            return node.count_subtree(key) - node.count_used(key)
-        local, used = node.count_local(key), node.count_used(key)
-        shared = self._count_free(above[0], above[1:], key=key)
+def _count_most(path: Sequence[_QuotaNode], key: _FlavorResource) -> int:
+    most = path[0].total.get(key, 0)
+    for node in path[1:]:
+        most += node.count_local(key)
         borrowing = node.quotas.get(key, _NO_QUOTA).borrowing
         if borrowing is not None:
-            shared = min(shared, node.count_subtree(key) - local - max(0, used - local) + borrowing)
-        return max(0, local - used) + shared
+            most = min(most, node.total.get(key, 0) + borrowing)
+    return most
+
+
+def _count_free(path: Sequence[_QuotaNode], key: _FlavorResource) -> int:
+    free = path[0].total.get(key, 0) - path[0].used.get(key, 0)
+    for node in path[1:]:
+        local, used = node.count_local(key), node.used.get(key, 0)
+        borrowing = node.quotas.get(key, _NO_QUOTA).borrowing
+        if borrowing is not None:
+            free = min(free, node.total.get(key, 0) - local - max(0, used - local) + borrowing)
+        free += max(0, local - used)
+    return free
 
 
 def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
     spec, status = as_dict(raw.get("spec")), as_dict(raw.get("status"))
+    quotas = dict(_list_quotas(spec))
     return _QuotaNode(
         parent=_read_parent(spec),
-        quotas=dict(_list_quotas(spec)),
+        quotas=quotas,
+        total={key: each.nominal for key, each in quotas.items()},
         used=dict(_list_amounts(status.get("flavorsReservation"), "total")),
     )
 

@@ -161,6 +161,24 @@ TEAM = {"cohortName": "team"}
             (None, None),
             id="a cycle",
         ),
+        pytest.param(
+            [quota_node("cq", quota(4), used=1)],
+            [quota_node("a", parentName="b"), quota_node("b", parentName="a"), quota_node("c", parentName="b")],
+            (4, 3),
+            id="a cycle elsewhere",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4), **TEAM)],
+            [quota_node("team", parentName="a"), quota_node("a", parentName="b"), quota_node("b", parentName="a")],
+            (None, None),
+            id="below a cycle",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4), used=1, cohortName="0")],
+            [quota_node(str(at), quota(1, lending=3), parentName=str(at + 1)) for at in range(2000)],
+            (2004, 2003),
+            id="many levels of Cohorts",
+        ),
         pytest.param([quota_node("cq", quota("nonsense"))], [], (None, None), id="a strange quantity"),
     ],
 )
