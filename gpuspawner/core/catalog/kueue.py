@@ -313,49 +313,55 @@ def _select_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstra
     return PodConstraints(node_selector=selector, node_terms=tuple(terms) if is_limited else None)
 
 
-def read_queue_capacity(
-    name: str,
-    cluster_queues: Iterable[Mapping[str, object]],
-    *,
-    cohorts: Iterable[Mapping[str, object]] | None,
-    flavors: Iterable[Mapping[str, object]] | None,
-) -> QueueCapacity | None:
-    """Return what a ClusterQueue can admit, or None if there is no such ClusterQueue.
+class ClusterQueues:
+    """What all ClusterQueues can admit, according to one reading of Kueue's objects.
 
-    :param name: name of the ClusterQueue.
     :param cluster_queues: all ClusterQueues as JSON, because they lend each other quota.
     :param cohorts: all Cohorts as JSON; None if unknown.
     :param flavors: all ResourceFlavors as JSON; None if unknown.
     """
-    by_name = {_read_name(each): each for each in cluster_queues}
-    raw = by_name.get(name)
-    if raw is None:
-        return None
-    tree = _QuotaTree(by_name.values(), cohorts)
-    described = {_read_name(each): as_dict(each.get("spec")) for each in flavors or ()}
-    spec = as_dict(raw.get("spec"))
-    quota = tree.count(name)
-    groups = []
-    for group in as_dicts(spec.get("resourceGroups")):
-        resources = frozenset(as_texts(group.get("coveredResources")))
-        names = [as_text(flavor.get("name")) for flavor in as_dicts(group.get("flavors"))]
-        capacities = [_build_flavor(each, described.get(each), quota=quota) for each in names]
-        groups.append((resources, tuple(capacities)))
-    fungibility = as_dict(spec.get("flavorFungibility"))
-    return QueueCapacity(
-        groups=tuple(groups),
-        namespaces=_read_namespaces(spec),
-        may_preempt=_may_preempt(spec),
-        is_strict=spec.get("queueingStrategy") == "StrictFIFO",
-        # In v1beta1, a ClusterQueue may list its AdmissionChecks in the field `admissionChecks` instead.
-        has_checks=bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy")),
-        takes_first=(
-            fungibility.get("whenCanBorrow") != _NEXT_FLAVOR
-            and fungibility.get("whenCanPreempt", _NEXT_FLAVOR) == _NEXT_FLAVOR
-        ),
-        is_fair=bool(spec.get("admissionScope")),
-        pending=as_int(as_dict(raw.get("status")).get("pendingWorkloads")),
-    )
+
+    def __init__(
+        self,
+        cluster_queues: Iterable[Mapping[str, object]],
+        *,
+        cohorts: Iterable[Mapping[str, object]] | None,
+        flavors: Iterable[Mapping[str, object]] | None,
+    ) -> None:
+        self._by_name = {_read_name(each): each for each in cluster_queues}
+        self._tree = _QuotaTree(self._by_name.values(), cohorts)
+        self._flavors = {_read_name(each): as_dict(each.get("spec")) for each in flavors or ()}
+
+    def read_capacity(self, name: str) -> QueueCapacity | None:
+        """Return what a ClusterQueue can admit, or None if there is no such ClusterQueue.
+
+        :param name: name of the ClusterQueue.
+        """
+        if name not in self._by_name:
+            return None
+        raw, quota = self._by_name[name], self._tree.count(name)
+        spec = as_dict(raw.get("spec"))
+        groups = []
+        for group in as_dicts(spec.get("resourceGroups")):
+            resources = frozenset(as_texts(group.get("coveredResources")))
+            names = [as_text(flavor.get("name")) for flavor in as_dicts(group.get("flavors"))]
+            capacities = [_build_flavor(each, self._flavors.get(each), quota=quota) for each in names]
+            groups.append((resources, tuple(capacities)))
+        fungibility = as_dict(spec.get("flavorFungibility"))
+        return QueueCapacity(
+            groups=tuple(groups),
+            namespaces=_read_namespaces(spec),
+            may_preempt=_may_preempt(spec),
+            is_strict=spec.get("queueingStrategy") == "StrictFIFO",
+            # In v1beta1, a ClusterQueue may list its AdmissionChecks in the field `admissionChecks` instead.
+            has_checks=bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy")),
+            takes_first=(
+                fungibility.get("whenCanBorrow") != _NEXT_FLAVOR
+                and fungibility.get("whenCanPreempt", _NEXT_FLAVOR) == _NEXT_FLAVOR
+            ),
+            is_fair=bool(spec.get("admissionScope")),
+            pending=as_int(as_dict(raw.get("status")).get("pendingWorkloads")),
+        )
 
 
 _NEXT_FLAVOR = "TryNextFlavor"

@@ -24,10 +24,10 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from gpuspawner.core.catalog.kueue import (
+    ClusterQueues,
     QueueCapacity,
     QueueReason,
     QueueState,
-    read_queue_capacity,
     read_queue_problem,
 )
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
@@ -122,8 +122,11 @@ class QueuePlaces:
         self._asked_at: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """Namespace → uid of a pod → seconds of the clock at the last call of :meth:`find_place` for the pod."""
         self._requests: SharedTasks[tuple[str, ...], None] = SharedTasks()
-        self._capacities: dict[str, tuple[tuple[object, ...], QueueCapacity | None]] = {}
-        """Name of a ClusterQueue → the lists of objects from which the hub computed its capacity, and the capacity."""
+        self._lists: tuple[object, ...] = (None, None, None)
+        """The lists of ClusterQueues, Cohorts and ResourceFlavors from which ``_cluster_queues`` was built."""
+        self._cluster_queues = ClusterQueues((), cohorts=(), flavors=())
+        self._capacities: dict[str, QueueCapacity | None] = {}
+        """Name of a ClusterQueue → its capacity according to ``_cluster_queues``."""
 
     async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
         """Return a pod's position in its queue, and why Kueue does not admit the pod; unknown values are None.
@@ -194,11 +197,12 @@ class QueuePlaces:
         cluster_queues, cohorts, flavors = lists
         if cluster_queues is None:
             return None
-        known, capacity = self._capacities.get(name, ((), None))
-        if not known or any(old is not new for old, new in zip(known, lists, strict=True)):
-            capacity = read_queue_capacity(name, cluster_queues, cohorts=cohorts, flavors=flavors)
-            self._capacities[name] = lists, capacity
-        return capacity
+        if any(old is not new for old, new in zip(self._lists, lists, strict=True)):
+            self._lists, self._capacities = lists, {}
+            self._cluster_queues = ClusterQueues(cluster_queues, cohorts=cohorts, flavors=flavors)
+        if name not in self._capacities:
+            self._capacities[name] = self._cluster_queues.read_capacity(name)
+        return self._capacities[name]
 
     def _count_seconds_until(self, at: str) -> float | None:
         try:

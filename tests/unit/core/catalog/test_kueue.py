@@ -9,6 +9,7 @@ import pytest
 from gpuspawner.core.catalog.kueue import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
+    ClusterQueues,
     KueueQueue,
     QueueCapacity,
     QueueReason,
@@ -16,7 +17,6 @@ from gpuspawner.core.catalog.kueue import (
     QuotaJudgment,
     is_gated,
     is_gated_on_creation,
-    read_queue_capacity,
     read_queue_name,
     read_queue_problem,
 )
@@ -183,7 +183,7 @@ TEAM = {"cohortName": "team"}
     ],
 )
 def test_quota_is_counted_with_all_that_may_be_borrowed(queues: list[Any], cohorts: Any, expected: Any):
-    capacity = read_queue_capacity("cq", queues, cohorts=cohorts, flavors=None)
+    capacity = ClusterQueues(queues, cohorts=cohorts, flavors=None).read_capacity("cq")
     assert capacity is not None
     ((_, (flavor,)),) = capacity.groups
     assert (flavor.most.get(GPU), flavor.free.get(GPU)) == expected
@@ -208,8 +208,8 @@ def resource_flavor(name: str, **labels: str) -> dict[str, Any]:
 )
 def test_a_request_is_compared_with_the_quota(gpus: int, answer: QuotaAnswer):
     queues = [quota_node("cq", quota(4), used=2)]
-    known = read_queue_capacity("cq", queues, cohorts=[], flavors=[resource_flavor("t4", gpu="t4")])
-    unknown = read_queue_capacity("cq", queues, cohorts=[], flavors=None)
+    known = ClusterQueues(queues, cohorts=[], flavors=[resource_flavor("t4", gpu="t4")]).read_capacity("cq")
+    unknown = ClusterQueues(queues, cohorts=[], flavors=None).read_capacity("cq")
     assert judged(known, gpus, gpu="t4", zone="a").answer is answer
     assert judged(known, gpus, gpu="a100").answer is QuotaAnswer.NO_FLAVOR
     assert judged(unknown, gpus).answer is (answer if answer is QuotaAnswer.EXCEEDED else QuotaAnswer.UNKNOWN)
@@ -220,16 +220,16 @@ def test_a_label_that_only_some_flavors_have_counts_for_all():
     groups = [{"coveredResources": [GPU], "flavors": flavors}]
     queue = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": groups}}
     described = [resource_flavor("t4", gpu="t4"), resource_flavor("any")]
-    capacity = read_queue_capacity("cq", [queue], cohorts=[], flavors=described)
+    capacity = ClusterQueues([queue], cohorts=[], flavors=described).read_capacity("cq")
     assert judged(capacity, 1, gpu="a100") == QuotaJudgment(QuotaAnswer.NO_FLAVOR, "", ("t4", "any"))
     assert judged(capacity, 1, zone="a").answer is QuotaAnswer.ROOM
 
 
 def test_a_cluster_queue_that_does_not_exist_has_no_capacity():
-    assert read_queue_capacity("cq", [quota_node("b", quota(4))], cohorts=[], flavors=[]) is None
+    assert ClusterQueues([quota_node("b", quota(4))], cohorts=[], flavors=[]).read_capacity("cq") is None
 
 
 def test_a_resource_without_a_quota_is_named():
-    capacity = read_queue_capacity("cq", [quota_node("cq", quota(4))], cohorts=[], flavors=None)
+    capacity = ClusterQueues([quota_node("cq", quota(4))], cohorts=[], flavors=None).read_capacity("cq")
     assert capacity is not None
     assert capacity.judge({"memory": 1, GPU: 1}, PodConstraints()) == QuotaJudgment(QuotaAnswer.UNCOVERED, "memory")

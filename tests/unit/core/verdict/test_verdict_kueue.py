@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.kueue import MAX_LISTED, QueueReason, QueueState, read_queue_capacity
+from gpuspawner.core.catalog.kueue import MAX_LISTED, ClusterQueues, QueueReason, QueueState
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint, Toleration
 from gpuspawner.core.cluster.state import Inventory, Occupancy
@@ -58,7 +58,7 @@ FLAVORS = [flavor()]
 
 
 def state(queue: Json | None = None, *, flavors: list[Json] | None = FLAVORS, **known: Any) -> QueueState:
-    capacity = read_queue_capacity("cq", [queue or cluster_queue()], cohorts=[], flavors=flavors)
+    capacity = ClusterQueues([queue or cluster_queue()], cohorts=[], flavors=flavors).read_capacity("cq")
     return QueueState(name="gpus", namespace="hub", **{"capacity": capacity, "priority": 0, **known})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -400,6 +401,20 @@ async def test_what_changes_is_read_again_and_what_only_admins_change_less_often
     clock.now += QUEUE_SETUP_CACHE_S
     await state_of(places, priority_class="people")
     assert len(asked_for(quotas, *setup)) == 2 * len(setup)
+
+
+async def test_only_the_newest_lists_of_quotas_are_kept(quotas: ListServer, places: QueuePlaces, clock: Clock):
+    # The hub decodes the lists of quotas anew after each request: "first" marks the objects of the first list.
+    quotas.objects[CLUSTER_QUEUES] = [{**quotas.objects[CLUSTER_QUEUES][0], "first": True}]
+    await state_of(places)
+    quotas.objects |= {CLUSTER_QUEUES: [{"metadata": {"name": "other"}}], QUEUES: [to_cluster_queue("other")]}
+    clock.now += QUEUE_CACHE_S + 1
+    assert (await state_of(places)).capacity is not None
+    assert [each for each in gc.get_objects() if isinstance(each, dict) and each.get("first") is True] == []
+
+
+def to_cluster_queue(name: str) -> dict[str, Any]:
+    return {**local_queue(), "spec": {"clusterQueue": name}}
 
 
 async def test_the_age_is_that_of_the_oldest_answer(quotas: ListServer, places: QueuePlaces, clock: Clock):
