@@ -408,12 +408,12 @@ _CountedQuota = tuple[dict[_FlavorResource, int], dict[_FlavorResource, int]]
 
 
 class _Quota(NamedTuple):
-    nominal: int
-    borrowing: int | None
-    lending: int | None
+    nominal: int = 0
+    borrowing: int | None = None
+    lending: int | None = None
 
 
-_NO_QUOTA = _Quota(0, None, None)
+_NO_QUOTA = _Quota()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -423,12 +423,16 @@ class _QuotaNode:
     :param parent: name of the Cohort to which the ClusterQueue or Cohort belongs; empty for none.
     :param total: its own quota and all that its children lend (``SubtreeQuota``).
     :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
+    :param unread_quotas: what ``quotas`` or those of the nodes below lack because a value is malformed.
+    :param unread_usage: the same for ``used``.
     """
 
     parent: str
-    quotas: Mapping[_FlavorResource, _Quota] = field(default_factory=dict)
+    quotas: dict[_FlavorResource, _Quota] = field(default_factory=dict)
     total: dict[_FlavorResource, int] = field(default_factory=dict)
     used: dict[_FlavorResource, int] = field(default_factory=dict)
+    unread_quotas: set[_FlavorResource] = field(default_factory=set)
+    unread_usage: set[_FlavorResource] = field(default_factory=set)
 
     def add_child(self, child: _QuotaNode) -> None:
         """Add what a child lends and uses.
@@ -439,6 +443,8 @@ class _QuotaNode:
             self.total[key] = self.total.get(key, 0) + number - child.count_local(key)
         for key, number in child.used.items():
             self.used[key] = self.used.get(key, 0) + max(0, number - child.count_local(key))
+        self.unread_quotas |= child.unread_quotas
+        self.unread_usage |= child.unread_usage
 
     def count_local(self, key: _FlavorResource) -> int:
         """Return the quota that this ClusterQueue or Cohort does not lend to its parent Cohort."""
@@ -475,8 +481,8 @@ class _QuotaTree:
         if path is None:
             limited = ((key, each.nominal, each.borrowing) for key, each in node.quotas.items())
             return {key: nominal + borrowing for key, nominal, borrowing in limited if borrowing is not None}, {}
-        most = {key: _count_most(path, key) for key in node.quotas}
-        return most, {key: _count_free(path, key) for key in node.quotas}
+        most = {key: _count_most(path, key) for key in node.quotas.keys() - path[0].unread_quotas}
+        return most, {key: _count_free(path, key) for key in most.keys() - path[0].unread_usage}
 
     def _find_path(self, node: _QuotaNode) -> list[_QuotaNode] | None:
         """Return the Cohorts from the root to a ClusterQueue, and the ClusterQueue; None if unknown."""
@@ -513,13 +519,22 @@ def _count_free(path: Sequence[_QuotaNode], key: _FlavorResource) -> int:
 
 def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
     spec, status = as_dict(raw.get("spec")), as_dict(raw.get("status"))
-    quotas = dict(_list_quotas(spec))
-    return _QuotaNode(
-        parent=_read_parent(spec),
-        quotas=quotas,
-        total={key: each.nominal for key, each in quotas.items()},
-        used=dict(_list_amounts(status.get("flavorsReservation"), "total")),
-    )
+    node = _QuotaNode(parent=_read_parent(spec))
+    for group in as_dicts(spec.get("resourceGroups")):
+        for key, amounts in _list_amounts(group.get("flavors"), ("nominalQuota", "borrowingLimit", "lendingLimit")):
+            nominal = amounts.get("nominalQuota")
+            if nominal is None or None in amounts.values():
+                node.unread_quotas.add(key)
+                continue
+            node.quotas[key] = _Quota(nominal, amounts.get("borrowingLimit"), amounts.get("lendingLimit"))
+            node.total[key] = nominal
+    for key, amounts in _list_amounts(status.get("flavorsReservation"), ("total",)):
+        total = amounts.get("total")
+        if total is None:
+            node.unread_usage.add(key)
+        else:
+            node.used[key] = total
+    return node
 
 
 def _read_parent(spec: Mapping[str, object]) -> str:
@@ -527,22 +542,17 @@ def _read_parent(spec: Mapping[str, object]) -> str:
     return as_text(spec.get("cohortName")) or as_text(spec.get("cohort")) or as_text(spec.get("parentName"))
 
 
-def _list_quotas(spec: Mapping[str, object]) -> Iterator[tuple[_FlavorResource, _Quota]]:
-    for group in as_dicts(spec.get("resourceGroups")):
-        borrowing = dict(_list_amounts(group.get("flavors"), "borrowingLimit"))
-        lending = dict(_list_amounts(group.get("flavors"), "lendingLimit"))
-        for key, nominal in _list_amounts(group.get("flavors"), "nominalQuota"):
-            yield key, _Quota(nominal, borrowing.get(key), lending.get(key))
-
-
-def _list_amounts(flavors: object, field_name: str) -> Iterator[tuple[_FlavorResource, int]]:
+def _list_amounts(flavors: object, fields: Iterable[str]) -> Iterator[tuple[_FlavorResource, Mapping[str, int | None]]]:
+    """Yield a flavor's amounts of a resource, by those of the fields that are set; a malformed amount is None."""
     for flavor in as_dicts(flavors):
         for each in as_dicts(flavor.get("resources")):
-            if field_name not in each:
-                continue
             resource = as_text(each.get("name"))
-            for number in decode_resources({resource: each[field_name]}).values():
-                yield (as_text(flavor.get("name")), resource), number
+            amounts = {
+                name: decode_resources({resource: each[name]}).get(resource)
+                for name in fields
+                if each.get(name) is not None
+            }
+            yield (as_text(flavor.get("name")), resource), amounts
 
 
 MAX_LISTED = 1000

@@ -90,15 +90,15 @@ def test_a_queue_tells_whether_it_admits_anything(queue: dict[str, Any], problem
 GPU = "nvidia.com/gpu"
 
 
-def quota(nominal: object, borrowing: int | None = None, lending: int | None = None) -> dict[str, Any]:
+def quota(nominal: object, borrowing: object = None, lending: object = None) -> dict[str, Any]:
     limits = {"borrowingLimit": borrowing, "lendingLimit": lending}
     return {"name": GPU, "nominalQuota": nominal, **{key: limit for key, limit in limits.items() if limit is not None}}
 
 
-def quota_node(name: str, gpus: dict[str, Any] | None = None, *, used: int = 0, **spec: Any) -> dict[str, Any]:
+def quota_node(name: str, gpus: dict[str, Any] | None = None, *, used: object = 0, **spec: Any) -> dict[str, Any]:
     """Return a ClusterQueue or a Cohort with a quota of GPUs in the flavor ``t4``."""
     groups = [{"coveredResources": [GPU], "flavors": [{"name": "t4", "resources": [gpus]}]}] if gpus else []
-    status = {"flavorsReservation": [{"name": "t4", "resources": [{"name": GPU, "total": str(used)}]}]}
+    status = {"flavorsReservation": [{"name": "t4", "resources": [{"name": GPU, "total": used}]}]}
     return {"metadata": {"name": name}, "spec": {"resourceGroups": groups, **spec}, "status": status}
 
 
@@ -180,6 +180,32 @@ TEAM = {"cohortName": "team"}
             id="many levels of Cohorts",
         ),
         pytest.param([quota_node("cq", quota("nonsense"))], [], (None, None), id="a strange quantity"),
+        pytest.param([quota_node("cq", quota(4, "many"), **TEAM)], [], (None, None), id="a strange borrowing limit"),
+        pytest.param(
+            [quota_node("cq", quota(4), **TEAM), quota_node("b", quota(3, lending="none"), **TEAM)],
+            [],
+            (None, None),
+            id="another's strange lending limit",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4), **TEAM), quota_node("b", quota("?"), cohortName="all")],
+            [quota_node("team", parentName="all")],
+            (None, None),
+            id="another's strange quantity",
+        ),
+        pytest.param([quota_node("cq", quota(4), used="some")], [], (4, None), id="strange usage"),
+        pytest.param(
+            [quota_node("cq", quota(4), **TEAM), quota_node("b", quota(3), used=[], **TEAM)],
+            [],
+            (7, None),
+            id="another's strange usage",
+        ),
+        pytest.param(
+            [quota_node("cq", quota(4), used=1, **TEAM), quota_node("b", quota("?"), used="some", cohortName="other")],
+            [],
+            (4, 3),
+            id="strange values in another Cohort",
+        ),
     ],
 )
 def test_quota_is_counted_with_all_that_may_be_borrowed(queues: list[Any], cohorts: Any, expected: Any):
