@@ -9,8 +9,17 @@ from typing import TypeVar
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.image_reference import parse_reference
-from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.model import Bounds, Choices, CustomImages, GPUType, Image, Preset, ScaleUp, UnitKind
+from gpuspawner.core.catalog.model import (
+    Bounds,
+    Choices,
+    CustomImages,
+    GPUType,
+    Image,
+    KueueQueue,
+    Preset,
+    ScaleUp,
+    UnitKind,
+)
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog

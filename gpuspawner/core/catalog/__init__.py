@@ -13,8 +13,7 @@ GPU types into one choice ("any GPU with 40 GB"). :mod:`.software` decides wheth
 """
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, UnitKind
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, KueueQueue, Preset, UnitKind
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type
 from gpuspawner.core.catalog.policy_model import Person, Policy

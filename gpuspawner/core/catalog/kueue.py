@@ -1,4 +1,4 @@
-"""Read and build Kueue's labels on pods, read pods' scheduling gates, and tell whether Kueue could admit a pod.
+"""Read Kueue's labels on pods and pods' scheduling gates, and tell whether Kueue could admit a pod.
 
 Kueue adds a scheduling gate when a pod is created, and removes it when the queue has quota. kube-scheduler then picks
 the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
@@ -60,35 +60,6 @@ class QueueReason(StrEnum):
     DEACTIVATED = "Deactivated"
     NOT_TAKEN = "NoWorkload"
     """Kueue works, but has created no Workload for the pod: for example, the WorkloadPriorityClass does not exist."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KueueQueue:
-    """The LocalQueue for servers with a GPU.
-
-    :param local_queue: name of a LocalQueue in the servers' namespace.
-    :param priority_class: name of a WorkloadPriorityClass; empty for the queue's default priority.
-    :param timeout_s: seconds that the hub waits until a queued server has started; None = as long as for other servers.
-    :param gpus: slugs of the GPU types whose servers are queued; None = all.
-    """
-
-    local_queue: str
-    priority_class: str = ""
-    timeout_s: int | None = None
-    gpus: frozenset[str] | None = None
-
-    def accepts(self, gpu: str) -> bool:
-        """Return whether servers with a GPU type are queued.
-
-        :param gpu: slug of the type.
-        """
-        return self.gpus is None or gpu in self.gpus
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels that make Kueue queue a pod."""
-        priority = {PRIORITY_LABEL: self.priority_class} if self.priority_class else {}
-        return {QUEUE_LABEL: self.local_queue, **priority}
 
 
 def read_queue_name(pod: Mapping[str, object]) -> str:

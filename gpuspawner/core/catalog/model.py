@@ -13,7 +13,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from gpuspawner.core.catalog.image_reference import ImageReference, parse_reference
-from gpuspawner.core.catalog.kueue import KueueQueue
+from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from gpuspawner.core.catalog.policy_model import UNLIMITED, Policy
 from gpuspawner.core.cluster.model import Toleration
 
@@ -305,6 +305,35 @@ class Preset:
     display_name: str
     description: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KueueQueue:
+    """The LocalQueue for servers with a GPU.
+
+    :param local_queue: name of a LocalQueue in the servers' namespace.
+    :param priority_class: name of a WorkloadPriorityClass; empty for the queue's default priority.
+    :param timeout_s: seconds that the hub waits until a queued server has started; None = as long as for other servers.
+    :param gpus: slugs of the GPU types whose servers are queued; None = all.
+    """
+
+    local_queue: str
+    priority_class: str = ""
+    timeout_s: int | None = None
+    gpus: frozenset[str] | None = None
+
+    def accepts(self, gpu: str) -> bool:
+        """Return whether servers with a GPU type are queued.
+
+        :param gpu: slug of the type.
+        """
+        return self.gpus is None or gpu in self.gpus
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels that make Kueue queue a pod."""
+        priority = {PRIORITY_LABEL: self.priority_class} if self.priority_class else {}
+        return {QUEUE_LABEL: self.local_queue, **priority}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType, combine_types
 from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion
-from gpuspawner.core.catalog.kueue import KueueQueue
 from gpuspawner.core.catalog.model import (
     NO_RESOURCES,
     Bounds,
@@ -24,6 +23,7 @@ from gpuspawner.core.catalog.model import (
     CustomImages,
     GPUType,
     Image,
+    KueueQueue,
     OwnResources,
     Platform,
     Preset,

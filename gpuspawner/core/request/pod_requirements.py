@@ -10,8 +10,7 @@ from functools import lru_cache
 
 from gpuspawner.core.catalog.combined_types import LabelMatch, merge_matches
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, build_gpu_node_exclusion
-from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, find_lowest_limit
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, KueueQueue, find_lowest_limit
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY

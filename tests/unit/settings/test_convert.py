@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
-from gpuspawner.core.catalog.kueue import KueueQueue
-from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, Preset, ScaleUp, UnitKind
+from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType, Image, KueueQueue, Preset, ScaleUp, UnitKind
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.request.field_definitions import Priority

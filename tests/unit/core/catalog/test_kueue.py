@@ -10,7 +10,6 @@ from gpuspawner.core.catalog.kueue import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
     ClusterQueues,
-    KueueQueue,
     QueueCapacity,
     QueueReason,
     QuotaAnswer,
@@ -20,6 +19,7 @@ from gpuspawner.core.catalog.kueue import (
     read_queue_name,
     read_queue_problem,
 )
+from gpuspawner.core.catalog.model import KueueQueue
 from gpuspawner.core.cluster.model import PodConstraints
 from tests.unit.core.kueue_workloads import local_queue
 
