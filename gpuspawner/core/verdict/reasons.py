@@ -44,14 +44,17 @@ def find_candidate_nodes(
     return [node for node in for_it if _could_hold(node, needs, unseen=unseen)]
 
 
-def fits_empty_node(pod: Pod, nodes: Iterable[Node]) -> bool:
-    """Return whether a pod would fit on some node if the node were empty and all of its hardware worked.
+def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:
+    """Return the position of the first node on which a pod would fit if the node were empty and its hardware worked.
+
+    The result is None if there is no such node.
 
     :param nodes: all existing nodes, including those whose labels or taints exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     # Compare sizes before labels and taints, because labels and taints rarely keep the pod off ``nodes``.
-    return any(_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
+    fits = (_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
+    return next((position for position, is_fitting in enumerate(fits) if is_fitting), None)
 
 
 def explain_never(

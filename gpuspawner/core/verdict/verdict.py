@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import compress
+from itertools import chain, compress
 
 from gpuspawner.core.autoscaling.karpenter import derive_pools_from_nodes
 from gpuspawner.core.autoscaling.node_pools import (
@@ -55,7 +55,7 @@ from gpuspawner.core.verdict.reasons import (
     explain_never,
     explain_wait,
     find_candidate_nodes,
-    fits_empty_node,
+    find_fitting_node,
     format_amount,
     format_number,
 )
@@ -63,8 +63,8 @@ from gpuspawner.core.verdict.reasons import (
 _MAX_COMPARED_CHOICES = 64
 """Largest number of node selectors and affinities of pending pods that a verdict compares with nodes, to save time."""
 
-_MAX_COMPARED_NODES = 2000
-"""A verdict compares the sizes of pending pods with at most about this many nodes that are too small for them."""
+_MAX_COMPARED_NODES = 10_000
+"""A verdict compares pending pods with at most about this many nodes that do not take them, to save time."""
 
 
 def find_pods_ahead(
@@ -111,21 +111,29 @@ def select_runnable_pods(
     """
     pools = tuple(pools)
     known: dict[tuple[object, ...], bool] = {}
-    compared_in_vain = 0
+    takers: dict[tuple[object, ...], tuple[Node, ...]] = {}
+    """The node that took the last pod with the same constraints: it probably takes the next one, too."""
+    left = _MAX_COMPARED_NODES
     found = []
     for pod in pods:
-        constraints = pod.constraints
-        key = (*constraints.node_affinity_key, id(constraints.tolerations), *sorted(pod.requests.items()))
+        choice = _make_choice_key(pod.constraints)
+        key = (*choice, *sorted(pod.requests.items()))
         if key not in known:
-            known[key] = (
-                compared_in_vain > _MAX_COMPARED_NODES
-                or fits_empty_node(pod, nodes)
-                or any(may_take_pod(each, pod) for each in pools)
-            )
-            compared_in_vain += 0 if known[key] else len(nodes)
+            likely = takers.get(choice, ())
+            at = find_fitting_node(pod, chain(likely, nodes)) if left > 0 else 0
+            left -= len(nodes) if at is None else at
+            known[key] = at is not None or any(may_take_pod(each, pod) for each in pools)
+            if at:
+                takers[choice] = (nodes[at - len(likely)],)
         if known[key]:
             found.append(pod)
     return tuple(found)
+
+
+def _make_choice_key(constraints: PodConstraints) -> tuple[object, ...]:
+    """Return a cache key of what a pod demands of an empty node besides its size, valid as long as the pod lives."""
+    topology = frozenset(each.topology_key for each in (*constraints.affinity, *constraints.spread_constraints))
+    return (*constraints.node_affinity_key, id(constraints.tolerations), constraints.volume_terms, topology)
 
 
 def _list_devices(pod: Pod) -> frozenset[str]:

@@ -1,14 +1,24 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpuspawner.core.catalog.model import GPUType
-from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint
-from gpuspawner.core.verdict.verdict import Outcome, find_pods_ahead
-from tests.unit.core.verdicts import FULL, judged, node, node_pool, pod
+from gpuspawner.core.cluster.model import (
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinityTerm,
+    PodConstraints,
+    SelectorRequirement,
+    SpreadConstraint,
+    Taint,
+)
+from gpuspawner.core.verdict.verdict import Outcome, find_pods_ahead, select_runnable_pods
+from tests.unit.core.verdicts import FULL, ON_T4, judged, node, node_pool, pod
 
 GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
@@ -110,5 +120,44 @@ def test_who_only_fits_a_new_node_is_ahead_where_one_may_be_added(gpus: int, exp
 
 def test_with_many_pods_that_are_too_large_the_rest_is_taken_for_ahead():
     nodes = [node(f"n{number}", 1, unschedulable=True) for number in range(1000)]
-    waiting = [replace(pod(f"x{number}"), requests={GPU: 1, "cpu": 65_000 + number}) for number in range(5)]
+    waiting = [replace(pod(f"x{number}"), requests={GPU: 1, "cpu": 65_000 + number}) for number in range(12)]
     assert judged(pod(), *nodes, pods=tuple(waiting)).ahead == 2
+
+
+IN_ZONE_B = NodeSelectorTerm(expressions=(SelectorRequirement(key="zone", operator="In", values=("b",)),))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"volume_terms": ((IN_ZONE_B,),)}, id="a volume in another zone"),
+        pytest.param(
+            {"affinity": (PodAffinityTerm(topology_key="rack", selector=(), namespaces=frozenset()),)}, id="affinity"
+        ),
+        pytest.param(
+            {"spread_constraints": (SpreadConstraint(max_skew=1, topology_key="rack", selector=()),)}, id="spread"
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "second"])
+def test_of_two_alike_the_one_that_no_node_can_take_is_not_ahead(change: dict[str, Any], is_first: bool):
+    zoned = node(labels={PRODUCT: "T4", "zone": "a"})
+    stuck = replace(pod("x"), constraints=replace(ON_T4, **change))
+    waiting = (stuck, pod("y")) if is_first else (pod("y"), stuck)
+    assert judged(pod(), zoned, pods=(*FULL, *waiting)).ahead == 1
+
+
+def test_pods_that_only_a_late_node_can_take_are_compared_with_few_nodes():
+    compared = 0
+
+    class CountedNodes(list[Node]):
+        def __iter__(self) -> Iterator[Node]:
+            nonlocal compared
+            for each in super().__iter__():
+                compared += 1
+                yield each
+
+    nodes = CountedNodes([*(node(f"n{number}", 1) for number in range(999)), node("last", 8)])
+    waiting = [replace(pod(f"x{number}"), requests={GPU: 2, "cpu": 1000 + number}) for number in range(500)]
+    assert select_runnable_pods(waiting, nodes=nodes, pools=()) == tuple(waiting)
+    assert compared <= 2 * len(nodes)
