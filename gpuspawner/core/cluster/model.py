@@ -142,6 +142,12 @@ class PodConstraints:
         """
         return id(self.node_selector), id(self.node_terms)
 
+    @property
+    def topology_keys(self) -> frozenset[str]:
+        """Labels that the pod's node must have because of affinity terms and spread constraints."""
+        near = frozenset(each.topology_key for each in self.affinity)
+        return near | frozenset(each.topology_key for each in self.spread_constraints)
+
 
 NO_CONSTRAINTS = PodConstraints()
 """The constraints of a pod that has none; all pods without constraints share this object."""

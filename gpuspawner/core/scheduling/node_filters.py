@@ -116,7 +116,7 @@ def build_node_grouping(pod: Pod) -> NodeGrouping:
     keys = (each.key for term in terms for each in term.expressions)
     return NodeGrouping(
         values=tuple(sorted({*constraints.node_selector, *keys})),
-        presence=tuple(sorted(_list_topology_keys(pod))),
+        presence=tuple(sorted(pod.constraints.topology_keys)),
         by_name=pod.node is not None or any(term.fields for term in terms),
     )
 
@@ -145,8 +145,3 @@ def _check_labels(pod: Pod, node: Node) -> Iterator[Obstacle]:
 def _check_claim(pod: Pod, node: Node) -> Iterator[Obstacle]:
     if not fits_claim(node, pod.requests.items()):
         yield from map(make_shortage, sorted((node.published_by_dra | node.uncounted) & pod.requests.keys()))
-
-
-def _list_topology_keys(pod: Pod) -> set[str]:
-    spread = {each.topology_key for each in pod.constraints.spread_constraints}
-    return spread | {each.topology_key for each in pod.constraints.affinity}

@@ -324,20 +324,12 @@ def _accepts_pod(node: Node, constraints: PodConstraints) -> bool:
         not is_reserved_for_others(node, constraints.tolerations)
         and matches_node_affinity(node, constraints)
         and _reaches_volumes(node, constraints)
-        and _has_topology_labels(node, constraints)
+        and all(key in node.labels for key in constraints.topology_keys)
     )
 
 
 def _reaches_volumes(node: Node, constraints: PodConstraints) -> bool:
     return all(matches_any_term(node, terms) for terms in constraints.volume_terms)
-
-
-def _has_topology_labels(node: Node, constraints: PodConstraints) -> bool:
-    keys = (
-        *(each.topology_key for each in constraints.spread_constraints),
-        *(each.topology_key for each in constraints.affinity),
-    )
-    return all(key in node.labels for key in keys)
 
 
 def _list_free(nodes: Sequence[Node], resource: str, *, pod: Pod, occupancy: Occupancy) -> list[int]:
