@@ -148,6 +148,20 @@ class FlavorCapacity:
     free: Mapping[str, int] = field(default_factory=dict)
 
 
+class FlavorChoice(NamedTuple):
+    """The ResourceFlavors that Kueue would give a pod.
+
+    :param choices: for each resource group, the flavor that the pod would get now, and then all others that it may get
+        while the quota of the first one is in use.
+    :param places: number of such pods for which the first flavors have enough unused quota.
+    :param has_more: whether other flavors may also have unused quota for the pod.
+    """
+
+    choices: tuple[tuple[FlavorCapacity, ...], ...]
+    places: int
+    has_more: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCapacity:
     """What a ClusterQueue can admit.
@@ -200,15 +214,14 @@ class QueueCapacity:
         selector = _find_selector(constraints, flavors)
         return tuple(each for each in flavors if _may_take(each, constraints, selector=selector))
 
-    def find_flavors(
-        self, requests: Mapping[str, int], constraints: PodConstraints
-    ) -> tuple[FlavorCapacity, ...] | None:
-        """Return the flavors that Kueue would give a pod now, one for each resource group; None if unknown.
+    def find_flavors(self, requests: Mapping[str, int], constraints: PodConstraints) -> FlavorChoice | None:
+        """Return the flavors that Kueue would give a pod now, or None if unknown.
 
         :param requests: effective requests of a pod for which the ClusterQueue has enough unused quota.
         :param constraints: the pod's constraints on its node.
         """
-        needed, found = _list_needs(requests), []
+        needed, places, has_more = _list_needs(requests), [], False
+        choices: list[tuple[FlavorCapacity, ...]] = []
         for resources, flavors in self.groups:
             own = {name: number for name, number in needed.items() if name in resources}
             if not own:
@@ -219,8 +232,10 @@ class QueueCapacity:
             first = next((at for at in possible if answers[at] != QuotaAnswer.IN_USE), None)
             if first is None or answers[first] != QuotaAnswer.ROOM or (len(possible) > 1 and not self.takes_first):
                 return None
-            found.append(flavors[first])
-        return tuple(found)
+            places.append(min(flavors[first].free[name] // number for name, number in own.items()))
+            has_more |= any(answers[at] != QuotaAnswer.IN_USE for at in possible if at != first)
+            choices.append((flavors[first], *(flavors[at] for at in possible if at != first)))
+        return FlavorChoice(tuple(choices), places=min(places, default=0), has_more=has_more)
 
 
 _PODS = "pods"

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, compress
+from itertools import chain, compress, product
+from typing import NamedTuple
 
 from gpuspawner.core.autoscaling.karpenter import derive_pools_from_nodes
 from gpuspawner.core.autoscaling.node_pools import (
@@ -132,8 +133,8 @@ def select_runnable_pods(
 
 def _make_choice_key(constraints: PodConstraints) -> tuple[object, ...]:
     """Return a cache key of what a pod demands of an empty node besides its size, valid as long as the pod lives."""
-    topology = frozenset(each.topology_key for each in (*constraints.affinity, *constraints.spread_constraints))
-    return (*constraints.node_affinity_key, id(constraints.tolerations), constraints.volume_terms, topology)
+    key = constraints.node_affinity_key
+    return (*key, id(constraints.tolerations), constraints.volume_terms, constraints.topology_keys)
 
 
 def _list_devices(pod: Pod) -> frozenset[str]:
@@ -177,6 +178,10 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
     return bool(find_candidate_nodes(pod, groups, unseen=hidden))
 
 
+_MAX_COMPARED_FLAVORS = 32
+"""If no node takes a pod with the ResourceFlavors that Kueue chooses now, a verdict compares the nodes with at most
+this many other choices; if there are more, one of them may do."""
+
 MAX_DATA_AGE_S = 60.0
 """If data about the cluster is older than this many seconds, every verdict is UNKNOWN."""
 
@@ -186,6 +191,7 @@ _MAX_PLACES = 100
 _UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
 _UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
 _UNCONFIRMED = gettext_lazy("what is known of the cluster is not up to date")
+_OTHER_FLAVOR = gettext_lazy("the queue would place it on nodes that cannot take it, but may choose other nodes later")
 _GATED = gettext_lazy("another system decides when it may start")
 _NEW_NODES_TAKEN = gettext_lazy("all nodes that may be added are spoken for")
 _UNSEEN_DEVICES = gettext_lazy("devices that cannot be seen right now")
@@ -245,24 +251,30 @@ def predict_verdict(
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
     :param queue: the queue of a pod that does not exist yet; None if Kueue does not queue it or nothing is known.
     """
-    answer = _ask_queue(pod, queue, gpu=gpu)
-    if isinstance(answer, Verdict):
-        return answer
-    pod, known = answer, get_occupancy(inventory)
+    admission = _ask_queue(pod, queue, gpu=gpu)
+    if isinstance(admission, Verdict):
+        return admission
+    known = get_occupancy(inventory)
     if known is None:
         return _make_unknown(inventory, inventory.reason or _UNREADABLE)
     if not _is_fresh(inventory):
         return _make_unknown(inventory, inventory.reason or _UNCONFIRMED)
-    case = _PodCase(pod, known.occupancy, gpu=gpu, pools=inventory.scalable_pools)
+    cases = (
+        _PodCase(each, known.occupancy, gpu=gpu, pools=inventory.scalable_pools)
+        for each in chain((admission.pod,), admission.others)
+    )
+    case = next(cases)
     blocked = case.explain_blocked()
     doubt = case.explain_doubt(inventory) if blocked else ""
+    if blocked and not doubt and _may_take_one(cases, inventory):
+        return _make_unknown(inventory, _OTHER_FLAVOR)
     if blocked and not doubt:
         return Verdict(outcome=Outcome.NEVER, reason=make_sentence(blocked), age_s=inventory.age_s)
     if not known.pods_known:
         return _make_unknown(inventory, inventory.reason or _UNREADABLE_PODS)
     if blocked:
         return _make_unknown(inventory, gettext("{reason}; {doubt} may change that", reason=blocked, doubt=doubt))
-    return case.predict(inventory)
+    return _limit_places(case.predict(inventory), admission)
 
 
 def starts_now(pod: Pod, inventory: Inventory, *, queue: QueueState | None = None) -> bool:
@@ -275,7 +287,7 @@ def starts_now(pod: Pod, inventory: Inventory, *, queue: QueueState | None = Non
     answer, known = _ask_queue(pod, queue, gpu=None), get_occupancy(inventory)
     if isinstance(answer, Verdict) or known is None or not known.pods_known or not _is_fresh(inventory):
         return False
-    return fits_somewhere(answer, known.occupancy)
+    return fits_somewhere(answer.pod, known.occupancy)
 
 
 def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
@@ -312,19 +324,31 @@ def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
     return list(compress(earlier, find_fitting_sizes(pod, earlier, occupancy=occupancy)))
 
 
-def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Verdict | Pod:
-    """Return the verdict if Kueue's queue decides it, else the pod to compare with the nodes.
+class _Admission(NamedTuple):
+    """A pod to compare with the nodes, and what Kueue's quota leaves for it.
 
-    The returned pod has no gate of Kueue if Kueue admits it at once; otherwise it is unchanged.
+    :param pod: without Kueue's gate if Kueue admits the pod at once; otherwise unchanged.
+    :param places: how many such pods Kueue admits at once; None if Kueue's quota does not limit them.
+    :param has_more: whether Kueue may admit more than ``places``, to other nodes.
+    :param others: the pod as Kueue may admit it at another time, to other nodes.
     """
+
+    pod: Pod
+    places: int | None = None
+    has_more: bool = False
+    others: Iterable[Pod] = ()
+
+
+def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Verdict | _Admission:
+    """Return the verdict if Kueue's queue decides it, else the pod to compare with the nodes."""
     if queue is None or not pod.constraints.is_gated or queue.age_s > MAX_DATA_AGE_S:
-        return pod
+        return _Admission(pod)
     if hopeless := _explain_problem(queue):
         return _make_queued(Outcome.NEVER, hopeless, queue=queue)
-    return pod if queue.capacity is None else _judge_quota(pod, queue, capacity=queue.capacity, gpu=gpu)
+    return _Admission(pod) if queue.capacity is None else _judge_quota(pod, queue, capacity=queue.capacity, gpu=gpu)
 
 
-def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: GPUType | None) -> Verdict | Pod:
+def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: GPUType | None) -> Verdict | _Admission:
     found = capacity.judge(pod.requests, pod.constraints)
     match found.answer:
         case QuotaAnswer.ROOM:
@@ -348,7 +372,7 @@ def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: G
             reason = gettext("the queue {queue} has no quota for {resource}", queue=queue.name, resource=found.resource)
             return _make_queued(Outcome.UNKNOWN, reason, queue=queue)
         case QuotaAnswer.UNKNOWN:
-            return pod
+            return _Admission(pod)
 
 
 def _explain_problem(queue: QueueState) -> str:
@@ -370,16 +394,17 @@ def _explain_excess(pod: Pod, queue: QueueState, *, found: QuotaJudgment, gpu: G
     )
 
 
-def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdict | Pod:
-    flavors, ahead = capacity.find_flavors(pod.requests, pod.constraints), queue.count_ahead()
-    if flavors is None or capacity.has_checks or any(each.has_topology for each in flavors):
-        return pod
+def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdict | _Admission:
+    choice, ahead = capacity.find_flavors(pod.requests, pod.constraints), queue.count_ahead()
+    if choice is None or capacity.has_checks or any(each[0].has_topology for each in choice.choices):
+        return _Admission(pod)
     if capacity.is_strict and ahead is None:
-        return pod
+        return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
         return _make_queued(Outcome.WAITS, reason, queue=queue, ahead=ahead)
-    return _admit(pod, flavors)
+    admitted = (_admit(pod, each) for each in product(*choice.choices))
+    return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
 
 
 def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
@@ -390,6 +415,20 @@ def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
         tolerations += each.tolerations
     admitted = replace(own, is_gated=False, node_selector=selector, tolerations=tuple(tolerations))
     return replace(pod, constraints=admitted)
+
+
+def _may_take_one(cases: Iterable[_PodCase], inventory: Inventory) -> bool:
+    return any(
+        number == _MAX_COMPARED_FLAVORS or not each.explain_blocked() or bool(each.explain_doubt(inventory))
+        for number, each in enumerate(cases)
+    )
+
+
+def _limit_places(verdict: Verdict, admission: _Admission) -> Verdict:
+    if verdict.places is None or admission.places is None:
+        return verdict
+    is_exact = (verdict.places_exact or admission.places <= verdict.places) and not admission.has_more
+    return replace(verdict, places=min(verdict.places, admission.places), places_exact=is_exact)
 
 
 def _make_queued(outcome: Outcome, reason: str, *, queue: QueueState, ahead: int | None = None) -> Verdict:

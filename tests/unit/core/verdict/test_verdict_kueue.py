@@ -84,7 +84,14 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
 @pytest.mark.parametrize(
     ("queue", "sentence"),
     [
-        pytest.param(state(), "Starts now: 4 places left.", id="room"),
+        pytest.param(state(), "Starts now: 2 places left.", id="room"),
+        pytest.param(state(cluster_queue(gpus=64)), "Starts now: 4 places left.", id="room for more than the nodes"),
+        pytest.param(state(cluster_queue(gpus=64, cpu=1)), "Starts now: 1 place left.", id="room, few CPUs"),
+        pytest.param(
+            state(cluster_queue("a", "b"), flavors=[flavor("a"), flavor("b")]),
+            "Starts now: at least 2 places left.",
+            id="room in several flavors",
+        ),
         pytest.param(
             state(cluster_queue(used=4)), "Waits: the quota of the queue gpus is in use, yours is next.", id="in use"
         ),
@@ -157,7 +164,7 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         ),
         pytest.param(
             state(cluster_queue(namespaceSelector={"matchLabels": {"team": "red"}})),
-            "Starts now: 4 places left.",
+            "Starts now: 2 places left.",
             id="namespaces by a label that is not read",
         ),
         pytest.param(
@@ -169,7 +176,7 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             state(cluster_queue(queueingStrategy="StrictFIFO", pending=1)), ANOTHER_SYSTEM, id="strict order, unknown"
         ),
         pytest.param(
-            state(cluster_queue(pending=1), waiting=(5,)), "Starts now: 4 places left.", id="room, others may be passed"
+            state(cluster_queue(pending=1), waiting=(5,)), "Starts now: 2 places left.", id="room, others may be passed"
         ),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
@@ -225,6 +232,57 @@ def test_of_several_flavors_the_first_with_room_counts_where_kueue_takes_that(fu
     flavors = [flavor(name, nodeLabels={"gpu": "T4", "pool": name}) for name in ("a", "b")]
     nodes = (replace(NODES[0], labels={"gpu": "T4", "pool": "b"}),)
     assert verdict(state(queue, flavors=flavors), nodes=nodes).outcome is outcome
+
+
+TOO_SMALL = "no node has 2 × T4; the most on one node is 1"
+
+OTHER_NODES = "Unknown: the queue would place it on nodes that cannot take it, but may choose other nodes later."
+
+
+def pool_node(pool: str, gpus: int) -> Node:
+    allocatable = {**NODES[0].allocatable, GPU: gpus}
+    return replace(NODES[0], name=pool, labels={"gpu": "T4", "pool": pool}, allocatable=allocatable)
+
+
+@pytest.mark.parametrize(
+    ("used", "sizes", "sentence"),
+    [
+        pytest.param(
+            4,
+            (8, 8),
+            "Starts now: 2 places left.",
+            id="the other is in use",
+        ),
+        pytest.param(
+            4,
+            (1, 8),
+            OTHER_NODES,
+            id="only the nodes of the other would do, which is in use",
+        ),
+        pytest.param(
+            0,
+            (1, 8),
+            OTHER_NODES,
+            id="only the nodes of the other would do",
+        ),
+        pytest.param(4, (1, 1), f"Can't start: {TOO_SMALL}.", id="the nodes of neither would do"),
+        pytest.param(0, (1, 1), f"Can't start: {TOO_SMALL}.", id="both free, neither would do"),
+    ],
+)
+def test_no_flavor_of_the_moment_makes_a_server_impossible(used: int, sizes: tuple[int, int], sentence: str):
+    queue = cluster_queue("a", "b")
+    queue["status"]["flavorsReservation"][1]["resources"][0]["total"] = used
+    flavors = [flavor(name, nodeLabels={"gpu": "T4", "pool": name}) for name in ("a", "b")]
+    nodes = tuple(pool_node(*each) for each in zip(("a", "b"), sizes, strict=True))
+    assert format_verdict(verdict(state(queue, flavors=flavors), nodes=nodes)) == sentence
+
+
+def test_of_very_many_flavors_one_may_do():
+    names = [f"f{number}" for number in range(50)]
+    queue = cluster_queue(*names)
+    nodes = tuple(pool_node(each, 1) for each in names)
+    few = {name: flavor(name, nodeLabels={"gpu": "T4", "pool": name}) for name in names}
+    assert verdict(state(queue, flavors=list(few.values())), nodes=nodes).outcome is Outcome.UNKNOWN
 
 
 def test_a_pod_that_kueue_does_not_hold_back_is_judged_by_the_nodes_alone():
