@@ -101,11 +101,14 @@ def decode_selector(raw: object) -> LabelSelector:
     :param raw: meta/v1 LabelSelector; ``{}`` selects everything.
     :raises InvalidSelectorError: for a malformed label selector.
     """
-    if not isinstance(raw, dict):
+    if raw is None:
         return None
-    labels = as_text_map(raw.get("matchLabels"))
-    expressions = _decode_requirements(raw.get("matchExpressions"))
-    requirements = (*(SelectorRequirement(key=key, operator=IN, values=(labels[key],)) for key in labels), *expressions)
+    selector = as_dict(raw)
+    labels, listed = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    if selector != raw or as_text_map(labels) != labels or not isinstance(listed, list):
+        raise InvalidSelectorError("a label selector has a value of the wrong type")
+    equal = (SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in as_text_map(labels).items())
+    requirements = (*equal, *_decode_requirements(listed))
     if not all(each.operator in _POD_OPERATORS and is_valid_requirement(each) for each in requirements):
         raise InvalidSelectorError("a label selector has a requirement that Kubernetes would not accept")
     return requirements

@@ -219,8 +219,7 @@ class QueuePlaces:
 
     async def _read_waiting(self, cluster_queue: str, *, wait_s: float | None) -> _CachedRead:
         async def ask() -> tuple[int, ...]:
-            items = _list_items(await self._get(_WAITING_PATH, {"queue": cluster_queue}))
-            return tuple(as_int(each.get("priority")) or 0 for each in items)
+            return _parse_priorities(await self._get(_WAITING_PATH, {"queue": cluster_queue}))
 
         return await self._read(("waiting", cluster_queue), ask, wait_s=wait_s)
 
@@ -320,6 +319,14 @@ def _list_items(answer: object) -> list[dict[str, object]]:
         # Raise an error for a malformed answer: an empty list would say that a queue or a Workload does not exist.
         raise APIUnavailableError("the answer is no list of objects")
     return as_dicts(items)
+
+
+def _parse_priorities(answer: object) -> tuple[int, ...]:
+    found = [as_int(each.get("priority")) for each in _list_items(answer)]
+    known = tuple(each for each in found if each is not None)
+    if len(known) < len(found):
+        raise APIUnavailableError("a waiting Workload has no priority")
+    return known
 
 
 def _read_local_queue(raw: Mapping[str, object]) -> _LocalQueue:

@@ -91,6 +91,21 @@ def test_a_selector_of_pods_that_cannot_be_read_is_an_error(expression: Any):
         term(labelSelector={"matchExpressions": [expression]})
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [
+        pytest.param("app=web", id="text"),
+        pytest.param([], id="list"),
+        pytest.param({"matchLabels": ["app"]}, id="labels as a list"),
+        pytest.param({"matchLabels": {"app": 1}}, id="number as a label"),
+        pytest.param({"matchExpressions": {"key": "app", "operator": "Exists"}}, id="one expression without a list"),
+    ],
+)
+def test_a_selector_of_the_wrong_type_is_an_error(selector: object):
+    with pytest.raises(InvalidSelectorError):
+        term(labelSelector=selector)
+
+
 def test_spread_constraints_have_kubernetes_defaults():
     raw = [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": APP}]
     assert decode_spread_constraints(raw, labels={}) == (

@@ -168,6 +168,9 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             id="namespaces by a label that is not read",
         ),
         pytest.param(
+            state(cluster_queue(namespaceSelector="other")), "Starts now: 2 places left.", id="strange namespaces"
+        ),
+        pytest.param(
             state(cluster_queue(queueingStrategy="StrictFIFO", pending=1), waiting=(5,)),
             "Waits: the queue gpus keeps strictly to its order, 1 in the queue is ahead of yours.",
             id="room, strict order",

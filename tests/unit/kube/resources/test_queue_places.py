@@ -355,6 +355,15 @@ async def test_nobody_is_asked_who_waits_where_nobody_does(quotas: ListServer, p
     assert (found.count_ahead(), asked_for(quotas, WAITING)) == (0, [])
 
 
+@pytest.mark.parametrize("priority", [None, "10", True], ids=repr)
+async def test_with_a_strange_priority_it_is_unknown_who_is_ahead(
+    quotas: ListServer, places: QueuePlaces, priority: object
+):
+    quotas.bodies[WAITING] = summary({"priority": 10}, {"priority": priority})
+    found = await state_of(places)
+    assert (found.capacity is not None, found.waiting, found.count_ahead()) == (True, None, None)
+
+
 @pytest.mark.parametrize(
     ("refused", "known"),
     [
