@@ -53,6 +53,8 @@ QUEUE_SETUP_CACHE_S = 30.0
 """Seconds for which the hub reuses Cohorts, ResourceFlavors and WorkloadPriorityClasses, which only admins change."""
 QUEUE_DENIED_S = 60.0
 """Seconds until the next request for a queue after the API server refused a request for it."""
+_MAX_CACHE_TIMES = 2
+"""While the API server does not answer, the hub uses its last answer for at most this many times the usual seconds."""
 NEW_POD_S = 1.0
 """Minimum seconds between two requests for a namespace's Workloads if the first one did not ask for a new pod."""
 _FORGOTTEN_S = 30.0
@@ -273,17 +275,16 @@ class QueuePlaces:
         known = self._reads.setdefault(key, _CachedRead())
         if self._clock() >= known.until:
             await self._requests.wait_for(key, partial(self._update, known, ask, kept_s=kept_s), wait_s=wait_s)
-        return known
+        is_stale = self._clock() - known.at > _MAX_CACHE_TIMES * kept_s
+        return _CachedRead() if is_stale else known
 
     async def _update(self, known: _CachedRead, ask: Callable[[], Awaitable[Any]], *, kept_s: float) -> None:
         try:
-            known.value = await ask()
+            value = await ask()
         except APIUnavailableError as error:
-            known.value = None
-            kept_s = QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
-        finally:
-            known.at = self._clock()
-            known.until = known.at + kept_s
+            value, kept_s = None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
+        known.value, known.at = value, self._clock()
+        known.until = known.at + kept_s
 
     async def _get(self, path: str, names: Mapping[str, str], *, query: Mapping[str, str] | None = None) -> object:
         parameters = list((query or {}).items())

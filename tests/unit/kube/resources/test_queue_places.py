@@ -428,10 +428,30 @@ def to_cluster_queue(name: str) -> dict[str, Any]:
 
 async def test_the_age_is_that_of_the_oldest_answer(quotas: ListServer, places: QueuePlaces, clock: Clock):
     await state_of(places)
-    clock.now += 20
+    clock.now += 8
     quotas.held |= {QUEUES, CLUSTER_QUEUES}
     found = await state_of(places, wait_s=0.05)
     without = await state_of(places)
-    assert (found.capacity is not None, found.age_s) == (True, 20)
+    assert (found.capacity is not None, found.age_s) == (True, 8)
     # Both requests have failed by now.
     assert without.capacity is None
+
+
+@pytest.mark.parametrize(
+    ("path", "kept_s"), [(QUEUES, QUEUE_CACHE_S), (CLUSTER_QUEUES, QUEUE_CACHE_S), (CLASSES, QUEUE_SETUP_CACHE_S)]
+)
+async def test_while_kueue_hangs_what_was_read_counts_twice_as_long(
+    quotas: ListServer, places: QueuePlaces, clock: Clock, path: str, kept_s: float
+):
+    def describe(state: QueueState) -> object:
+        return {QUEUES: state.problem, CLUSTER_QUEUES: state.capacity, CLASSES: state.priority}[path]
+
+    local_queues = quotas.objects[QUEUES]
+    quotas.objects[QUEUES] = [] if path == QUEUES else local_queues
+    await state_of(places, priority_class="people")
+    quotas.held.add(path)
+    clock.now += 2 * kept_s - 1
+    assert describe(await state_of(places, priority_class="people", wait_s=0.3)) is not None
+    clock.now += 2
+    assert describe(await state_of(places, priority_class="people", wait_s=0.3)) is None
+    await state_of(places, priority_class="people")  # waits until the request for the held objects has failed
