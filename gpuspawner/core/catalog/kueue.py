@@ -54,7 +54,9 @@ class QueueReason(StrEnum):
     NO_FLAVOR = "NoMatchingFlavor"
     """The ClusterQueue lacks a requested resource, or no flavor fits the pod's node selector and tolerations."""
     STOPPED = "Suspended"
-    """The LocalQueue or its ClusterQueue is stopped or not set up completely."""
+    """An admin has stopped the LocalQueue."""
+    INACTIVE = "ClusterQueueIsInactive"
+    """Kueue does not use the ClusterQueue: it is stopped, or an object that it names is missing for now."""
     NO_QUEUE = "QueueNotFound"
     MISCONFIGURED = "Misconfigured"
     DEACTIVATED = "Deactivated"
@@ -94,7 +96,9 @@ def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
     active = find_condition(queue, "Active")
     if active.get("status") != "False":
         return None
-    return QueueReason.NO_QUEUE if active.get("reason") == "ClusterQueueDoesNotExist" else QueueReason.STOPPED
+    # The reasons are those of Kueue's pkg/controller/core/localqueue_controller.go.
+    found = {"ClusterQueueDoesNotExist": QueueReason.NO_QUEUE, "Stopped": QueueReason.STOPPED}
+    return found.get(as_text(active.get("reason")), QueueReason.INACTIVE)
 
 
 class QuotaAnswer(IntEnum):
@@ -175,6 +179,7 @@ class QueueCapacity:
         flavor without borrowing, or an earlier flavor with preemption (``flavorFungibility``).
     :param is_fair: whether the order of Workloads depends on the past usage of each LocalQueue (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
+    :param is_stopped: whether an admin has stopped the ClusterQueue (``stopPolicy``).
     """
 
     groups: tuple[tuple[frozenset[str], tuple[FlavorCapacity, ...]], ...]
@@ -185,6 +190,7 @@ class QueueCapacity:
     takes_first: bool = True
     is_fair: bool = False
     pending: int | None = None
+    is_stopped: bool = False
 
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
         """Return whether the ClusterQueue could admit a pod, and why not.
@@ -347,6 +353,7 @@ class ClusterQueues:
             ),
             is_fair=bool(spec.get("admissionScope")),
             pending=as_int(as_dict(raw.get("status")).get("pendingWorkloads")),
+            is_stopped=spec.get("stopPolicy") in ("Hold", "HoldAndDrain"),
         )
 
 

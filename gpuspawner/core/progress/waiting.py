@@ -339,7 +339,7 @@ def _explain_hopeless(
         case QueueReason.NO_QUEUE:
             sentence = gettext("The queue {queue} does not exist.", queue=place.queue)
             return StartFailure(code="queue_unavailable", sentence=sentence)
-        case QueueReason.STOPPED:
+        case QueueReason.STOPPED | QueueReason.INACTIVE:
             sentence = gettext("The queue {queue} is stopped, or not set up completely.", queue=place.queue)
             return StartFailure(code="queue_unavailable", sentence=sentence)
         case QueueReason.MISCONFIGURED:

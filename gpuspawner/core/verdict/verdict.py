@@ -345,7 +345,11 @@ def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Ve
         return _Admission(pod)
     if hopeless := _explain_problem(queue):
         return _make_queued(Outcome.NEVER, hopeless, queue=queue)
-    return _Admission(pod) if queue.capacity is None else _judge_quota(pod, queue, capacity=queue.capacity, gpu=gpu)
+    capacity = queue.capacity
+    answer = _Admission(pod) if capacity is None else _judge_quota(pod, queue, capacity=capacity, gpu=gpu)
+    doubt = _explain_inactive(queue)
+    is_hopeless = isinstance(answer, Verdict) and answer.outcome is Outcome.NEVER
+    return _make_queued(Outcome.UNKNOWN, doubt, queue=queue) if doubt and not is_hopeless else answer
 
 
 def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: GPUType | None) -> Verdict | _Admission:
@@ -378,9 +382,16 @@ def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: G
 def _explain_problem(queue: QueueState) -> str:
     if queue.problem is QueueReason.NO_QUEUE:
         return gettext("The queue {queue} does not exist.", queue=queue.name)
-    if queue.problem is not None:
+    if queue.problem is QueueReason.STOPPED or (queue.capacity is not None and queue.capacity.is_stopped):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
     return gettext("The queue cannot take your server as it is set up.") if queue.is_excluded else ""
+
+
+def _explain_inactive(queue: QueueState) -> str:
+    """Return why the queue takes no server now; an admin or Kueue may be about to change that."""
+    if queue.problem is QueueReason.INACTIVE:
+        return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
+    return ""
 
 
 def _explain_excess(pod: Pod, queue: QueueState, *, found: QuotaJudgment, gpu: GPUType | None) -> str:

@@ -177,10 +177,10 @@ class QueuePlaces:
         found: _LocalQueue | None = local_queue.value
         reads = dict(zip(plurals, lists, strict=True))
         capacity = waiting = None
-        if found is not None and found.problem is None:
+        if found is not None and found.problem in (None, QueueReason.INACTIVE):
             capacity = self._build_capacity(found.cluster_queue, reads)
         # If the ClusterQueue's status says that no Workload waits, skip the request for the waiting Workloads.
-        if found is not None and capacity is not None and capacity.pending != 0:
+        if found is not None and found.problem is None and capacity is not None and capacity.pending != 0:
             left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
             waiting = await self._read_waiting(found.cluster_queue, wait_s=left_s)
         known = [each.at for each in (local_queue, *lists, waiting) if each is not None and each.value is not None]

@@ -77,7 +77,8 @@ def test_a_pod_waits_for_as_long_as_it_has_gates(spec: object, waits: bool):
         pytest.param(local_queue(), None, id="works"),
         pytest.param({"metadata": {}}, None, id="new"),
         pytest.param(local_queue(reason="Stopped", message="LocalQueue is stopped"), QueueReason.STOPPED, id="stopped"),
-        pytest.param(local_queue(reason="ClusterQueueIsInactive"), QueueReason.STOPPED, id="inactive"),
+        pytest.param(local_queue(reason="ClusterQueueIsInactive"), QueueReason.INACTIVE, id="inactive"),
+        pytest.param(local_queue(reason="Unheard"), QueueReason.INACTIVE, id="a reason of a later version"),
         pytest.param(local_queue(reason="ClusterQueueDoesNotExist"), QueueReason.NO_QUEUE, id="no ClusterQueue"),
     ],
 )

@@ -96,6 +96,12 @@ HOPELESS = [
         id="stopped",
     ),
     pytest.param(
+        QueueReason.INACTIVE,
+        "queue_unavailable",
+        "The queue gpu-queue is stopped, or not set up completely.",
+        id="inactive",
+    ),
+    pytest.param(
         QueueReason.MISCONFIGURED,
         "refused_by_queue",
         "The queue cannot take your server as it is set up.",

@@ -153,6 +153,32 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             id="stopped",
         ),
         pytest.param(
+            state(cluster_queue(stopPolicy="Hold")),
+            "Can't start: the queue gpus is stopped, or not set up completely.",
+            id="ClusterQueue just stopped",
+        ),
+        pytest.param(
+            state(cluster_queue(stopPolicy="HoldAndDrain"), problem=QueueReason.INACTIVE),
+            "Can't start: the queue gpus is stopped, or not set up completely.",
+            id="ClusterQueue stopped",
+        ),
+        pytest.param(state(cluster_queue(stopPolicy="None")), "Starts now: 2 places left.", id="not stopped"),
+        pytest.param(
+            state(problem=QueueReason.INACTIVE),
+            "Unknown: the queue gpus is stopped, or not set up completely.",
+            id="inactive, perhaps for a moment",
+        ),
+        pytest.param(
+            state(problem=QueueReason.INACTIVE, capacity=None),
+            "Unknown: the queue gpus is stopped, or not set up completely.",
+            id="inactive, ClusterQueue unknown",
+        ),
+        pytest.param(
+            state(cluster_queue(gpus=1), problem=QueueReason.INACTIVE),
+            "Can't start: the server requests 2 × T4; the whole quota of the queue gpus is 1.",
+            id="inactive, quota too small",
+        ),
+        pytest.param(
             state(cluster_queue(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "other"}})),
             "Can't start: the queue cannot take your server as it is set up.",
             id="other namespaces",

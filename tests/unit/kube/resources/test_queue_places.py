@@ -235,7 +235,8 @@ async def test_very_many_pods_are_asked_for_in_several_requests(kueue: ListServe
     [
         pytest.param([], QueueReason.NO_QUEUE, id="no LocalQueue"),
         pytest.param([local_queue(reason="ClusterQueueDoesNotExist")], QueueReason.NO_QUEUE, id="no ClusterQueue"),
-        pytest.param([local_queue(reason="ClusterQueueIsInactive")], QueueReason.STOPPED, id="stopped"),
+        pytest.param([local_queue(reason="Stopped")], QueueReason.STOPPED, id="stopped"),
+        pytest.param([local_queue(reason="ClusterQueueIsInactive")], QueueReason.INACTIVE, id="inactive"),
     ],
 )
 async def test_in_a_queue_that_admits_nothing_there_is_no_position(
@@ -392,6 +393,21 @@ async def test_a_missing_queue_is_a_problem_and_a_missing_kueue_is_none(
     clock.now += QUEUE_CACHE_S + 1
     quotas.status |= dict.fromkeys((QUEUES, OLD_QUEUES), 404)
     assert (await state_of(places)).problem is None
+
+
+async def test_of_an_inactive_queue_it_is_known_whether_an_admin_has_stopped_it(
+    quotas: ListServer, places: QueuePlaces, clock: Clock
+):
+    quotas.objects[QUEUES] = [local_queue(reason="ClusterQueueIsInactive")]
+    first = await state_of(places)
+    quotas.objects[CLUSTER_QUEUES] = [{"metadata": {"name": "main"}, "spec": {"stopPolicy": "Hold"}}]
+    clock.now += QUEUE_CACHE_S + 1
+    second = await state_of(places)
+    assert [(each.problem, each.capacity and each.capacity.is_stopped) for each in (first, second)] == [
+        (QueueReason.INACTIVE, False),
+        (QueueReason.INACTIVE, True),
+    ]
+    assert asked_for(quotas, WAITING) == []
 
 
 async def test_what_changes_is_read_again_and_what_only_admins_change_less_often(
