@@ -562,6 +562,8 @@ class QueueState:
     :param capacity: what the LocalQueue's ClusterQueue can admit; None if unknown.
     :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
     :param priority: priority of the server's Workload; None if unknown.
+    :param missing_class: name of the server's WorkloadPriorityClass if it certainly does not exist: Kueue then creates
+        no Workload. Otherwise empty.
     :param age_s: seconds since the hub read the oldest of these facts.
     """
 
@@ -571,6 +573,7 @@ class QueueState:
     capacity: QueueCapacity | None = None
     waiting: tuple[int, ...] | None = None
     priority: int | None = None
+    missing_class: str = ""
     age_s: float = 0.0
 
     @property

@@ -347,7 +347,7 @@ def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Ve
         return _make_queued(Outcome.NEVER, hopeless, queue=queue)
     capacity = queue.capacity
     answer = _Admission(pod) if capacity is None else _judge_quota(pod, queue, capacity=capacity, gpu=gpu)
-    doubt = _explain_inactive(queue)
+    doubt = _explain_idle_queue(queue)
     is_hopeless = isinstance(answer, Verdict) and answer.outcome is Outcome.NEVER
     return _make_queued(Outcome.UNKNOWN, doubt, queue=queue) if doubt and not is_hopeless else answer
 
@@ -387,10 +387,15 @@ def _explain_problem(queue: QueueState) -> str:
     return gettext("The queue cannot take your server as it is set up.") if queue.is_excluded else ""
 
 
-def _explain_inactive(queue: QueueState) -> str:
-    """Return why the queue takes no server now; an admin or Kueue may be about to change that."""
+def _explain_idle_queue(queue: QueueState) -> str:
+    """Return why Kueue does nothing with the server's pod now; empty if there is no such reason.
+
+    A reason may end soon: an admin may be adding an object, or Kueue may have just started.
+    """
     if queue.problem is QueueReason.INACTIVE:
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
+    if queue.missing_class:
+        return gettext("The priority class {name} of the queue does not exist.", name=queue.missing_class)
     return ""
 
 

@@ -183,6 +183,7 @@ class QueuePlaces:
         if found is not None and found.problem is None and capacity is not None and capacity.pending != 0:
             left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
             waiting = await self._read_waiting(found.cluster_queue, wait_s=left_s)
+        classes = _read_classes(reads[_CLASSES].value) if priority_class else None
         known = [each.at for each in (local_queue, *lists, waiting) if each is not None and each.value is not None]
         return QueueState(
             name=queue,
@@ -190,7 +191,8 @@ class QueuePlaces:
             problem=None if found is None else found.problem,
             capacity=capacity,
             waiting=None if waiting is None else waiting.value,
-            priority=_find_class_value(priority_class, reads[_CLASSES].value) if priority_class else priority,
+            priority=(classes or {}).get(priority_class) if priority_class else priority,
+            missing_class="" if classes is None or priority_class in classes else priority_class,
             age_s=self._clock() - min(known, default=self._clock()),
         )
 
@@ -334,9 +336,11 @@ def _read_local_queue(raw: Mapping[str, object]) -> _LocalQueue:
     return _LocalQueue(read_queue_problem(raw), as_text(as_dict(raw.get("spec")).get("clusterQueue")))
 
 
-def _find_class_value(name: str, classes: Iterable[Mapping[str, object]] | None) -> int | None:
-    found = next((each for each in classes or () if as_text(as_dict(each.get("metadata")).get("name")) == name), {})
-    return as_int(found.get("value"))
+def _read_classes(raw: Iterable[Mapping[str, object]] | None) -> dict[str, int | None] | None:
+    """Return name → value of all WorkloadPriorityClasses, or None if they are unknown."""
+    if raw is None:
+        return None
+    return {as_text(as_dict(each.get("metadata")).get("name")): as_int(each.get("value")) for each in raw}
 
 
 def _list_owners(workload: Mapping[str, object]) -> set[str]:

@@ -179,6 +179,26 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             id="inactive, quota too small",
         ),
         pytest.param(
+            state(priority=None, missing_class="people"),
+            "Unknown: the priority class people of the queue does not exist.",
+            id="no WorkloadPriorityClass",
+        ),
+        pytest.param(
+            state(cluster_queue(used=4), priority=None, missing_class="people"),
+            "Unknown: the priority class people of the queue does not exist.",
+            id="no WorkloadPriorityClass, in use",
+        ),
+        pytest.param(
+            state(capacity=None, missing_class="people"),
+            "Unknown: the priority class people of the queue does not exist.",
+            id="no WorkloadPriorityClass, quotas unknown",
+        ),
+        pytest.param(
+            state(cluster_queue(gpus=1), missing_class="people"),
+            "Can't start: the server requests 2 × T4; the whole quota of the queue gpus is 1.",
+            id="no WorkloadPriorityClass, quota too small",
+        ),
+        pytest.param(
             state(cluster_queue(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "other"}})),
             "Can't start: the queue cannot take your server as it is set up.",
             id="other namespaces",

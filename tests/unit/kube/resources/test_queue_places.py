@@ -343,11 +343,23 @@ async def test_a_queue_is_known_by_its_quotas_and_who_waits_in_it(quotas: ListSe
     assert [flavor.most for _, flavors in found.capacity.groups for flavor in flavors] == [{"nvidia.com/gpu": 4}]
 
 
-@pytest.mark.parametrize(("name", "priority"), [("people", 10), ("nobody", None)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("people", (10, "")), ("strange", (None, "")), ("missing", (None, "missing")), ("", (7, ""))],
+    ids=["known", "strange value", "missing", "none"],
+)
 async def test_the_priority_class_of_the_queue_decides_where_there_is_one(
-    quotas: ListServer, places: QueuePlaces, name: str, priority: int | None
+    quotas: ListServer, places: QueuePlaces, name: str, expected: tuple[int | None, str]
 ):
-    assert (await state_of(places, priority_class=name)).priority == priority
+    quotas.objects[CLASSES].append({"metadata": {"name": "strange"}, "value": "high"})
+    found = await state_of(places, priority_class=name)
+    assert (found.priority, found.missing_class) == expected
+
+
+async def test_no_priority_class_is_missing_where_they_cannot_be_read(quotas: ListServer, places: QueuePlaces):
+    quotas.status[CLASSES] = 403
+    found = await state_of(places, priority_class="missing")
+    assert (found.priority, found.missing_class) == (None, "")
 
 
 async def test_nobody_is_asked_who_waits_where_nobody_does(quotas: ListServer, places: QueuePlaces):
