@@ -424,16 +424,32 @@ def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[Pr
     return priority if preempts else None
 
 
+def find_new_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
+    """Return the priority that the API server will give a new pod, or None if it is unknown.
+
+    :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
+    :param classes: the cluster's PriorityClasses; None if they are unknown.
+    """
+    found, own = _find_priority_class(spec, classes), as_int(spec.get("priority"))
+    if found is not None or own is not None:
+        return own if found is None else found.value
+    return None if as_text(spec.get("priorityClassName")) or classes is None else 0
+
+
 def _resolve_priority(spec: Mapping[str, object], classes: Iterable[PriorityClass] | None) -> tuple[int, bool | None]:
     """Return a new pod's priority, and whether it preempts other pods (None if its PriorityClass is unknown)."""
-    name, own, preempts = as_text(spec.get("priorityClassName")), as_int(spec.get("priority")), _may_preempt(spec)
-    known = sorted(classes or (), key=lambda each: each.value)
-    found = next((each for each in known if (each.name == name if name else each.is_default)), None)
+    found, own, preempts = _find_priority_class(spec, classes), as_int(spec.get("priority")), _may_preempt(spec)
     if found is not None:
         return found.value, preempts and found.preempts
-    if name and own is None and preempts:
+    if as_text(spec.get("priorityClassName")) and own is None and preempts:
         return 0, None
     return own or 0, preempts
+
+
+def _find_priority_class(spec: Mapping[str, object], classes: Iterable[PriorityClass] | None) -> PriorityClass | None:
+    name = as_text(spec.get("priorityClassName"))
+    known = sorted(classes or (), key=lambda each: each.value)
+    return next((each for each in known if (each.name == name if name else each.is_default)), None)
 
 
 def _may_preempt(raw: Mapping[str, object]) -> bool:

@@ -151,11 +151,12 @@ class Offer:
         name = read_queue_name(manifest)
         if not (name and pod.constraints.is_gated) or has_other_gates(manifest) or self.queues is None:
             return None
+        spec, classes = as_dict(manifest.get("spec")), self.inventory.priority_classes
         state = await self.queues.read_state(
             pod.namespace,
             name,
             priority_class=pod.labels.get(PRIORITY_LABEL, ""),
-            priority=None if pod.preempts is None else pod.priority,
+            priority=decode.find_new_priority(spec, classes=classes),
             wait_s=self.wait_s,
         )
         is_missing = state.problem is QueueReason.NO_QUEUE

@@ -12,6 +12,7 @@ from gpuspawner.core.cluster.decode import (
     apply_priority_class,
     decode_pod,
     decode_priority_class,
+    find_new_priority,
     find_preempting_priority,
 )
 from gpuspawner.core.cluster.model import (
@@ -273,6 +274,27 @@ def test_a_new_pod_gets_the_priority_of_its_class(
     found = apply_priority_class(pod, spec, classes=classes)
     assert (found.priority, found.preempts) == expected
     assert find_preempting_priority(spec, classes=classes) == (expected[0] if expected[1] else None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "classes", "expected"),
+    [
+        pytest.param({}, None, None, id="default-unknown"),
+        pytest.param({}, [HIGH], 0, id="no-default"),
+        pytest.param({}, [HIGH, RARE, USUAL], -5, id="the-lowest-default"),
+        pytest.param({"preemptionPolicy": "Never"}, None, None, id="default-unknown-and-no-preemption"),
+        pytest.param({"priority": 7}, None, 7, id="a-dry-run"),
+        pytest.param({"priorityClassName": "high", "priority": 7}, [HIGH], 1000, id="the-class-itself-counts"),
+        pytest.param({"priorityClassName": "high"}, None, None, id="a-class-that-cannot-be-read"),
+        pytest.param(
+            {"priorityClassName": "gone", "preemptionPolicy": "Never"}, [HIGH], None, id="a-class-that-does-not-exist"
+        ),
+    ],
+)
+def test_the_priority_of_a_new_pod_is_unknown_where_it_cannot_be_told(
+    spec: dict[str, Any], classes: list[PriorityClass] | None, expected: int | None
+):
+    assert find_new_priority(spec, classes=classes) == expected
 
 
 def test_a_priority_class_is_read():

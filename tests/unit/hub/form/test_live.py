@@ -243,6 +243,18 @@ async def test_the_form_says_what_the_queue_will_say(
     assert (found.outcome, found.ahead, found.reason) == expected
 
 
+@pytest.mark.parametrize(("is_known", "ahead"), [(True, 2), (False, None)], ids=["no default class", "unknown"])
+async def test_how_many_are_ahead_in_the_queue_is_unknown_where_the_default_priority_is(
+    make_spawner: MakeSpawner, server: WatchServer, is_known: bool, ahead: int | None
+):
+    kueue.serve(server, gpus=4, used=4, waiting=(10, 0))
+    server.put(PRIORITY_CLASSES, {"metadata": {"name": "high", "uid": "high"}, "value": 1000})
+    server.status |= {} if is_known else {PRIORITY_CLASSES: 403}
+    found = (await live(make_spawner(settings=QUEUED), {"gpu": "a100", "gpu_count": 2})).verdict
+    assert found is not None
+    assert (found.outcome, found.ahead) == (Outcome.WAITS, ahead)
+
+
 async def test_a_server_that_the_queue_has_no_room_for_comes_with_a_nearer_choice(
     make_spawner: MakeSpawner, server: WatchServer
 ):
