@@ -96,7 +96,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     failed_starts: ClassVar[dict[tuple[str, str], asyncio.Future[Any]]] = {}
     user_options: Any
     _start_future: asyncio.Future[Any] | None = None
-    _has_own_form = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Set these attributes before super().__init__: KubeSpawner's constructor may call methods overridden here.
@@ -104,7 +103,6 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
-        self._has_own_form = not self._find_my_config(self.config).keys().isdisjoint(_OWN_FORM)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
@@ -549,7 +547,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
         # Parse the settings only if the admin has set a list or form: a start calls `_is_ours` sixteen times.
-        if self.settings_files or not (self.profile_list or self._has_own_form):
+        has_own_form = self.profile_list or not self._find_my_config(self.config).keys().isdisjoint(_OWN_FORM)
+        if self.settings_files or not has_own_form:
             return True
         return not self._parse_settings().is_empty
 

@@ -254,6 +254,18 @@ async def test_a_site_with_a_form_of_its_own_keeps_it(make_spawner: MakeSpawner)
     await spawner.load_user_options()
 
 
+async def test_a_class_that_reads_the_form_in_the_constructor_keeps_the_sites_own(make_spawner: MakeSpawner):
+    class EarlySpawner(GPUSpawner):
+        def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
+            assert self.options_from_form is not None  # the trait keeps its default from the first read on
+            expanded: str = super()._expand_user_properties(template, slug_scheme)
+            return expanded
+
+    usual = make_spawner(settings={}, kubespawner={"options_form": "<input name=x>"})
+    early = EarlySpawner(hub=usual.hub, user=usual.user, config=usual.config, api_token="secret", oauth_client_id="x")
+    assert await read_form(early, {"x": ["1"]}) == await read_form(usual, {"x": ["1"]})
+
+
 async def test_settings_of_kubespawner_are_settings_of_the_spawner(make_spawner: MakeSpawner):
     def hook(_: Any, pod: Any) -> Any:
         return pod
