@@ -118,7 +118,7 @@ HOPELESS = [
 
 
 REFUSED = {
-    "greedy": "the server requests 2 × Tesla V100 16 GB; the whole quota of the queue queue-greedy is 1",
+    "greedy": "the server requests 2 × Tesla V100 16 GB; the most that the queue queue-greedy can admit is 1",
     "odd": "the queue queue-odd has nothing of the kind that your server asks for",
     "queueless": "the queue queue-queueless does not exist",
     "held": "the queue queue-held is stopped, or not set up completely",

@@ -50,7 +50,7 @@ class QueueReason(StrEnum):
     REQUEUED = "Requeued"
     """Kueue evicted the Workload, and will consider it again later."""
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
-    """The Workload requests more than the whole quota of each ResourceFlavor."""
+    """The Workload requests more than each ResourceFlavor's quota with all that may be borrowed."""
     NO_FLAVOR = "NoMatchingFlavor"
     """The ClusterQueue lacks a requested resource, or no flavor fits the pod's node selector and tolerations."""
     STOPPED = "Suspended"
@@ -110,7 +110,7 @@ class QuotaAnswer(IntEnum):
     """A ResourceFlavor has enough quota for the pod, but other Workloads use it."""
     UNKNOWN = 2
     EXCEEDED = 3
-    """The pod requests more than the whole quota of each ResourceFlavor."""
+    """The pod requests more than each ResourceFlavor's quota with all that may be borrowed."""
     NO_FLAVOR = 4
     """No ResourceFlavor matches the pod's node selector, node affinity and tolerations."""
     UNCOVERED = 5

@@ -323,7 +323,7 @@ def _explain_hopeless(
     """Return why Kueue would never admit a pod, or None if Kueue may admit it."""
     priority_class = as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(PRIORITY_LABEL))
     if event is not None and event.reason == "ErrWorkloadCompose":
-        sentence = gettext("The queue cannot take your server as it is set up.")
+        sentence = gettext("The queue does not accept your server, because their settings do not match.")
         return StartFailure(code="refused_by_queue", sentence=sentence)
     match place.reason:
         case QueueReason.EXCEEDS_QUOTA:
@@ -343,7 +343,7 @@ def _explain_hopeless(
             sentence = gettext("The queue {queue} is stopped, or not set up completely.", queue=place.queue)
             return StartFailure(code="queue_unavailable", sentence=sentence)
         case QueueReason.MISCONFIGURED:
-            sentence = gettext("The queue cannot take your server as it is set up.")
+            sentence = gettext("The queue does not accept your server, because their settings do not match.")
             return StartFailure(code="refused_by_queue", sentence=sentence)
         case QueueReason.DEACTIVATED:
             sentence = gettext("The queue {queue} no longer considers your server.", queue=place.queue)

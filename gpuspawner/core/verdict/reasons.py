@@ -271,6 +271,8 @@ def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
     """
     if resource in _FORMATTERS:
         return _FORMATTERS[resource][0](number)
+    if _is_in_bytes(resource):
+        return gettext("{amount} of {resource}", amount=format_rounded_memory(number), resource=resource)
     name = gpu.display_name if gpu is not None and gpu.resource == resource else resource
     return gettext("{number} × {gpu}", number=number, gpu=name)
 
@@ -280,7 +282,13 @@ def format_number(resource: str, number: int) -> str:
 
     :param number: in the units of :class:`Node`.
     """
-    return _FORMATTERS[resource][1](number) if resource in _FORMATTERS else str(number)
+    if resource in _FORMATTERS:
+        return _FORMATTERS[resource][1](number)
+    return format_rounded_memory(number, round_up=False) if _is_in_bytes(resource) else str(number)
+
+
+def _is_in_bytes(resource: str) -> bool:
+    return resource == "ephemeral-storage" or resource.startswith("hugepages-")
 
 
 def _format_gpus(gpu: GPUType, units: int, *, free: bool) -> str:

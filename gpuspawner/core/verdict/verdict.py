@@ -384,7 +384,13 @@ def _explain_problem(queue: QueueState) -> str:
         return gettext("The queue {queue} does not exist.", queue=queue.name)
     if queue.problem is QueueReason.STOPPED or (queue.capacity is not None and queue.capacity.is_stopped):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
-    return gettext("The queue cannot take your server as it is set up.") if queue.is_excluded else ""
+    if queue.is_excluded:
+        return gettext(
+            "The queue {queue} accepts no servers from the namespace {namespace}.",
+            queue=queue.name,
+            namespace=queue.namespace,
+        )
+    return ""
 
 
 def _explain_idle_queue(queue: QueueState) -> str:
@@ -403,7 +409,7 @@ def _explain_excess(pod: Pod, queue: QueueState, *, found: QuotaJudgment, gpu: G
     if found.most is None or found.resource not in pod.requests:
         return gettext("Your server asks for more than the whole quota of the queue {queue}.", queue=queue.name)
     return gettext(
-        "the server requests {amount}; the whole quota of the queue {queue} is {most}",
+        "the server requests {amount}; the most that the queue {queue} can admit is {most}",
         amount=format_amount(found.resource, pod.requests[found.resource], gpu=gpu),
         queue=queue.name,
         most=format_number(found.resource, found.most),

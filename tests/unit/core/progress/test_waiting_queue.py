@@ -104,7 +104,7 @@ HOPELESS = [
     pytest.param(
         QueueReason.MISCONFIGURED,
         "refused_by_queue",
-        "The queue cannot take your server as it is set up.",
+        "The queue does not accept your server, because their settings do not match.",
         id="misconfigured",
     ),
     pytest.param(
@@ -186,7 +186,10 @@ def test_other_events_are_no_alarm(raw: Json):
 
 def test_a_pod_that_kueue_cannot_take_is_an_alarm():
     found = describe_queue(GATED, parse_events([event("pod-kueue-controller", "ErrWorkloadCompose", "…")]), place=None)
-    assert (found.sentence, found.is_alarm) == ("The queue cannot take your server as it is set up.", True)
+    assert (found.sentence, found.is_alarm) == (
+        "The queue does not accept your server, because their settings do not match.",
+        True,
+    )
     assert found.failure is not None
     assert found.failure.code == "refused_by_queue"
 

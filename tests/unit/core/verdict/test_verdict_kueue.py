@@ -126,12 +126,12 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         ),
         pytest.param(
             state(cluster_queue(gpus=1)),
-            "Can't start: the server requests 2 × T4; the whole quota of the queue gpus is 1.",
+            "Can't start: the server requests 2 × T4; the most that the queue gpus can admit is 1.",
             id="quota too small",
         ),
         pytest.param(
             state(cluster_queue(cpu=0)),
-            "Can't start: the server requests 1 CPU; the whole quota of the queue gpus is 0.",
+            "Can't start: the server requests 1 CPU; the most that the queue gpus can admit is 0.",
             id="too few CPUs",
         ),
         pytest.param(
@@ -175,7 +175,7 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         ),
         pytest.param(
             state(cluster_queue(gpus=1), problem=QueueReason.INACTIVE),
-            "Can't start: the server requests 2 × T4; the whole quota of the queue gpus is 1.",
+            "Can't start: the server requests 2 × T4; the most that the queue gpus can admit is 1.",
             id="inactive, quota too small",
         ),
         pytest.param(
@@ -195,17 +195,17 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         ),
         pytest.param(
             state(cluster_queue(gpus=1), missing_class="people"),
-            "Can't start: the server requests 2 × T4; the whole quota of the queue gpus is 1.",
+            "Can't start: the server requests 2 × T4; the most that the queue gpus can admit is 1.",
             id="no WorkloadPriorityClass, quota too small",
         ),
         pytest.param(
             state(cluster_queue(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "other"}})),
-            "Can't start: the queue cannot take your server as it is set up.",
+            "Can't start: the queue gpus accepts no servers from the namespace hub.",
             id="other namespaces",
         ),
         pytest.param(
             state(cluster_queue(namespaceSelector=None)),
-            "Can't start: the queue cannot take your server as it is set up.",
+            "Can't start: the queue gpus accepts no servers from the namespace hub.",
             id="no namespace",
         ),
         pytest.param(
@@ -243,6 +243,42 @@ def test_a_resource_without_a_quota_is_named_and_not_called_impossible():
     crowded = state(cluster_queue(pending=1), waiting=(5,))
     found = verdict(crowded, replace(POD, requests={**POD.requests, "amd.com/gpu": 1}))
     assert format_verdict(found) == "Unknown: the queue gpus has no quota for amd.com/gpu."
+
+
+@pytest.mark.parametrize(
+    ("resource", "quota", "wanted", "sentence"),
+    [
+        pytest.param(
+            "ephemeral-storage",
+            "10Gi",
+            20 * GIB,
+            "Can't start: the server requests 20 GiB of ephemeral-storage; "
+            "the most that the queue gpus can admit is 10 GiB.",
+            id="ephemeral storage",
+        ),
+        pytest.param(
+            "hugepages-2Mi",
+            "512Mi",
+            GIB,
+            "Can't start: the server requests 1 GiB of hugepages-2Mi; "
+            "the most that the queue gpus can admit is 512 MiB.",
+            id="huge pages",
+        ),
+        pytest.param(
+            "amd.com/gpu",
+            1,
+            2,
+            "Can't start: the server requests 2 × amd.com/gpu; the most that the queue gpus can admit is 1.",
+            id="devices",
+        ),
+    ],
+)
+def test_an_amount_that_is_too_large_has_its_unit(resource: str, quota: object, wanted: int, sentence: str):
+    queue = cluster_queue()
+    (group,) = queue["spec"]["resourceGroups"]
+    group["coveredResources"].append(resource)
+    group["flavors"][0]["resources"].append({"name": resource, "nominalQuota": quota})
+    assert format_verdict(verdict(state(queue), asking(**{resource: wanted}))) == sentence
 
 
 def test_where_the_flavor_decides_what_is_too_much_no_number_is_named():

@@ -228,7 +228,7 @@ async def test_when_a_server_starts_that_kueue_queues_is_for_kueue_to_say(
         pytest.param(
             1,
             0,
-            (Outcome.NEVER, None, "The server requests 2 × A100; the whole quota of the queue gpu-queue is 1."),
+            (Outcome.NEVER, None, "The server requests 2 × A100; the most that the queue gpu-queue can admit is 1."),
             id="too small",
         ),
     ],
