@@ -386,6 +386,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         # A task that is cancelled before it begins cannot cancel KubeSpawner's start, so this callback cancels it.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
+        future.add_done_callback(partial(resumption.store_failure, self))
         return future
 
     @override

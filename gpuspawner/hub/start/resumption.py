@@ -48,6 +48,7 @@ from gpuspawner.hub.start.endings import (
     ServerEnd,
     find_message,
     read_end,
+    read_failure,
     read_pods,
     read_start_time,
     repeat_until_accepted,
@@ -130,7 +131,8 @@ def build_record(spawner: ResumableSpawner) -> dict[str, object]:
     record = write_end(state.end)
     if state.feed.language is not ENGLISH:
         record[_LANGUAGE_KEY] = state.feed.language.tag
-    if state.feed.is_sent and _is_in_progress(spawner):
+    # Keep the start until JupyterHub has stopped the server, also if the start has failed: the pod exists until then.
+    if state.feed.is_sent and (_is_in_progress(spawner) or state.end is not None):
         record[_START_KEY] = {"timeout_s": float(spawner.start_timeout)}
     return {RECORD_KEY: record} if record else {}
 
@@ -182,6 +184,22 @@ def store_states(spawners: Sequence[ResumableSpawner]) -> None:
         session.rollback()
         for spawner, _ in rows:
             spawner.log.exception("The start of %s would not outlast the hub", private_api.get_log_name(spawner))
+
+
+def store_failure(spawner: ResumableSpawner, start: asyncio.Future[Any]) -> None:
+    """Write why a start has failed to the hub's database, if the hub has sent the pod.
+
+    JupyterHub then stops the server, and writes the reason only after the pod is gone. If the hub ends before that, the
+    next process would otherwise resume the start, miss the pod, and give the user a wrong reason.
+
+    :param spawner: the spawner of the server.
+    :param start: the start, which has ended.
+    """
+    error = None if start.cancelled() else start.exception()
+    end = None if error is None or not spawner.start_state.feed.is_sent else read_failure(error)
+    if end is not None:
+        spawner.start_state.end = end
+        store_states([spawner])
 
 
 def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
@@ -252,6 +270,9 @@ async def _end(spawner: ResumableSpawner, error: Exception) -> None:
 
 
 async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
+    if saved and (end := spawner.start_state.end) is not None:
+        # The earlier process had ended the start, and was stopping the server.
+        raise RefusedStart(end.message, reason=end.code, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})

@@ -167,6 +167,46 @@ async def test_what_ended_while_the_hub_was_down_is_told_with_its_reason(server:
         assert [ends["preempted"].split(" Try")[0] in page for page in pages] == [True, True, False]
 
 
+def failed(pod: dict[str, Any]) -> dict[str, Any]:
+    return {**running(pod), "status": {**running(pod)["status"], "phase": "Failed"}}
+
+
+async def test_why_a_start_had_failed_is_told_although_the_hub_was_killed_before_it_had_deleted_the_pod(
+    server: WatchServer, tmp_path: Path
+):
+    given = config(unused_port())
+    given["KubeSpawner"] |= IMPATIENT
+
+    async def create(request: web.Request) -> web.StreamResponse:
+        if "dryRun" in request.query or owner(await request.json()) != "unanswered":
+            return web.json_response(await request.json(), status=201)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with real_hub(tmp_path, api=server.url, config=given) as hub:
+        server.answers = {("POST", OWN_PODS): create}
+        pods = {"crashed": await begin(hub, server, "crashed")}
+        await hub.begin("unanswered", OPTIONS)
+        pods["unanswered"] = await pod_of(server, "unanswered")
+        for pod in pods.values():
+            server.answers["DELETE", f"{OWN_PODS}/{pod['metadata']['name']}"] = break_off
+        server.put(OWN_PODS, failed(pods["crashed"]))
+        await eventually(lambda: len(deleted(server)) == len(pods))
+        await hub.kill()
+        server.answers.clear()
+        server.delete(OWN_PODS, pods["crashed"])
+        await hub.start()
+        ends = {}
+        for user in pods:
+            await hub.wait_until(user, "stopped")
+            ends[user] = (await hub.follow(user, "Spawn failed: "))["message"].removeprefix("Spawn failed: ")
+
+        assert {user: end.partition(",")[0].partition(".")[0] for user, end in ends.items()} == {
+            "crashed": "The program of your server ended while it was starting",
+            "unanswered": "The Kubernetes API server cannot be reached",
+        }
+
+
 async def test_the_user_of_a_server_that_had_to_give_way_is_told_until_it_starts_again(
     server: WatchServer, tmp_path: Path
 ):
