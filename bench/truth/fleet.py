@@ -1,4 +1,4 @@
-"""Random fleets, each of one number: nodes, pods on them and before them, NodePools, and a hub's settings."""
+"""Random fleets, each of one number: nodes, pods on them and before them, NodePools, a queue, and a hub's settings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.fit.draw import Draw
+from bench.truth.queues import Queue, draw_queue
 from bench.truth.vocabulary import (
     GPU,
     INSTANCE_TYPE,
     MACHINE_GPUS,
+    OTHERS_PRIORITIES,
     PRODUCT,
     PRODUCTS,
     TEAM_TAINT,
-    USUAL,
     USUAL_TAINT,
     Manifest,
     gpu_labels,
@@ -25,7 +26,6 @@ from bench.truth.vocabulary import (
 from devcluster.simulated import SIMULATED
 
 AWS = "karpenter.k8s.aws/"
-_PRIORITIES = {USUAL: 6, "urgent": 1, "patient": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,7 @@ class Fleet:
     :param pods: others: bound to nodes, or waiting.
     :param is_refilled: whether a controller creates ended placeholders anew, as zero-to-jupyterhub's StatefulSet does.
     :param settings: section GPUSpawner of the hub's configuration.
+    :param queue: Kueue's queue for servers with GPUs; None for none.
     """
 
     seed: int
@@ -46,6 +47,7 @@ class Fleet:
     pods: tuple[Manifest, ...]
     is_refilled: bool
     settings: Manifest
+    queue: Queue | None = None
 
     @property
     def products(self) -> frozenset[str]:
@@ -67,15 +69,19 @@ def draw_fleet(seed: int) -> Fleet:
         _waiting_pod(draw, f"waiting-{number}", products=[PRODUCTS[slug] for slug in slugs])
         for number in range(draw.weighted({0: 3, 1: 2, 3: 1}))
     ]
+    # Somebody has to describe the types that no node has yet; the others are found by their labels, or described.
+    is_refilled = draw.chance(50)
+    settings = _settings([slug for slug in PRODUCTS if slug in pool_slugs or (slug in slugs and draw.chance(30))])
+    queue = draw_queue(seed, nodes, pools=pools)
     return Fleet(
         seed=seed,
         nodes=tuple(nodes),
         pools=tuple(pools),
         placeholders=tuple(placeholders),
         pods=(*bound, *waiting),
-        is_refilled=draw.chance(50),
-        # Somebody has to describe the types that no node has yet; the others are found by their labels, or described.
-        settings=_settings([slug for slug in PRODUCTS if slug in pool_slugs or (slug in slugs and draw.chance(30))]),
+        is_refilled=is_refilled,
+        settings=settings if queue is None else {**settings, "queue": queue.settings},
+        queue=queue,
     )
 
 
@@ -153,7 +159,7 @@ def _bound_pods(draw: Draw, nodes: Sequence[Manifest]) -> tuple[list[Manifest], 
             is_placeholder = draw.chance(35)
             amounts = {"cpu": str(size), "memory": f"{4 * size}Gi", **({GPU: str(size)} if product else {})}
             number = len(placeholders) + len(others)
-            priority = "placeholder" if is_placeholder else draw.weighted(_PRIORITIES)
+            priority = "placeholder" if is_placeholder else draw.weighted(OTHERS_PRIORITIES)
             kind = "placeholder" if is_placeholder else "other"
             made = pod(f"{kind}-{number}", amounts, product=product, priority=priority)
             made["spec"]["nodeName"] = name
@@ -168,7 +174,7 @@ def _waiting_pod(draw: Draw, name: str, *, products: Sequence[str]) -> Manifest:
     if gpus:
         amounts[GPU] = str(gpus)
     product = draw.one(products) if gpus and draw.chance(80) else ""
-    return pod(name, amounts, product=product, priority=draw.weighted(_PRIORITIES))
+    return pod(name, amounts, product=product, priority=draw.weighted(OTHERS_PRIORITIES))
 
 
 def _settings(described: Sequence[str]) -> Manifest:

@@ -31,6 +31,8 @@ PRIORITY_CLASSES: Mapping[str, Manifest] = {
 }
 USUAL = ""
 """Stands for no PriorityClass, which is priority 0."""
+OTHERS_PRIORITIES: Mapping[str, int] = {USUAL: 6, "urgent": 1, "patient": 1}
+"""PriorityClass of other users' pods → how often it is drawn."""
 
 USUAL_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 """One that servers with GPUs tolerate by themselves."""
