@@ -24,6 +24,8 @@ class Kind(StrEnum):
     SLOTS = "as many servers as nodes may hold"
     CROWD = "kept off by others"
     NO_NEW_NODE = "no new node"
+    QUOTA_IN_USE = "the queue's quota is in use"
+    QUEUE_ORDER = "the queue keeps to its order"
     OTHER = "other"
 
 
@@ -47,6 +49,8 @@ _SENTENCES = (
     (Kind.TOO_LITTLE, r"no node(?: with .+)? has .+ left(?:; the most is .+| that the server needs)?"),
     (Kind.NO_NEW_NODE, r"no more nodes may be added right now|all nodes that may be added are spoken for"),
     (Kind.NO_NEW_NODE, r"all nodes that would do are taken"),
+    (Kind.QUOTA_IN_USE, r"the quota of the queue \S+ is in use"),
+    (Kind.QUEUE_ORDER, r"the queue \S+ keeps strictly to its order"),
 )
 _ORDER = ("free", "total", "most")
 

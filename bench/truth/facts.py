@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.truth.queue_facts import QueueView
 from bench.truth.vocabulary import GPU, Manifest
 from gpuspawner.core.cluster.decode import decode_resources
 
@@ -20,11 +21,15 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All nodes, unfinished pods and NodePools at one moment, as the API server sends them."""
+    """All nodes, unfinished pods, NodePools and Kueue's objects at one moment, as the API server sends them.
+
+    :param queue: None for a fleet without a queue.
+    """
 
     nodes: Sequence[Manifest]
     pods: Sequence[Manifest]
     pools: Sequence[Manifest] = ()
+    queue: QueueView | None = None
 
     def waiting(self) -> Iterator[Manifest]:
         """Yield the pods that are bound nowhere and that the scheduler may bind."""

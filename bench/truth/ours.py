@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +29,7 @@ from gpuspawner.hub.pod.preview import PodPreviews, serialize_pod
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import draft_pod
+from gpuspawner.kube.resources.queue_places import QueuePlaces
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
 SEEN_TIMEOUT_S = 2.0
@@ -85,7 +86,8 @@ class Ours:
     async def say(self, settings: Manifest, user: str, *, options: Manifest) -> Statement:
         """Return what is said of somebody's choice, and the pod that a start would create."""
         spawner = make_spawner(settings, user)
-        offer: Offer = await spawner.make_offer()
+        # In a hub, what is known of the queue is up to 5 seconds older.
+        offer: Offer = replace(await spawner.make_offer(), queues=QueuePlaces(spawner.api.api_client))
         selection = validate(options, offer.catalog)
         previews = PodPreviews(spawner, offer)
         await previews.prepare(selection)
@@ -93,7 +95,7 @@ class Ours:
         gpu = None if selection.gpu is None else offer.catalog.gpus[selection.gpu]
         if pod is None:
             raise DevclusterError(f"no pod of {options}")
-        verdict = predict_verdict(pod, offer.inventory, gpu=gpu)
+        verdict = predict_verdict(pod, offer.inventory, gpu=gpu, queue=previews.find_queue(selection))
         choice = PodChoice(placement=place(selection, offer.catalog), resources=list_gpu_resources(offer.catalog))
         spawner.trait_overrides.assign(build_trait_values(choice, spawner.trait_overrides))
         manifest = serialize_pod(spawner, await draft_pod(spawner))
@@ -139,7 +141,7 @@ def _summarize(
         return node.labels, node.taints, node.unschedulable, node.ready, node.allocatable, node.capacity
 
     def of_pod(pod: Pod) -> object:
-        return pod.node, pod.terminating, pod.nominated_node, pod.requests
+        return pod.node, pod.terminating, pod.nominated_node, pod.requests, pod.constraints.is_gated
 
     return (
         {node.name: of_node(node) for node in nodes if node is not None},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from bench.api import Api, RefusedError
@@ -12,6 +14,9 @@ from bench.truth import facts
 from bench.truth.facts import View
 from bench.truth.fleet import Change, Fleet
 from bench.truth.judge import Event, Fate
+from bench.truth.queue_facts import NO_WORKLOAD, QueueAnswer, is_held, read_answer
+from bench.truth.queue_stage import QueueStage
+from bench.truth.queues import Queue
 from bench.truth.vocabulary import GPU, NAMESPACE, POOL, PRIORITY_CLASSES, Manifest
 from devcluster.errors import DevclusterError
 from gpuspawner.core.cluster.decode import decode_resources
@@ -29,8 +34,12 @@ START_S = 10.0
 NEW_NODE_S = 40.0
 WORD_S = 15.0
 """How long Karpenter is waited for. It looks at waiting pods at least each ten seconds."""
+NO_WORKLOAD_S = 3.0
+"""After so many seconds Kueue creates no Workload for a pod any more."""
 SETTLE_S = 60.0
 POLL_S = 0.02
+QUEUE_POLL_S = 0.1
+"""Each look at Kueue takes several requests."""
 
 
 class Stage:
@@ -38,6 +47,7 @@ class Stage:
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._queues = QueueStage(api)
         self._words: dict[str, str] = {}
         """uid of a pod → what Karpenter said of it, empty where it said nothing in time."""
         self._since: dict[str, float] = {}
@@ -57,13 +67,19 @@ class Stage:
         for pool in fleet.pools:
             self._api.create(NODE_POOLS, pool)
         await self._until(lambda: all(map(_is_ready_pool, self._pools())), "NodePools ready")
-        for pod in (*fleet.placeholders, *fleet.pods):
+        if queue := fleet.queue:
+            self._queues.create(queue)
+            await self._until(lambda: self._queues.is_ready(queue), "queues ready")
+        for pod in (*fleet.placeholders, *fleet.pods, *(queue.pods if queue else ())):
             self._api.create(PODS, pod)
 
     async def take_down(self, fleet: Fleet) -> None:
         """Remove a fleet and what Karpenter added to it."""
         self._api.delete(PODS)
         await self._until(lambda: not self._api.get(PODS)["items"], "no pods")
+        if fleet.queue:
+            self._queues.delete(fleet.queue)
+            await self._until(self._queues.is_gone, "no queues")
         for pool in fleet.pools:
             self._api.delete(f"{NODE_POOLS}/{pool['metadata']['name']}")
         await self._until(lambda: not self._api.get(NODE_CLAIMS)["items"], "no NodeClaims")
@@ -85,7 +101,7 @@ class Stage:
         """Return the cluster once nobody has anything left to do in it."""
         deadline = time.monotonic() + SETTLE_S
         while True:
-            view = self._look()
+            view = self._look(fleet)
             left = next(self._list_work(fleet, view), "")
             if not left:
                 return view
@@ -94,6 +110,12 @@ class Stage:
                 self.unsettled += 1
                 return view
             await asyncio.sleep(POLL_S)
+
+    async def wait_for_next_second(self, view: View) -> None:
+        """Wait until a new Workload is younger than all others: Kueue orders those of one second by their uid."""
+        times = [each["metadata"]["creationTimestamp"] for each in view.queue.workloads] if view.queue else []
+        newest = max((datetime.fromisoformat(each).timestamp() for each in times), default=0.0)
+        await asyncio.sleep(max(0.0, newest + 1 - datetime.now(UTC).timestamp()))
 
     def admit(self, manifest: Manifest) -> Manifest:
         """Return the pod that the API server would make of a manifest."""
@@ -110,14 +132,17 @@ class Stage:
         :param is_now: whether it is expected to start, so that a refusal is not the last word.
         """
         before = {node["metadata"]["name"] for node in view.nodes}
-        began = time.monotonic()
+        held_s, kueue = await self._follow_in_queue(name, fleet=fleet, is_now=is_now)
+        if kueue is not None:
+            return Event(fate=Fate.WAITED, kueue=kueue, took_s=held_s)
+        began = time.monotonic() - (held_s if is_now else 0.0)
         words = ""
         while True:
             pod = self._read_pod(name)
             took_s = time.monotonic() - began
             if node := pod["spec"].get("nodeName"):
                 fate = Fate.STARTED if node in before else Fate.NEW_NODE
-                return Event(fate=fate, node=node, words=words, took_s=took_s)
+                return Event(fate=fate, node=node, words=words, took_s=took_s, pod=pod)
             refusal = _refusal(pod)
             words = words or refusal
             is_final = bool(refusal) and not pod["status"].get("nominatedNodeName")
@@ -126,8 +151,34 @@ class Stage:
             comes = word.startswith("Pod should schedule on")
             limit_s = NEW_NODE_S if comes else START_S if is_now or not (is_final and has_answered) else 0.0
             if took_s > limit_s and (has_answered or is_now or took_s > WORD_S):
-                return Event(fate=Fate.WAITED, words=words, autoscaler=word, took_s=took_s)
+                return Event(fate=Fate.WAITED, words=words, autoscaler=word, took_s=took_s, pod=pod)
             await asyncio.sleep(POLL_S)
+
+    async def _follow_in_queue(self, name: str, *, fleet: Fleet, is_now: bool) -> tuple[float, QueueAnswer | None]:
+        """Wait until Kueue admits a pod or has decided against it.
+
+        :return: seconds that this took, and what Kueue says of a pod that it holds, None for a pod that it admitted.
+        """
+        began = time.monotonic()
+        while True:
+            pod = self._read_pod(name)
+            took_s = time.monotonic() - began
+            if fleet.queue is None or not is_held(pod):
+                return took_s, None
+            answer = self._ask_kueue(fleet.queue, pod, waited_s=took_s)
+            if took_s > (START_S if is_now or not answer.is_final else 0.0):
+                return took_s, answer
+            await asyncio.sleep(QUEUE_POLL_S)
+
+    def _ask_kueue(self, queue: Queue, pod: Manifest, *, waited_s: float) -> QueueAnswer:
+        """Return what Kueue says of a pod that it holds."""
+        answer = read_answer(self._queues.look(), pod, cluster_queue=queue.cluster_queue)
+        return replace(answer, is_final=answer.is_final or (answer.words == NO_WORKLOAD and waited_s > NO_WORKLOAD_S))
+
+    async def _until_queue_empty(self, fleet: Fleet) -> None:
+        """Wait until Kueue has taken note that a fleet has no pods."""
+        if queue := fleet.queue:
+            await self._until(lambda: not any(self._queues.list_work(queue, self._queues.look(), ())), "quota free")
 
     async def empty(self, fleet: Fleet) -> View:
         """End all pods and open all nodes that are cordoned or have broken GPUs; placeholders do not come back."""
@@ -138,24 +189,31 @@ class Stage:
             self._api.patch(path, {"spec": {"unschedulable": None}})
             self._api.patch(f"{path}/status", {"status": {"allocatable": node["status"]["capacity"]}})
         await self._until(lambda: not any(_obstacles(node) for node in self._fleet_nodes(fleet)), "nodes open")
-        return self._look()
+        await self._until_queue_empty(fleet)
+        return self._look(fleet)
 
-    async def try_alone(self, manifest: Manifest) -> str:
-        """Return the node to which a pod is bound that is alone, empty where it is refused; it is gone afterwards."""
-        path = f"{PODS}/{manifest['metadata']['name']}"
+    async def try_alone(self, manifest: Manifest, fleet: Fleet) -> Manifest:
+        """Return a pod that is alone once it is bound or refused; it is gone afterwards."""
         self.create(manifest)
         try:
-            deadline = time.monotonic() + START_S
-            while time.monotonic() < deadline:
+            began = time.monotonic()
+            while True:
                 pod = self._read_pod(manifest["metadata"]["name"])
-                node = str(pod["spec"].get("nodeName", ""))
-                if node or _refusal(pod):
-                    return node
-                await asyncio.sleep(POLL_S)
-            raise DevclusterError("kube-scheduler says nothing")
+                took_s = time.monotonic() - began
+                if pod["spec"].get("nodeName") or _refusal(pod):
+                    return pod
+                if fleet.queue and is_held(pod):
+                    if took_s > START_S or self._ask_kueue(fleet.queue, pod, waited_s=took_s).is_final:
+                        return pod
+                    await asyncio.sleep(QUEUE_POLL_S)
+                elif took_s > START_S:
+                    raise DevclusterError("kube-scheduler says nothing")
+                else:
+                    await asyncio.sleep(POLL_S)
         finally:
-            self._api.delete(path)
+            self._api.delete(f"{PODS}/{manifest['metadata']['name']}")
             await self._until(lambda: not self._api.get(PODS)["items"], "no pods")
+            await self._until_queue_empty(fleet)
 
     def _read_pod(self, name: str) -> Manifest:
         """Return a pod; of one that was preempted right after it was bound, the node that its event names."""
@@ -168,9 +226,9 @@ class Stage:
                 raise
             return {"spec": {"nodeName": events[-1]["message"].rpartition(" ")[2]}, "status": {}}
 
-    def _look(self) -> View:
+    def _look(self, fleet: Fleet) -> View:
         pods = [pod for pod in self._api.get(ALL_PODS)["items"] if pod["status"].get("phase") not in facts.ENDED]
-        return View(self._nodes(), pods, self._pools())
+        return View(self._nodes(), pods, self._pools(), self._queues.look() if fleet.queue else None)
 
     def _nodes(self) -> list[Manifest]:
         return list(self._api.get(NODES)["items"])
@@ -194,6 +252,8 @@ class Stage:
             if obstacles := _obstacles(node):
                 yield f"{node['metadata']['name']}: {obstacles}"
         yield from self._list_growth(view)
+        if fleet.queue and view.queue:
+            yield from self._queues.list_work(fleet.queue, view.queue, view.pods)
         for pod in view.waiting():
             yield from self._list_hopes(pod, view)
 
@@ -266,7 +326,8 @@ class Stage:
 def _refusal(pod: Manifest) -> str:
     """Return kube-scheduler's words about a pod that it has not bound, empty where it has said nothing."""
     for condition in pod["status"].get("conditions") or ():
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+        is_refused = condition["type"] == "PodScheduled" and condition["status"] == "False"
+        if is_refused and condition.get("reason") != "SchedulingGated":
             return str(condition.get("message") or condition.get("reason"))
     return ""
 

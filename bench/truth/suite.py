@@ -19,8 +19,10 @@ from bench.result import Result
 from bench.truth import facts
 from bench.truth.facts import View
 from bench.truth.fleet import Change, Fleet, draw_changes, draw_fleet, draw_options
-from bench.truth.judge import Event, Fate, Fault, Said, find_faults, is_hedged
+from bench.truth.judge import Event, Fate, Fault, Said, find_faults, find_faults_alone, is_hedged, is_worth_trying
 from bench.truth.ours import Ours, Statement, opened
+from bench.truth.queue_facts import summarize_queue
+from bench.truth.queues import find_queue_name
 from bench.truth.stage import Stage
 from bench.truth.vocabulary import NAMESPACE, machines
 from devcluster import Cluster
@@ -28,11 +30,19 @@ from devcluster.errors import DevclusterError
 from devcluster.hub_rbac import ensure_namespace
 from gpuspawner.core.verdict.verdict import Outcome
 from tests.cluster.support.karpenter import running_karpenter
+from tests.cluster.support.kueue import installed_kueue
 
 SPAWNS = 2000
 SPAWNS_PER_FLEET = 50
 SETTLE_TRIES = 20
 LATER = (Outcome.WAITS, Outcome.AFTER_SCALE_UP)
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+KUEUE_SETTINGS = {
+    "managedJobsNamespaceSelector": {
+        "matchExpressions": [{"key": NAMESPACE_LABEL, "operator": "In", "values": [NAMESPACE]}]
+    }
+}
+"""Pods of other namespaces never meet Kueue's webhook. The webhook leaves pods without its label as they are."""
 BUDGETS = {"now_not_started_percent": 0.5, "never_started": 0, "wrong_reason_percent": 1, "wrong_place": 0}
 
 
@@ -47,6 +57,7 @@ class Tally:
     :param with_gpus: how many spawns asked for GPUs, which the sum of free ones is compared with.
     :param revisited: how many pods that waited were tried alone.
     :param unknown: reasons of the verdict ``unknown``.
+    :param queued: verdicts by outcome, of servers that Kueue queues.
     :param found: everything that was wrong with our verdicts, with its circumstances.
     """
 
@@ -57,6 +68,7 @@ class Tally:
     with_gpus: int = 0
     revisited: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
+    queued: Counter[Outcome] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
 
     @property
@@ -73,7 +85,7 @@ class Tally:
 
 
 def measure(*, spawns: int = SPAWNS, seed: int | None = None) -> Result:
-    """Start a cluster with Karpenter, spawn in the fleets ``seed``, ``seed + 1`` and so on, and stop everything.
+    """Start a cluster with Karpenter and Kueue, spawn in the fleets ``seed``, ``seed + 1`` and so on, and stop all.
 
     :param seed: None for fleets that nobody has seen yet.
     """
@@ -90,6 +102,7 @@ def measure(*, spawns: int = SPAWNS, seed: int | None = None) -> Result:
         folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="gpuspawner-truth-")))
         started.enter_context(running_karpenter(cluster, connected, folder, machines=machines()))
         ensure_namespace(connected, NAMESPACE)
+        started.enter_context(installed_kueue(cluster, connected, namespace=NAMESPACE, settings=KUEUE_SETTINGS))
         server = urlsplit(cluster.server)
         address = (str(server.hostname), int(server.port or 0))
         stage = Stage(started.enter_context(closing(Api(address, folder=cluster.run_dir / "pki"))))
@@ -115,6 +128,8 @@ def make_result(tally: Tally, *, unsettled: int, seed: int, took_s: float) -> Re
             "wrong_place": faults[Fault.PLACE],
             "hedged_without_node_percent": _percent(tally.hedged, outcomes[Outcome.AFTER_SCALE_UP]),
             "unknown_percent": _percent(outcomes[Outcome.UNKNOWN], tally.spawns),
+            "queued": tally.queued.total(),
+            "queued_unknown_percent": _percent(tally.queued[Outcome.UNKNOWN], tally.queued.total()),
             "sum_of_free_wrong_percent": _percent(faults[Fault.PEER], tally.with_gpus),
             "tried_alone": tally.revisited,
             "unsettled": unsettled,
@@ -122,7 +137,11 @@ def make_result(tally: Tally, *, unsettled: int, seed: int, took_s: float) -> Re
             "seed": seed,
         },
         budgets=BUDGETS,
-        details={"wrong": tally.found, "unknown": dict(tally.unknown.most_common())},
+        details={
+            "wrong": tally.found,
+            "unknown": dict(tally.unknown.most_common()),
+            "queued": {outcome.value: number for outcome, number in tally.queued.most_common()},
+        },
     )
 
 
@@ -159,6 +178,8 @@ class _Play:
         self._tally = tally
         self._draw = Draw(f"truth-spawns-{fleet.seed}")
         self._waiting: list[tuple[str, Said, Statement]] = []
+        self._never: dict[str, str] = {}
+        """Name of each pod that waits and never starts, as the verdict said → its spawn, for people."""
 
     async def run(self, spawns: int) -> None:
         """Spawn so many times."""
@@ -175,8 +196,14 @@ class _Play:
         for _ in range(SETTLE_TRIES):
             view = await self._stage.settle(self._fleet)
             if await self._ours.has_seen(view):
+                self._check_never(view)
                 return view
         raise DevclusterError("our store does not get to know the cluster")
+
+    def _check_never(self, view: View) -> None:
+        for pod in view.pods:
+            if pod["spec"].get("nodeName") and (title := self._never.pop(pod["metadata"]["name"], "")):
+                self._tally.blame(Fault.NOT_NEVER, f"{title}: it started later on {pod['spec']['nodeName']}")
 
     def _draw_changes(self, view: View) -> list[Change]:
         own = {node["metadata"]["name"] for node in self._fleet.nodes}
@@ -194,6 +221,7 @@ class _Play:
         fleet, tally = self._fleet, self._tally
         offered = await self._ours.offered(fleet.settings, products=fleet.products)
         options = draw_options(self._draw, offered)
+        await self._stage.wait_for_next_second(view)
         statement = await self._ours.say(fleet.settings, f"user-{number}", options=options)
         verdict = statement.verdict
         said = Said(
@@ -211,8 +239,13 @@ class _Play:
         tally.with_gpus += bool(said.count)
         if verdict.outcome is Outcome.UNKNOWN:
             tally.unknown[verdict.reason] += 1
+        if find_queue_name(statement.manifest):
+            tally.queued[verdict.outcome] += 1
         if event.fate is Fate.WAITED:
-            self._waiting.append((f"fleet {fleet.seed}, spawn {number}, {options}", said, statement))
+            title = f"fleet {fleet.seed}, spawn {number}, {options}, {verdict}"
+            self._waiting.append((title, said, statement))
+            if verdict.outcome is Outcome.NEVER:
+                self._never[name] = title
         for fault, why in find_faults(said, event, view):
             tally.blame(fault, f"{why}\n  {self._describe(number, options, said=said, event=event, view=view)}")
 
@@ -221,18 +254,14 @@ class _Play:
 
         A pod that only a new node could take is left out.
         """
-        tally = self._tally
         view = await self._stage.empty(self._fleet)
         for title, said, statement in self._waiting:
-            outcome = said.verdict.outcome
-            if outcome is not Outcome.NEVER and not (outcome is Outcome.WAITS and facts.candidates(view, said.pod)):
+            if not is_worth_trying(said, view):
                 continue
-            tally.revisited += 1
-            node = await self._stage.try_alone(statement.manifest)
-            if outcome is Outcome.NEVER and node:
-                tally.blame(Fault.NOT_NEVER, f"{title}: alone it starts on {node}; {said.verdict}")
-            if outcome is Outcome.WAITS and not node:
-                tally.blame(Fault.REASON, f"{title}: it does not start even alone; {said.verdict}")
+            self._tally.revisited += 1
+            pod = await self._stage.try_alone(statement.manifest, self._fleet)
+            for fault, why in find_faults_alone(said.verdict, pod, view):
+                self._tally.blame(fault, f"{title}: {why}")
 
     def _describe(self, number: int, options: object, *, said: Said, event: Event, view: View) -> str:
         """Return everything about a spawn, for people: how to see it again, and the cluster before it."""
@@ -243,6 +272,7 @@ class _Play:
             f"said: {said.verdict}",
             f"happened: {event}",
             *(f"waiting: {facts.summarize_pod(pod)}" for pod in view.waiting()),
-            *(f"node: {line}" for line in facts.summarize_nodes(view, said.pod)),
+            *(f"node: {line}" for line in facts.summarize_nodes(view, event.pod or said.pod)),
+            *(f"queue: {line}" for line in (summarize_queue(view.queue) if view.queue else ())),
         ]
         return "\n  ".join(lines)

@@ -40,7 +40,7 @@ PURPOSES = {
     "cluster": Needs(hub5=True, proxy=True, cluster=True, autoscaler=True, queue=True, helm=True),
     "browser": Needs(proxy=True, cluster=True, browser=True),
     "bench": Needs(proxy=True, cluster=True),
-    "truth": Needs(cluster=True, autoscaler=True),
+    "truth": Needs(cluster=True, autoscaler=True, queue=True, helm=True),
 }
 
 

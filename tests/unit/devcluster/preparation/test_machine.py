@@ -19,7 +19,7 @@ from devcluster.preparation.needs import PURPOSES
         ("cluster", {*build.CLUSTER, "karpenter", "kueue", "helm"}),
         ("helm", {"helm"}),
         ("bench", set(build.CLUSTER)),
-        ("truth", {*build.CLUSTER, "karpenter"}),
+        ("truth", {*build.CLUSTER, "karpenter", "kueue", "helm"}),
         ("unit", set()),
     ],
 )
