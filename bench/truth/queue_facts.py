@@ -116,18 +116,27 @@ def summarize_queue(view: QueueView) -> Iterator[str]:
     """Yield lines about ClusterQueues and Workloads, for people."""
     for each in view.cluster_queues:
         spec, name = each["spec"], each["metadata"]["name"]
-        keys = ("queueingStrategy", "cohortName", "preemption", "flavorFungibility", "stopPolicy")
-        yield f"{name} { ({key: spec[key] for key in keys if key in spec}) }"
+        policies = {**(spec.get("preemption") or {}), **(spec.get("flavorFungibility") or {})}
+        named = [str(spec[key]) for key in ("queueingStrategy", "cohortName", "stopPolicy") if key in spec]
+        yield f"{name} {' '.join(named)} { ({key: value for key, value in policies.items() if value in _UNUSUAL}) }"
         for group in spec["resourceGroups"]:
             for flavor in group["flavors"]:
-                amounts = [" ".join(str(value) for value in quota.values()) for quota in flavor["resources"]]
-                yield f"  {flavor['name']}: {', '.join(amounts)}"
-        yield f"  in use: {dict(_count_used(view, name))}"
+                yield f"  {flavor['name']}: {', '.join(map(_summarize_quota, flavor['resources']))}"
+        yield f"  in use: { ({' '.join(key): number for key, number in _count_used(view, name).items()}) }"
         yield f"  waiting: {list(view.pending.get(name, ()))}"
     for each in view.workloads:
         condition = _find_condition(each, _DUE)
         priority = each["spec"].get("priority")
         yield f"{each['metadata']['name']} priority {priority}: {condition.get('reason')} {condition.get('message')}"
+
+
+_UNUSUAL = ("LowerPriority", "Any", "TryNextFlavor")
+_LIMITS = ("borrowingLimit", "lendingLimit")
+
+
+def _summarize_quota(quota: Mapping[str, str]) -> str:
+    limits = "".join(f" {key} {quota[key]}" for key in _LIMITS if key in quota)
+    return f"{quota['name']} {quota['nominalQuota']}{limits}"
 
 
 def _find_work(pod: Manifest, workload: Manifest | None) -> str:

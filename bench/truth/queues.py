@@ -127,7 +127,7 @@ class _Drawing:
             *(_local_queue(name, of) for name, of in local.items() if trouble is not Trouble.NO_LOCAL_QUEUE),
             *(_make("WorkloadPriorityClass", name, value=value) for name, value in zip(classes, _VALUES, strict=False)),
         )
-        others = [self._draw_pod(f"queued-{number}", list(local), classes) for number in range(draw.number(2, 9))]
+        others = [self._draw_pod(f"queued-{number}", list(local), classes) for number in range(draw.number(4, 12))]
         return Queue(objects=objects, pods=tuple(others), settings=settings, cluster_queue=names[0], trouble=trouble)
 
     def _draw_flavors(self) -> Iterator[Manifest]:
@@ -136,7 +136,7 @@ class _Drawing:
             for number in range(draw.number(1, 2)):
                 yield self._draw_flavor(f"any-{number}", {}, gpus=every)
             return
-        left_out = draw.one(list(self._gpus)) if len(self._gpus) > 1 and draw.chance(25) else ""
+        left_out = draw.one(list(self._gpus)) if len(self._gpus) > 1 and draw.chance(20) else ""
         for number, (product, sizes) in enumerate(self._gpus.items()):
             if product == left_out:
                 continue
@@ -150,7 +150,7 @@ class _Drawing:
         draw, name = self._draw, f"{name}-{self._seed}"
         self._sizes[name] = gpus
         spec: Manifest = {"nodeLabels": dict(labels)}
-        if taint := draw.weighted({"": 12, "usual": 3, "team": 1}):
+        if taint := draw.weighted({"": 16, "usual": 5, "team": 1}):
             spec["nodeTaints"] = [USUAL_TAINT if taint == "usual" else TEAM_TAINT]
         if draw.chance(20):
             spec["tolerations"] = [{"key": TEAM_TAINT["key"], "operator": "Exists", "effect": TEAM_TAINT["effect"]}]
@@ -193,7 +193,7 @@ class _Drawing:
 
     def _draw_quotas(self, resources: Sequence[str], *, gpus: int, has_parent: bool) -> list[Manifest]:
         draw = self._draw
-        number = math.ceil(gpus * draw.weighted({0: 1, 25: 2, 50: 4, 100: 4, 200: 1}) / 100)
+        number = math.ceil(gpus * draw.weighted({0: 1, 25: 2, 50: 5, 100: 6, 200: 2}) / 100)
         amounts = {
             "cpu": draw.weighted({_PLENTY["cpu"]: 3, str(number * 4): 1, str(number * 2): 1}),
             "memory": draw.weighted({_PLENTY["memory"]: 3, f"{number * 16}Gi": 1, f"{number * 6}Gi": 1}),

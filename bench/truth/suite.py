@@ -58,6 +58,7 @@ class Tally:
     :param revisited: how many pods that waited were tried alone.
     :param unknown: reasons of the verdict ``unknown``.
     :param queued: verdicts by outcome, of servers that Kueue queues.
+    :param decided: those of them that the queue decides, not the nodes.
     :param found: everything that was wrong with our verdicts, with its circumstances.
     """
 
@@ -69,6 +70,7 @@ class Tally:
     revisited: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     queued: Counter[Outcome] = field(default_factory=Counter)
+    decided: Counter[Outcome] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
 
     @property
@@ -141,6 +143,7 @@ def make_result(tally: Tally, *, unsettled: int, seed: int, took_s: float) -> Re
             "wrong": tally.found,
             "unknown": dict(tally.unknown.most_common()),
             "queued": {outcome.value: number for outcome, number in tally.queued.most_common()},
+            "decided_by_queue": {outcome.value: number for outcome, number in tally.decided.most_common()},
         },
     )
 
@@ -204,6 +207,7 @@ class _Play:
         for pod in view.pods:
             if pod["spec"].get("nodeName") and (title := self._never.pop(pod["metadata"]["name"], "")):
                 self._tally.blame(Fault.NOT_NEVER, f"{title}: it started later on {pod['spec']['nodeName']}")
+                self._waiting = [each for each in self._waiting if each[0] != title]
 
     def _draw_changes(self, view: View) -> list[Change]:
         own = {node["metadata"]["name"] for node in self._fleet.nodes}
@@ -241,13 +245,16 @@ class _Play:
             tally.unknown[verdict.reason] += 1
         if find_queue_name(statement.manifest):
             tally.queued[verdict.outcome] += 1
-        if event.fate is Fate.WAITED:
+            tally.decided[verdict.outcome] += verdict.is_queued
+        faults = list(find_faults(said, event, view))
+        for fault, why in faults:
+            tally.blame(fault, f"{why}\n  {self._describe(number, options, said=said, event=event, view=view)}")
+        # A verdict is wrong only once, so one that is known to be wrong is not looked at again.
+        if event.fate is Fate.WAITED and all(fault is Fault.PEER for fault, _ in faults):
             title = f"fleet {fleet.seed}, spawn {number}, {options}, {verdict}"
             self._waiting.append((title, said, statement))
             if verdict.outcome is Outcome.NEVER:
                 self._never[name] = title
-        for fault, why in find_faults(said, event, view):
-            tally.blame(fault, f"{why}\n  {self._describe(number, options, said=said, event=event, view=view)}")
 
     async def _revisit(self) -> None:
         """Try each pod that waited alone in the empty fleet: who waits has to have somewhere to go, ``never`` has not.
