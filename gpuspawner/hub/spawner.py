@@ -166,7 +166,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         a failed start only if the new spawner has it.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # If this spawner already has a start, JupyterHub may be running it, so an earlier start must not replace it.
+        # Keep a start that this spawner has, because JupyterHub may be running it: the failed start is an older one.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed

@@ -356,10 +356,10 @@ class Catalog:
     :param max_runtime_s: seconds after which every server is stopped; None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
-    :param default_gpus: the GPU types that offer the GPUs of KubeSpawner's traits: (slug, number of GPUs). A server whose
-        user options name no GPU type gets the first of these types that the user's limits and image allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, without the resource of the
-        first type in ``default_gpus``: a server has only one GPU type.
+    :param default_gpus: the GPU types that offer the GPUs of KubeSpawner's traits: (slug, number of GPUs). A server
+        whose user options name no GPU type gets the first of these types that the user's limits and image allow.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, without the resource of
+        the first type in ``default_gpus``: a server has only one GPU type.
     """
 
     images: Mapping[str, Image]

@@ -40,7 +40,7 @@ _ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
 _PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
 """Matches a gettext header ``Plural-Forms`` whose plural rule, a C expression, is valid JavaScript, too."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
-"""Numbers among which each plural form of any language occurs, to look up the translation of each form."""
+"""Sample numbers to look up plural translations: each plural form of any language is used for one of these numbers."""
 
 
 def translate_script(source: str) -> str:
