@@ -1,4 +1,4 @@
-"""Read Kueue's labels on pods and pods' scheduling gates, and tell whether Kueue could admit a pod.
+"""Name Kueue's labels and its reasons, and tell whether Kueue could admit a pod.
 
 Kueue adds a scheduling gate when a pod is created, and removes it when the queue has quota. kube-scheduler then picks
 the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
@@ -21,19 +21,17 @@ from gpuspawner.core.cluster.decode_selectors import InvalidSelectorError, decod
 from gpuspawner.core.cluster.model import (
     LabelSelector,
     Node,
-    NodeSelectorTerm,
     PodConstraints,
     SelectorRequirement,
     Toleration,
 )
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity
+from gpuspawner.core.cluster.node_affinity import limit_to_keys, matches_node_affinity
 from gpuspawner.core.cluster.selectors import EXISTS, selects_namespace
 from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts, find_condition
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-_GATE_PREFIX = "kueue.x-k8s.io/"
 
 
 class QueueReason(StrEnum):
@@ -62,30 +60,6 @@ class QueueReason(StrEnum):
     DEACTIVATED = "Deactivated"
     NOT_TAKEN = "NoWorkload"
     """Kueue works, but has created no Workload for the pod: for example, the WorkloadPriorityClass does not exist."""
-
-
-def read_queue_name(pod: Mapping[str, object]) -> str:
-    """Return the name of a pod's LocalQueue, or an empty text if it has none.
-
-    :param pod: v1 Pod as JSON; it may not be created yet.
-    """
-    return as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(QUEUE_LABEL))
-
-
-def is_gated(pod: Mapping[str, object]) -> bool:
-    """Return whether an existing pod has scheduling gates."""
-    return bool(as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
-
-
-def has_other_gates(pod: Mapping[str, object]) -> bool:
-    """Return whether a pod has scheduling gates that are not Kueue's."""
-    gates = as_dicts(as_dict(pod.get("spec")).get("schedulingGates"))
-    return any(not as_text(gate.get("name")).startswith(_GATE_PREFIX) for gate in gates)
-
-
-def is_gated_on_creation(pod: Mapping[str, object]) -> bool:
-    """Return whether Kueue will add a scheduling gate when a pod is created; False for a pod that already exists."""
-    return bool(read_queue_name(pod)) and not as_dict(pod.get("metadata")).get("uid")
 
 
 def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
@@ -289,20 +263,7 @@ def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity
     """Return the part of a pod's node selector and affinity that Kueue compares with flavors; None if unknown."""
     if any(flavor.node is None for flavor in flavors):
         return None
-    return _select_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
-
-
-def _select_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstraints:
-    """Return a pod's node selector and affinity, reduced to labels that some flavor has: Kueue ignores other labels."""
-    known = frozenset(keys)
-    selector = {key: value for key, value in constraints.node_selector.items() if key in known}
-    terms = [
-        NodeSelectorTerm(expressions=tuple(each for each in term.expressions if each.key in known))
-        for term in constraints.node_terms or ()
-    ]
-    # Node selector terms are alternatives: if one has no expressions, the node affinity matches every ResourceFlavor.
-    is_limited = bool(terms) and all(term.expressions for term in terms)
-    return PodConstraints(node_selector=selector, node_terms=tuple(terms) if is_limited else None)
+    return limit_to_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
 
 
 class ClusterQueues:

@@ -32,6 +32,23 @@ def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
     return constraints.node_terms is None or matches_any_term(node, constraints.node_terms)
 
 
+def limit_to_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstraints:
+    """Return a pod's node selector and node affinity without the requirements on other labels.
+
+    If a term of the node affinity has no other requirements, the result has no node affinity: terms are alternatives.
+
+    :param keys: names of the labels whose requirements stay.
+    """
+    known = frozenset(keys)
+    selector = {key: value for key, value in constraints.node_selector.items() if key in known}
+    terms = [
+        NodeSelectorTerm(expressions=tuple(each for each in term.expressions if each.key in known))
+        for term in constraints.node_terms or ()
+    ]
+    is_limited = bool(terms) and all(term.expressions for term in terms)
+    return PodConstraints(node_selector=selector, node_terms=tuple(terms) if is_limited else None)
+
+
 def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
     """Return whether a future node with these possible labels could match a pod's node selector and node affinity.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpuspawner.core.catalog.kueue import QUEUE_LABEL
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find_condition
 
 _KUEUE_GATES = "kueue.x-k8s.io/"
@@ -130,3 +131,27 @@ def _read_container(raw: dict[str, object], *, image: str, is_init: bool) -> Con
         exit_code=exit_code,
         restarts=as_int(raw.get("restartCount")) or 0,
     )
+
+
+def read_queue_name(pod: Mapping[str, object]) -> str:
+    """Return the name of a pod's LocalQueue, or an empty text if it has none.
+
+    :param pod: v1 Pod as JSON; it may not be created yet.
+    """
+    return as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(QUEUE_LABEL))
+
+
+def is_gated(pod: Mapping[str, object]) -> bool:
+    """Return whether an existing pod has scheduling gates."""
+    return bool(as_dicts(as_dict(pod.get("spec")).get("schedulingGates")))
+
+
+def has_other_gates(pod: Mapping[str, object]) -> bool:
+    """Return whether a pod has scheduling gates that are not Kueue's."""
+    gates = as_dicts(as_dict(pod.get("spec")).get("schedulingGates"))
+    return any(not as_text(gate.get("name")).startswith(_KUEUE_GATES) for gate in gates)
+
+
+def is_gated_on_creation(pod: Mapping[str, object]) -> bool:
+    """Return whether Kueue will add a scheduling gate when a pod is created; False for a pod that already exists."""
+    return bool(read_queue_name(pod)) and not as_dict(pod.get("metadata")).get("uid")

@@ -14,15 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.kueue import (
-    PRIORITY_LABEL,
-    QueueReason,
-    QueueState,
-    has_other_gates,
-    is_gated,
-    is_gated_on_creation,
-    read_queue_name,
-)
+from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason, QueueState
 from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, OwnResources
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
@@ -32,6 +24,7 @@ from gpuspawner.core.form.views import FormCache
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace
+from gpuspawner.core.progress.pod_status import has_other_gates, is_gated, is_gated_on_creation, read_queue_name
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.kube.resources.queue_places import QueuePlaces
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, LimitRanges, QuotasAPI, ResourceQuotas

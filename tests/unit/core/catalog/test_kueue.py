@@ -1,4 +1,4 @@
-"""The labels by which a pod is queued, how it is told from one that is not, and why Kueue admits it not."""
+"""The labels by which a pod is queued, and why Kueue admits it not."""
 
 from __future__ import annotations
 
@@ -14,18 +14,11 @@ from gpuspawner.core.catalog.kueue import (
     QueueReason,
     QuotaAnswer,
     QuotaJudgment,
-    is_gated,
-    is_gated_on_creation,
-    read_queue_name,
     read_queue_problem,
 )
 from gpuspawner.core.catalog.model import KueueQueue
 from gpuspawner.core.cluster.model import PodConstraints
 from tests.unit.core.kueue_workloads import local_queue
-
-
-def pod(queue: object = "gpu-queue", **metadata: Any) -> dict[str, Any]:
-    return {"metadata": {"labels": {QUEUE_LABEL: queue}, **metadata}}
 
 
 def test_a_pod_that_is_to_be_queued_names_its_queue():
@@ -43,32 +36,6 @@ def test_a_priority_is_named_beside_it():
 )
 def test_a_queue_is_for_some_types_or_for_all(gpus: frozenset[str] | None, takes: bool):
     assert KueueQueue(local_queue="q", gpus=gpus).accepts("a100") is takes
-
-
-@pytest.mark.parametrize("strange", [{}, {"metadata": []}, {"metadata": {"labels": "x"}}, pod(5), pod(None)])
-def test_a_pod_without_the_label_goes_through_no_queue(strange: dict[str, Any]):
-    assert (read_queue_name(strange), is_gated_on_creation(strange)) == ("", False)
-
-
-def test_a_pod_with_it_will_be_gated_when_it_is_created():
-    assert (read_queue_name(pod()), is_gated_on_creation(pod())) == ("gpu-queue", True)
-
-
-def test_of_a_pod_that_exists_its_gates_tell():
-    assert not is_gated_on_creation(pod(uid="1"))
-
-
-@pytest.mark.parametrize(
-    ("spec", "waits"),
-    [
-        ({"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, True),
-        ({"schedulingGates": []}, False),
-        ({}, False),
-        (None, False),
-    ],
-)
-def test_a_pod_waits_for_as_long_as_it_has_gates(spec: object, waits: bool):
-    assert is_gated({"spec": spec}) is waits
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from gpuspawner.core.catalog.kueue import QUEUE_LABEL
 from gpuspawner.core.json_access import find_condition
 from gpuspawner.core.progress.pod_status import (
     count_devices,
     has_condition,
     is_bound,
+    is_gated,
+    is_gated_on_creation,
     is_queued_by_kueue,
     list_images,
     list_scheduling_gates,
     read_containers,
     read_phase,
+    read_queue_name,
 )
 from tests.unit.core.starts import IMAGE, container, ended, pod, waits
 
@@ -93,3 +99,33 @@ def test_images_are_those_the_pod_asks_for():
     raw = pod()
     raw["spec"]["initContainers"] = [{"image": "busybox"}, {"image": 1}]
     assert list_images(raw) == {IMAGE, "busybox"}
+
+
+def queued(queue: object = "gpu-queue", **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": {QUEUE_LABEL: queue}, **metadata}}
+
+
+@pytest.mark.parametrize("strange", [{}, {"metadata": []}, {"metadata": {"labels": "x"}}, queued(5), queued(None)])
+def test_a_pod_without_the_label_goes_through_no_queue(strange: dict[str, Any]):
+    assert (read_queue_name(strange), is_gated_on_creation(strange)) == ("", False)
+
+
+def test_a_pod_with_it_will_be_gated_when_it_is_created():
+    assert (read_queue_name(queued()), is_gated_on_creation(queued())) == ("gpu-queue", True)
+
+
+def test_of_a_pod_that_exists_its_gates_tell():
+    assert not is_gated_on_creation(queued(uid="1"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "waits"),
+    [
+        ({"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}, True),
+        ({"schedulingGates": []}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_pod_waits_for_as_long_as_it_has_gates(spec: object, waits: bool):
+    assert is_gated({"spec": spec}) is waits
