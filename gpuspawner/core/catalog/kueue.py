@@ -115,6 +115,7 @@ class FlavorCapacity:
     :param most: resource → largest request that Kueue could ever admit, including borrowed quota; a resource whose
         largest request is unknown is left out.
     :param free: resource → unused quota; a resource whose unused quota is unknown is left out.
+    :param sure: the part of ``free`` that no other ClusterQueue may hold back for a Workload that waits there.
     :param has_topology: whether Kueue also checks that the pod fits on the nodes (Topology Aware Scheduling).
     """
 
@@ -124,6 +125,7 @@ class FlavorCapacity:
     has_topology: bool = False
     most: Mapping[str, int] = field(default_factory=dict)
     free: Mapping[str, int] = field(default_factory=dict)
+    sure: Mapping[str, int] = field(default_factory=dict)
 
 
 class FlavorChoice(NamedTuple):
@@ -212,8 +214,11 @@ class QueueCapacity:
             first = next((at for at in possible if answers[at] != QuotaAnswer.IN_USE), None)
             if first is None or answers[first] != QuotaAnswer.ROOM or (len(possible) > 1 and not self.takes_first):
                 return None
-            places.append(min(flavors[first].free[name] // number for name, number in own.items()))
-            has_more |= any(answers[at] != QuotaAnswer.IN_USE for at in possible if at != first)
+            free, sure = (_count_places(each, own) for each in (flavors[first].free, flavors[first].sure))
+            if not sure:
+                return None
+            places.append(sure)
+            has_more |= sure < free or any(answers[at] != QuotaAnswer.IN_USE for at in possible if at != first)
             choices.append((flavors[first], *(flavors[at] for at in possible if at != first)))
         return FlavorChoice(tuple(choices), places=min(places, default=0), has_more=has_more)
 
@@ -224,6 +229,10 @@ _PODS = "pods"
 
 def _list_needs(requests: Mapping[str, int]) -> dict[str, int]:
     return {name: number for name, number in requests.items() if number} | {_PODS: 1}
+
+
+def _count_places(unused: Mapping[str, int], needed: Mapping[str, int]) -> int:
+    return max(0, min(unused[name] // number for name, number in needed.items()))
 
 
 def _judge_group(
@@ -305,7 +314,7 @@ class ClusterQueues:
             groups=tuple(groups),
             namespaces=_read_namespaces(spec),
             may_preempt=_may_preempt(spec),
-            is_strict=spec.get("queueingStrategy") == "StrictFIFO",
+            is_strict=_is_strict(spec),
             # In v1beta1, a ClusterQueue may list its AdmissionChecks in the field `admissionChecks` instead.
             has_checks=bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy")),
             takes_first=(
@@ -330,6 +339,10 @@ def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
         return _UNDECIDED
 
 
+def _is_strict(spec: Mapping[str, object]) -> bool:
+    return spec.get("queueingStrategy") == "StrictFIFO"
+
+
 def _may_preempt(spec: Mapping[str, object]) -> bool:
     preemption = as_dict(spec.get("preemption"))
     policies = [preemption.get("withinClusterQueue")]
@@ -343,9 +356,9 @@ def _read_name(raw: Mapping[str, object]) -> str:
 
 
 def _build_flavor(name: str, spec: Mapping[str, object] | None, *, quota: _CountedQuota) -> FlavorCapacity:
-    most, free = ({key[1]: number for key, number in each.items() if key[0] == name} for each in quota)
+    most, free, sure = ({key[1]: number for key, number in each.items() if key[0] == name} for each in quota)
     if spec is None:
-        return FlavorCapacity(name=name, node=None, most=most, free=free)
+        return FlavorCapacity(name=name, node=None, most=most, free=free, sure=sure)
     return FlavorCapacity(
         name=name,
         node=Node(name=name, labels=as_text_map(spec.get("nodeLabels")), taints=decode_taints(spec.get("nodeTaints"))),
@@ -353,12 +366,13 @@ def _build_flavor(name: str, spec: Mapping[str, object] | None, *, quota: _Count
         has_topology=bool(spec.get("topologyName")),
         most=most,
         free=free,
+        sure=sure,
     )
 
 
 _FlavorResource = tuple[str, str]
-_CountedQuota = tuple[dict[_FlavorResource, int], dict[_FlavorResource, int]]
-"""A ClusterQueue's largest requests that Kueue could ever admit, and its unused quota; unknown amounts are left out."""
+_CountedQuota = tuple[dict[_FlavorResource, int], dict[_FlavorResource, int], dict[_FlavorResource, int]]
+"""A ClusterQueue's amounts ``most``, ``free`` and ``sure`` of :class:`FlavorCapacity`; unknown amounts are left out."""
 
 
 class _Quota(NamedTuple):
@@ -379,6 +393,7 @@ class _QuotaNode:
     :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
     :param unread_quotas: what ``quotas`` or those of the nodes below lack because a value is malformed.
     :param unread_usage: the same for ``used``.
+    :param holders: number of ClusterQueues, here or below, that may hold back unused quota for a Workload.
     """
 
     parent: str
@@ -387,6 +402,7 @@ class _QuotaNode:
     used: dict[_FlavorResource, int] = field(default_factory=dict)
     unread_quotas: set[_FlavorResource] = field(default_factory=set)
     unread_usage: set[_FlavorResource] = field(default_factory=set)
+    holders: Counter[_FlavorResource] = field(default_factory=Counter)
 
     def add_child(self, child: _QuotaNode) -> None:
         """Add what a child lends and uses.
@@ -399,6 +415,7 @@ class _QuotaNode:
             self.used[key] = self.used.get(key, 0) + max(0, number - child.count_local(key))
         self.unread_quotas |= child.unread_quotas
         self.unread_usage |= child.unread_usage
+        self.holders.update(child.holders)
 
     def count_local(self, key: _FlavorResource) -> int:
         """Return the quota that this ClusterQueue or Cohort does not lend to its parent Cohort."""
@@ -434,9 +451,10 @@ class _QuotaTree:
         path = self._find_path(node)
         if path is None:
             limited = ((key, each.nominal, each.borrowing) for key, each in node.quotas.items())
-            return {key: nominal + borrowing for key, nominal, borrowing in limited if borrowing is not None}, {}
+            return {key: nominal + borrowing for key, nominal, borrowing in limited if borrowing is not None}, {}, {}
         most = {key: _count_most(path, key) for key in node.quotas.keys() - path[0].unread_quotas}
-        return most, {key: _count_free(path, key) for key in most.keys() - path[0].unread_usage}
+        free = {key: _count_free(path, key) for key in most.keys() - path[0].unread_usage}
+        return most, free, {key: _count_sure(path, key, free=number) for key, number in free.items()}
 
     def _find_path(self, node: _QuotaNode) -> list[_QuotaNode] | None:
         """Return the Cohorts from the root to a ClusterQueue, and the ClusterQueue; None if unknown."""
@@ -471,6 +489,14 @@ def _count_free(path: Sequence[_QuotaNode], key: _FlavorResource) -> int:
     return free
 
 
+def _count_sure(path: Sequence[_QuotaNode], key: _FlavorResource, *, free: int) -> int:
+    node = path[-1]
+    if path[0].holders[key] == node.holders[key]:
+        return free
+    # Kueue serves Workloads that need not borrow first (``entryOrdering`` of ``pkg/scheduler/scheduler.go``).
+    return min(free, node.quotas[key].nominal - node.used.get(key, 0))
+
+
 def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
     spec, status = as_dict(raw.get("spec")), as_dict(raw.get("status"))
     node = _QuotaNode(parent=_read_parent(spec))
@@ -488,7 +514,19 @@ def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
             node.unread_usage.add(key)
         else:
             node.used[key] = total
+    if _may_hold_back(spec, status):
+        node.holders.update(node.quotas)
     return node
+
+
+def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> bool:
+    """Return whether Kueue may reserve unused quota for the first Workload of a ClusterQueue, which does not fit yet.
+
+    Kueue tries the first Workload of a strict order in each cycle (``schedule`` of ``pkg/scheduler/scheduler.go``).
+    """
+    is_waiting = as_int(status.get("pendingWorkloads")) != 0
+    can_reclaim = as_dict(spec.get("preemption")).get("reclaimWithinCohort") == "Any"
+    return is_waiting and _is_strict(spec) and not can_reclaim
 
 
 def _read_parent(spec: Mapping[str, object]) -> str:

@@ -72,6 +72,18 @@ def verdict(queue: QueueState | None, pod: Pod = POD, nodes: tuple[Node, ...] = 
     return predict_verdict(pod, inventory(nodes), gpu=T4, queue=queue)
 
 
+def team(*others: Json, **own: Any) -> QueueState:
+    """Return the state of a ClusterQueue that shares a Cohort with others."""
+    queues = [cluster_queue(cohortName="team", **own), *others]
+    capacity = ClusterQueues(queues, cohorts=[], flavors=FLAVORS).read_capacity("cq")
+    return state(capacity=capacity)
+
+
+def neighbor(**spec: Any) -> Json:
+    queue = cluster_queue(**{"gpus": 8, "cohortName": "team", "queueingStrategy": "StrictFIFO", "pending": 1, **spec})
+    return {**queue, "metadata": {"name": "neighbor"}}
+
+
 def asking(**requests: int) -> Pod:
     return replace(
         POD, requests={**POD.requests, **{GPU if name == "gpus" else name: n for name, n in requests.items()}}
@@ -425,3 +437,34 @@ def test_a_toleration_of_the_pod_lets_it_into_a_flavor_with_a_taint():
     tolerating = replace(POD.constraints, tolerations=(Toleration(key="spot", operator="Exists"),))
     queue = state(flavors=[flavor(nodeTaints=[{"key": "spot", "effect": "NoSchedule"}])])
     assert verdict(queue, replace(POD, constraints=tolerating)).outcome is Outcome.NOW
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "sentence"),
+    [
+        pytest.param(neighbor(), {"gpus": 0}, ANOTHER_SYSTEM, id="it would borrow all"),
+        pytest.param(neighbor(), {"gpus": 3, "used": 2}, ANOTHER_SYSTEM, id="it would borrow one"),
+        pytest.param(neighbor(pending=None), {"gpus": 0}, ANOTHER_SYSTEM, id="unknown whether something waits"),
+        pytest.param(neighbor(), {"gpus": 2}, "Starts now: at least 1 place left.", id="its own quota is enough"),
+        pytest.param(neighbor(pending=0), {"gpus": 0}, "Starts now: 4 places left.", id="nothing waits"),
+        pytest.param(neighbor(cohortName="b"), {"gpus": 2}, "Starts now: 1 place left.", id="another Cohort"),
+        pytest.param(
+            neighbor(queueingStrategy="BestEffortFIFO"), {"gpus": 0}, "Starts now: 4 places left.", id="no strict order"
+        ),
+        pytest.param(
+            neighbor(preemption={"reclaimWithinCohort": "Any"}),
+            {"gpus": 0},
+            "Starts now: 4 places left.",
+            id="it can take all back",
+        ),
+    ],
+)
+def test_quota_that_another_queue_may_hold_back_for_its_first_workload_is_not_room(
+    other: Json, own: Json, sentence: str
+):
+    assert format_verdict(verdict(team(other, **own))) == sentence
+
+
+def test_a_queue_in_strict_order_holds_nothing_back_from_itself():
+    strict = team(neighbor(pending=0), gpus=0, queueingStrategy="StrictFIFO", pending=1)
+    assert verdict(replace(strict, waiting=(-1,))).outcome is Outcome.NOW
