@@ -13,9 +13,10 @@ from enum import StrEnum
 from fractions import Fraction
 
 from gpuspawner.core.catalog.image_reference import ImageReference, parse_reference
-from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QUEUE_LABEL
+from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QUEUE_LABEL, QueueCapacity, QueueReason
 from gpuspawner.core.catalog.policy_model import UNLIMITED, Policy
 from gpuspawner.core.cluster.model import Toleration
+from gpuspawner.core.cluster.selectors import selects_namespace
 
 ComputeCapability = tuple[int, int]
 """Major and minor version of a GPU's CUDA compute capability."""
@@ -334,6 +335,54 @@ class KueueQueue:
         """The labels that make Kueue queue a pod."""
         priority = {PRIORITY_LABEL: self.priority_class} if self.priority_class else {}
         return {QUEUE_LABEL: self.local_queue, **priority}
+
+
+MAX_LISTED = 1000
+"""Largest number of pending Workloads in a list from Kueue (``DefaultPendingWorkloadsLimit`` of ``pkg/constants``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """What the hub knows about the queue of a server whose pod does not exist yet.
+
+    :param name: name of the LocalQueue.
+    :param namespace: namespace of the LocalQueue and the pod.
+    :param problem: why the LocalQueue admits nothing; None if it works, or if that is unknown.
+    :param capacity: what the LocalQueue's ClusterQueue can admit; None if unknown.
+    :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
+    :param priority: priority of the server's Workload; None if unknown.
+    :param missing_class: name of the server's WorkloadPriorityClass if it certainly does not exist: Kueue then creates
+        no Workload. Otherwise empty.
+    :param age_s: seconds since the hub read the oldest of these facts.
+    """
+
+    name: str
+    namespace: str
+    problem: QueueReason | None = None
+    capacity: QueueCapacity | None = None
+    waiting: tuple[int, ...] | None = None
+    priority: int | None = None
+    missing_class: str = ""
+    age_s: float = 0.0
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether the ClusterQueue's namespace selector excludes the namespace; False if this is unknown."""
+        return self.capacity is not None and selects_namespace(self.capacity.namespaces, self.namespace) is False
+
+    def count_ahead(self) -> int | None:
+        """Return how many Workloads are ahead of the server's Workload in the queue, or None if unknown.
+
+        Kueue takes Workloads with higher priority first, then older ones; an evicted Workload's age counts from its
+        last eviction (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the
+        youngest.
+        """
+        if self.capacity is None or self.capacity.is_fair:
+            return None
+        if self.waiting is None or self.priority is None:
+            return 0 if (self.capacity.pending if self.waiting is None else len(self.waiting)) == 0 else None
+        ahead = sum(each >= self.priority for each in self.waiting)
+        return None if ahead == len(self.waiting) >= MAX_LISTED else ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

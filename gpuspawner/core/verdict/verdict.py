@@ -36,11 +36,10 @@ from gpuspawner.core.catalog.kueue import (
     FlavorCapacity,
     QueueCapacity,
     QueueReason,
-    QueueState,
     QuotaAnswer,
     QuotaJudgment,
 )
-from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.model import GPUType, QueueState
 from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type, may_have_units
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity, may_match_node_affinity

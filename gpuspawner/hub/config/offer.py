@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
-from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason, QueueState
-from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, OwnResources
+from gpuspawner.core.catalog.kueue import PRIORITY_LABEL, QueueReason
+from gpuspawner.core.catalog.model import NO_RESOURCES, Catalog, OwnResources, QueueState
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Inventory

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.kueue import MAX_LISTED, ClusterQueues, QueueReason, QueueState
-from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.kueue import ClusterQueues, QueueReason
+from gpuspawner.core.catalog.model import MAX_LISTED, GPUType, QueueState
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, Taint, Toleration
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict, starts_now
