@@ -366,9 +366,9 @@ class QueueState:
     age_s: float = 0.0
 
     @property
-    def is_excluded(self) -> bool:
-        """Whether the ClusterQueue's namespace selector excludes the namespace; False if this is unknown."""
-        return self.capacity is not None and selects_namespace(self.capacity.namespaces, self.namespace) is False
+    def is_selected(self) -> bool | None:
+        """Whether the ClusterQueue's namespace selector selects the namespace; None if unknown."""
+        return None if self.capacity is None else selects_namespace(self.capacity.namespaces, self.namespace)
 
     def count_ahead(self) -> int | None:
         """Return how many Workloads are ahead of the server's Workload in the queue, or None if unknown.

@@ -353,6 +353,8 @@ def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Ve
 
 def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: GPUType | None) -> Verdict | _Admission:
     found = capacity.judge(pod.requests, pod.constraints)
+    if found.answer <= QuotaAnswer.IN_USE and not queue.is_selected:
+        return _Admission(pod)
     match found.answer:
         case QuotaAnswer.ROOM:
             return _use_room(pod, queue, capacity=capacity)
@@ -383,7 +385,7 @@ def _explain_problem(queue: QueueState) -> str:
         return gettext("The queue {queue} does not exist.", queue=queue.name)
     if queue.problem is QueueReason.STOPPED or (queue.capacity is not None and queue.capacity.is_stopped):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
-    if queue.is_excluded:
+    if queue.is_selected is False:
         return gettext(
             "The queue {queue} accepts no servers from the namespace {namespace}.",
             queue=queue.name,

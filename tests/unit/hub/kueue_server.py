@@ -34,14 +34,16 @@ def serve(server: WatchServer, *, gpus: int, used: int = 0, waiting: tuple[int, 
         {"name": name, "nominalQuota": amount} for name, amount in ((_GPU, gpus), ("cpu", 64), ("memory", "1Ti"))
     ]
     flavors = [{"name": "a100", "resources": resources}]
-    reserved = [{"name": "a100", "resources": [{"name": _GPU, "total": used}]}]
+    usage = [{"name": each["name"], "total": used if each["name"] == _GPU else 0} for each in resources]
+    reserved = [{"name": "a100", "resources": usage}]
+    active = {"type": "Active", "status": "True", "reason": "Ready"}
     cluster_queue = {
         "metadata": {"name": "main"},
         "spec": {
             "namespaceSelector": {},
             "resourceGroups": [{"coveredResources": [each["name"] for each in resources], "flavors": flavors}],
         },
-        "status": {"flavorsReservation": reserved, "pendingWorkloads": len(waiting)},
+        "status": {"flavorsReservation": reserved, "pendingWorkloads": len(waiting), "conditions": [active]},
     }
     flavor = {"metadata": {"name": "a100"}, "spec": {"nodeLabels": {"nvidia.com/gpu.product": A100}}}
     server.bodies |= {

@@ -212,7 +212,8 @@ def test_a_request_is_compared_with_the_quota(gpus: int, answer: QuotaAnswer):
 def test_a_label_that_only_some_flavors_have_counts_for_all():
     flavors = [{"name": name, "resources": [quota(4)]} for name in ("t4", "any")]
     groups = [{"coveredResources": [GPU], "flavors": flavors}]
-    queue = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": groups}}
+    used = [{"name": name, "resources": [{"name": GPU, "total": 0}]} for name in ("t4", "any")]
+    queue = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": groups}, "status": {"flavorsReservation": used}}
     described = [resource_flavor("t4", gpu="t4"), resource_flavor("any")]
     capacity = ClusterQueues([queue], cohorts=[], flavors=described).read_capacity("cq")
     assert judged(capacity, 1, gpu="a100") == QuotaJudgment(QuotaAnswer.NO_FLAVOR, "", ("t4", "any"))

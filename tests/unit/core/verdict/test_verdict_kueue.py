@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +38,9 @@ POD = Pod(
 Json = dict[str, Any]
 
 
+ACTIVE = {"type": "Active", "status": "True", "reason": "Ready"}
+
+
 def flavor(name: str = "t4", **spec: Any) -> Json:
     return {"metadata": {"name": name}, "spec": {"nodeLabels": {"gpu": "T4"}, **spec}}
 
@@ -46,11 +50,12 @@ def cluster_queue(*flavors: str, gpus: int = 4, used: int = 0, pending: int = 0,
     resources = [{"name": name, "nominalQuota": amount} for name, amount in quotas]
     listed = [{"name": name, "resources": resources} for name in flavors or ("t4",)]
     group = {"coveredResources": [name for name, _ in quotas], "flavors": listed}
-    reserved = [{"name": name, "resources": [{"name": GPU, "total": used}]} for name in flavors or ("t4",)]
+    usage = [{"name": name, "total": used if name == GPU else "0"} for name, _ in quotas]
+    reserved = [{"name": name, "resources": deepcopy(usage)} for name in flavors or ("t4",)]
     return {
         "metadata": {"name": "cq"},
         "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
-        "status": {"flavorsReservation": reserved, "pendingWorkloads": pending},
+        "status": {"flavorsReservation": reserved, "pendingWorkloads": pending, "conditions": [ACTIVE]},
     }
 
 
@@ -222,11 +227,19 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         ),
         pytest.param(
             state(cluster_queue(namespaceSelector={"matchLabels": {"team": "red"}})),
-            "Starts now: 2 places left.",
+            ANOTHER_SYSTEM,
             id="namespaces by a label that is not read",
         ),
         pytest.param(
-            state(cluster_queue(namespaceSelector="other")), "Starts now: 2 places left.", id="strange namespaces"
+            state(cluster_queue(used=4, namespaceSelector={"matchLabels": {"team": "red"}})),
+            ANOTHER_SYSTEM,
+            id="in use, namespaces by a label that is not read",
+        ),
+        pytest.param(state(cluster_queue(namespaceSelector="other")), ANOTHER_SYSTEM, id="strange namespaces"),
+        pytest.param(
+            state(cluster_queue(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "hub"}})),
+            "Starts now: 2 places left.",
+            id="its namespace by name",
         ),
         pytest.param(
             state(cluster_queue(queueingStrategy="StrictFIFO", pending=1), waiting=(5,)),
