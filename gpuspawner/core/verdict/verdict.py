@@ -425,7 +425,8 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        return _make_queued(Outcome.WAITS, reason, queue=queue, ahead=ahead)
+        # Workloads ahead hold up no other if Kueue requeues them later, or if their namespace is not selected.
+        return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
 

@@ -243,7 +243,7 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         ),
         pytest.param(
             state(cluster_queue(queueingStrategy="StrictFIFO", pending=1), waiting=(5,)),
-            "Waits: the queue gpus keeps strictly to its order, 1 in the queue is ahead of yours.",
+            "Unknown: the queue gpus keeps strictly to its order, 1 in the queue is ahead of yours.",
             id="room, strict order",
         ),
         pytest.param(
