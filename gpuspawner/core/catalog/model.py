@@ -370,6 +370,11 @@ class QueueState:
         """Whether the ClusterQueue's namespace selector selects the namespace; None if unknown."""
         return None if self.capacity is None else selects_namespace(self.capacity.namespaces, self.namespace)
 
+    @property
+    def may_have_waiting(self) -> bool:
+        """Whether a Workload waits in the ClusterQueue, or may wait because this is unknown."""
+        return self.waiting != () and (self.capacity is None or self.capacity.pending != 0)
+
     def count_ahead(self) -> int | None:
         """Return how many Workloads are ahead of the server's Workload in the queue, or None if unknown.
 

@@ -423,6 +423,9 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
         return _Admission(pod)
     if capacity.is_strict and ahead is None:
         return _Admission(pod)
+    if capacity.may_preempt and not capacity.is_strict and queue.may_have_waiting:
+        # While a Workload preempts others, Kueue takes it first and keeps unused quota for it (``stickyWorkload``).
+        return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
         # Workloads ahead hold up no other if Kueue requeues them later, or if their namespace is not selected.

@@ -95,6 +95,7 @@ def asking(**requests: int) -> Pod:
     )
 
 
+PREEMPTS: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
 
 
@@ -251,6 +252,23 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         ),
         pytest.param(
             state(cluster_queue(pending=1), waiting=(5,)), "Starts now: 2 places left.", id="room, others may be passed"
+        ),
+        pytest.param(
+            state(cluster_queue(pending=1, **PREEMPTS), waiting=(-5,)), ANOTHER_SYSTEM, id="room, may preempt"
+        ),
+        pytest.param(state(cluster_queue(pending=1, **PREEMPTS)), ANOTHER_SYSTEM, id="room, may preempt, list unknown"),
+        pytest.param(
+            state(cluster_queue(pending=1, **PREEMPTS), waiting=()),
+            "Starts now: 2 places left.",
+            id="room, may preempt, nothing waits any more",
+        ),
+        pytest.param(
+            state(cluster_queue(**PREEMPTS)), "Starts now: 2 places left.", id="room, nothing waits to preempt"
+        ),
+        pytest.param(
+            state(cluster_queue(pending=1, queueingStrategy="StrictFIFO", **PREEMPTS), waiting=(-5,)),
+            "Starts now: 2 places left.",
+            id="room, first in strict order",
         ),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
