@@ -380,13 +380,18 @@ class QueueState:
 
         Kueue takes Workloads with higher priority first, then older ones; an evicted Workload's age counts from its
         last eviction (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the
-        youngest.
+        youngest. A Workload that preempts others comes first regardless of its priority (``stickyWorkload``).
         """
         if self.capacity is None or self.capacity.is_fair:
             return None
         if self.waiting is None or self.priority is None:
             return 0 if (self.capacity.pending if self.waiting is None else len(self.waiting)) == 0 else None
         ahead = sum(each >= self.priority for each in self.waiting)
+        if self.waiting and self.waiting[0] < self.priority:
+            if self.waiting[0] < max(self.waiting):
+                ahead += 1
+            elif self.capacity.may_preempt and not self.capacity.is_strict:
+                return None
         return None if ahead == len(self.waiting) >= MAX_LISTED else ahead
 
 

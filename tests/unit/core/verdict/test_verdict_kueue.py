@@ -270,6 +270,11 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             "Starts now: 2 places left.",
             id="room, first in strict order",
         ),
+        pytest.param(
+            state(cluster_queue(used=4, pending=2), waiting=(0, 7), priority=5),
+            "Waits: the quota of the queue gpus is in use, 2 in the queue are ahead of yours.",
+            id="what preempts is first despite its priority",
+        ),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
         pytest.param(state(flavors=None), ANOTHER_SYSTEM, id="flavors cannot be read"),
@@ -462,6 +467,22 @@ def test_a_list_that_may_be_cut_off_tells_no_place():
     full = cluster_queue(used=4, pending=MAX_LISTED + 5)
     assert verdict(state(full, waiting=(1,) * MAX_LISTED)).ahead is None
     assert verdict(state(full, waiting=(*(1,) * (MAX_LISTED - 1), -1))).ahead == MAX_LISTED - 1
+
+
+def test_no_place_is_told_while_the_first_may_be_preempting():
+    preempting = cluster_queue(used=4, pending=2, **PREEMPTS)
+    assert verdict(state(preempting, waiting=(3, 0), priority=5)).ahead is None
+    assert verdict(state(preempting, waiting=(3, 0), priority=3)).ahead == 1
+    assert (
+        verdict(
+            state(
+                {**preempting, "spec": {**preempting["spec"], "queueingStrategy": "StrictFIFO"}},
+                waiting=(3,),
+                priority=5,
+            )
+        ).ahead
+        == 0
+    )
 
 
 def test_a_toleration_of_the_pod_lets_it_into_a_flavor_with_a_taint():
