@@ -241,6 +241,8 @@ def _judge_group(
     selector = _find_selector(constraints, flavors)
     found = [_judge_flavor(needed, flavor, constraints=constraints, selector=selector) for flavor in flavors]
     best = min(found, key=lambda each: each.answer, default=QuotaJudgment(QuotaAnswer.NO_FLAVOR))
+    if best.answer is QuotaAnswer.IN_USE and any(each.answer is QuotaAnswer.UNKNOWN for each in found):
+        best = QuotaJudgment(QuotaAnswer.UNKNOWN)
     exceeded = [each for each in found if each.answer == QuotaAnswer.EXCEEDED]
     is_one = best in exceeded and len({each.resource for each in exceeded}) == 1
     most = max(each.most or 0 for each in exceeded) if is_one else None

@@ -95,6 +95,12 @@ def asking(**requests: int) -> Pod:
     )
 
 
+def broken(queue: Json, number: int, **usage: object) -> Json:
+    """Return a ClusterQueue with another usage of GPUs in one of its flavors."""
+    queue["status"]["flavorsReservation"][number]["resources"][0] |= usage
+    return queue
+
+
 PREEMPTS: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
 
@@ -274,6 +280,11 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             state(cluster_queue(used=4, pending=2), waiting=(0, 7), priority=5),
             "Waits: the quota of the queue gpus is in use, 2 in the queue are ahead of yours.",
             id="what preempts is first despite its priority",
+        ),
+        pytest.param(
+            state(broken(cluster_queue("a", "b", used=4), 1, total="oops"), flavors=[flavor("a"), flavor("b")]),
+            ANOTHER_SYSTEM,
+            id="in use in one flavor, unknown in another",
         ),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
