@@ -260,6 +260,9 @@ def _judge_flavor(
     if selector is None or any(name not in flavor.free for name in needed):
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     used = next((name for name, number in needed.items() if number > flavor.free[name]), "")
+    if used and flavor.has_topology:
+        # Kueue may never give the pod this flavor (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
+        return QuotaJudgment(QuotaAnswer.UNKNOWN)
     return QuotaJudgment(QuotaAnswer.IN_USE if used else QuotaAnswer.ROOM, used)
 
 

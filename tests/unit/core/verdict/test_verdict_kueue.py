@@ -286,6 +286,14 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             ANOTHER_SYSTEM,
             id="in use in one flavor, unknown in another",
         ),
+        pytest.param(
+            state(
+                cluster_queue("racks", "plain", used=4),
+                flavors=[flavor("racks", topologyName="t"), flavor("plain", nodeLabels={"gpu": "A100"})],
+            ),
+            ANOTHER_SYSTEM,
+            id="in use, topology",
+        ),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
         pytest.param(state(flavors=None), ANOTHER_SYSTEM, id="flavors cannot be read"),
