@@ -435,11 +435,18 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
 
 
 def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
-    """Return a pod without Kueue's gate, with ``nodeSelector`` and tolerations extended by its ResourceFlavors."""
+    """Return a pod without Kueue's gate, with ``nodeSelector`` and tolerations extended by its ResourceFlavors.
+
+    The result is the unchanged pod if flavors have different values for a label: Kueue uses one of these at random.
+    """
     own, selector, tolerations = pod.constraints, dict(pod.constraints.node_selector), [*pod.constraints.tolerations]
+    added: dict[str, str] = {}
     for each in flavors:
-        selector |= each.node.labels if each.node is not None else {}
+        for key, value in (each.node.labels if each.node is not None else {}).items():
+            if added.setdefault(key, value) != value:
+                return pod
         tolerations += each.tolerations
+    selector |= added
     admitted = replace(own, is_gated=False, node_selector=selector, tolerations=tuple(tolerations))
     return replace(pod, constraints=admitted)
 

@@ -539,3 +539,46 @@ def test_quota_that_another_queue_may_hold_back_for_its_first_workload_is_not_ro
 def test_a_queue_in_strict_order_holds_nothing_back_from_itself():
     strict = team(neighbor(pending=0), gpus=0, queueingStrategy="StrictFIFO", pending=1)
     assert verdict(replace(strict, waiting=(-1,))).outcome is Outcome.NOW
+
+
+def split_queue(*flavors: str) -> Json:
+    """Return a ClusterQueue with a group for the CPU and memory of the flavor ``base``, and one for GPUs."""
+    queue, other = cluster_queue("base"), cluster_queue(*flavors)
+    (base,), (cards,) = queue["spec"]["resourceGroups"], other["spec"]["resourceGroups"]
+    base["coveredResources"] = ["cpu", "memory"]
+    base["flavors"][0]["resources"] = base["flavors"][0]["resources"][1:]
+    cards["coveredResources"] = [GPU]
+    for each in cards["flavors"]:
+        each["resources"] = each["resources"][:1]
+    queue["spec"]["resourceGroups"].append(cards)
+    queue["status"]["flavorsReservation"] += other["status"]["flavorsReservation"]
+    return queue
+
+
+@pytest.mark.parametrize(
+    ("pools", "outcome"),
+    [
+        pytest.param(("a",), Outcome.NOW, id="the same nodes"),
+        pytest.param(("b",), Outcome.UNKNOWN, id="other nodes"),
+        pytest.param(("a", "b"), Outcome.NOW, id="the first flavor has the same nodes"),
+    ],
+)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_of_two_flavors_that_set_a_label_to_different_values_kueue_picks_one_at_random(
+    pools: tuple[str, ...], outcome: Outcome, is_reversed: bool
+):
+    queue = split_queue(*pools)
+    if is_reversed:
+        queue["spec"]["resourceGroups"].reverse()
+    flavors = [flavor(name, nodeLabels={"gpu": "T4", "pool": name}) for name in pools]
+    flavors.append(flavor("base", nodeLabels={"pool": "a"}))
+    assert verdict(state(queue, flavors=flavors)).outcome is outcome
+
+
+def test_nodes_that_a_contradiction_may_lead_to_make_a_server_not_impossible():
+    flavors = [flavor(name, nodeLabels={"gpu": "T4", "pool": name}) for name in ("a", "b")]
+    flavors.append(flavor("base", nodeLabels={"pool": "a"}))
+    queue = split_queue("a", "b")
+    queue["spec"]["resourceGroups"].reverse()
+    found = verdict(state(queue, flavors=flavors), nodes=(pool_node("a", 1), pool_node("b", 8)))
+    assert format_verdict(found) == OTHER_NODES
