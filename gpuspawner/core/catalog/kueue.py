@@ -156,6 +156,7 @@ class QueueCapacity:
     :param is_fair: whether the order of Workloads depends on the past usage of each LocalQueue (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     :param is_stopped: whether an admin has stopped the ClusterQueue (``stopPolicy``).
+    :param is_active: whether Kueue uses the ClusterQueue; it uses none without the condition ``Active``.
     """
 
     groups: tuple[tuple[frozenset[str], tuple[FlavorCapacity, ...]], ...]
@@ -167,6 +168,7 @@ class QueueCapacity:
     is_fair: bool = False
     pending: int | None = None
     is_stopped: bool = False
+    is_active: bool = True
 
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
         """Return whether the ClusterQueue could admit a pod, and why not.
@@ -329,6 +331,7 @@ class ClusterQueues:
             is_fair=bool(spec.get("admissionScope")),
             pending=as_int(as_dict(raw.get("status")).get("pendingWorkloads")),
             is_stopped=spec.get("stopPolicy") in ("Hold", "HoldAndDrain"),
+            is_active=find_condition(raw, "Active").get("status") == "True",
         )
 
 

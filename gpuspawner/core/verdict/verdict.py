@@ -399,7 +399,7 @@ def _explain_idle_queue(queue: QueueState) -> str:
 
     A reason may end soon: an admin may be adding an object, or Kueue may have just started.
     """
-    if queue.problem is QueueReason.INACTIVE:
+    if queue.problem is QueueReason.INACTIVE or (queue.capacity is not None and not queue.capacity.is_active):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
     if queue.missing_class:
         return gettext("The priority class {name} of the queue does not exist.", name=queue.missing_class)

@@ -101,7 +101,13 @@ def broken(queue: Json, number: int, **usage: object) -> Json:
     return queue
 
 
+def conditions(*listed: Json) -> Json:
+    queue = cluster_queue()
+    return {**queue, "status": {**queue["status"], "conditions": list(listed)}}
+
+
 PREEMPTS: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+NOT_SET_UP = "Unknown: the queue gpus is stopped, or not set up completely."
 ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
 
 
@@ -294,6 +300,9 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
             ANOTHER_SYSTEM,
             id="in use, topology",
         ),
+        pytest.param(state(conditions({**ACTIVE, "status": "False"})), NOT_SET_UP, id="ClusterQueue inactive"),
+        pytest.param(state(conditions({**ACTIVE, "status": "Unknown"})), NOT_SET_UP, id="ClusterQueue in doubt"),
+        pytest.param(state(conditions()), NOT_SET_UP, id="new ClusterQueue"),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
         pytest.param(state(flavors=None), ANOTHER_SYSTEM, id="flavors cannot be read"),
