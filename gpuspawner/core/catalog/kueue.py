@@ -400,7 +400,7 @@ class _QuotaNode:
     :param total: its own quota and all that its children lend (``SubtreeQuota``).
     :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
     :param unread_quotas: what ``quotas`` or those of the nodes below lack because a value is malformed.
-    :param unread_usage: the same for ``used``.
+    :param unread_usage: the same for ``used``; also if a value is missing.
     :param holders: number of ClusterQueues, here or below, that may hold back unused quota for a Workload.
     """
 
@@ -438,6 +438,9 @@ class _QuotaTree:
         self, cluster_queues: Iterable[Mapping[str, object]], cohorts: Iterable[Mapping[str, object]] | None
     ) -> None:
         self._queues = {_read_name(each): _read_quota_node(each) for each in cluster_queues}
+        for node in self._queues.values():
+            # Kueue writes the usage of each flavor's resources, also of unused ones (``getUsage`` of ``cache.go``).
+            node.unread_usage |= node.quotas.keys() - node.used.keys()
         self._cohorts = {_read_name(each): _read_quota_node(each) for each in cohorts or ()}
         self._are_cohorts_known = cohorts is not None
         children = Counter(each.parent for each in (*self._queues.values(), *self._cohorts.values()) if each.parent)

@@ -106,6 +106,7 @@ def conditions(*listed: Json) -> Json:
     return {**queue, "status": {**queue["status"], "conditions": list(listed)}}
 
 
+UNUSED = {"pendingWorkloads": 0, "conditions": [ACTIVE]}
 PREEMPTS: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 NOT_SET_UP = "Unknown: the queue gpus is stopped, or not set up completely."
 ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
@@ -303,6 +304,12 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         pytest.param(state(conditions({**ACTIVE, "status": "False"})), NOT_SET_UP, id="ClusterQueue inactive"),
         pytest.param(state(conditions({**ACTIVE, "status": "Unknown"})), NOT_SET_UP, id="ClusterQueue in doubt"),
         pytest.param(state(conditions()), NOT_SET_UP, id="new ClusterQueue"),
+        pytest.param(state(broken(cluster_queue(), 0, total=None)), ANOTHER_SYSTEM, id="usage without an amount"),
+        pytest.param(state(broken(cluster_queue(), 0, name="x")), ANOTHER_SYSTEM, id="usage of another resource"),
+        pytest.param(state({**cluster_queue(), "status": UNUSED}), ANOTHER_SYSTEM, id="no usage"),
+        pytest.param(
+            team({**neighbor(pending=0), "status": UNUSED}), ANOTHER_SYSTEM, id="no usage of another ClusterQueue"
+        ),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
         pytest.param(state(flavors=None), ANOTHER_SYSTEM, id="flavors cannot be read"),
