@@ -302,11 +302,11 @@ class ClusterQueues:
         self._flavors = {_read_name(each): as_dict(each.get("spec")) for each in flavors or ()}
 
     def read_capacity(self, name: str) -> QueueCapacity | None:
-        """Return what a ClusterQueue can admit, or None if there is no such ClusterQueue.
+        """Return what a ClusterQueue can admit, or None if there is no such ClusterQueue, or if it is malformed.
 
         :param name: name of the ClusterQueue.
         """
-        if name not in self._by_name:
+        if name not in self._by_name or not _is_readable(self._by_name[name].get("spec")):
             return None
         raw, quota = self._by_name[name], self._tree.count(name)
         spec = as_dict(raw.get("spec"))
@@ -359,6 +359,18 @@ def _may_preempt(spec: Mapping[str, object]) -> bool:
     return any(policy not in (None, "Never") for policy in policies)
 
 
+def _is_readable(spec: object) -> bool:
+    """Return whether a ClusterQueue or Cohort lists its quotas as Kueue demands, or has none."""
+    groups = [] if spec is None else as_dict(spec).get("resourceGroups", [] if isinstance(spec, dict) else None)
+    if not isinstance(groups, list):
+        return False
+    flavors = [as_dict(group).get("flavors") for group in groups]
+    return all(
+        isinstance(listed, list) and listed and all(isinstance(as_dict(each).get("resources"), list) for each in listed)
+        for listed in flavors
+    )
+
+
 def _read_name(raw: Mapping[str, object]) -> str:
     return as_text(as_dict(raw.get("metadata")).get("name"))
 
@@ -401,6 +413,7 @@ class _QuotaNode:
     :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
     :param unread_quotas: what ``quotas`` or those of the nodes below lack because a value is malformed.
     :param unread_usage: the same for ``used``; also if a value is missing.
+    :param is_readable: whether all its quotas, and those of the nodes below, can be read.
     :param holders: number of ClusterQueues, here or below, that may hold back unused quota for a Workload.
     """
 
@@ -410,6 +423,7 @@ class _QuotaNode:
     used: dict[_FlavorResource, int] = field(default_factory=dict)
     unread_quotas: set[_FlavorResource] = field(default_factory=set)
     unread_usage: set[_FlavorResource] = field(default_factory=set)
+    is_readable: bool = True
     holders: Counter[_FlavorResource] = field(default_factory=Counter)
 
     def add_child(self, child: _QuotaNode) -> None:
@@ -424,6 +438,7 @@ class _QuotaNode:
         self.unread_quotas |= child.unread_quotas
         self.unread_usage |= child.unread_usage
         self.holders.update(child.holders)
+        self.is_readable &= child.is_readable
 
     def count_local(self, key: _FlavorResource) -> int:
         """Return the quota that this ClusterQueue or Cohort does not lend to its parent Cohort."""
@@ -463,6 +478,8 @@ class _QuotaTree:
         if path is None:
             limited = ((key, each.nominal, each.borrowing) for key, each in node.quotas.items())
             return {key: nominal + borrowing for key, nominal, borrowing in limited if borrowing is not None}, {}, {}
+        if not path[0].is_readable:
+            return {}, {}, {}
         most = {key: _count_most(path, key) for key in node.quotas.keys() - path[0].unread_quotas}
         free = {key: _count_free(path, key) for key in most.keys() - path[0].unread_usage}
         return most, free, {key: _count_sure(path, key, free=number) for key, number in free.items()}
@@ -510,7 +527,7 @@ def _count_sure(path: Sequence[_QuotaNode], key: _FlavorResource, *, free: int) 
 
 def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
     spec, status = as_dict(raw.get("spec")), as_dict(raw.get("status"))
-    node = _QuotaNode(parent=_read_parent(spec))
+    node = _QuotaNode(parent=_read_parent(spec), is_readable=_is_readable(raw.get("spec")))
     for group in as_dicts(spec.get("resourceGroups")):
         for key, amounts in _list_amounts(group.get("flavors"), ("nominalQuota", "borrowingLimit", "lendingLimit")):
             nominal = amounts.get("nominalQuota")

@@ -106,6 +106,12 @@ def conditions(*listed: Json) -> Json:
     return {**queue, "status": {**queue["status"], "conditions": list(listed)}}
 
 
+def groups(listed: object, *, name: str = "cq") -> Json:
+    """Return a ClusterQueue of a Cohort with the field ``resourceGroups``."""
+    queue = cluster_queue(cohortName="team", resourceGroups=listed)
+    return {**queue, "metadata": {"name": name}}
+
+
 UNUSED = {"pendingWorkloads": 0, "conditions": [ACTIVE]}
 PREEMPTS: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
 NOT_SET_UP = "Unknown: the queue gpus is stopped, or not set up completely."
@@ -309,6 +315,19 @@ ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
         pytest.param(state({**cluster_queue(), "status": UNUSED}), ANOTHER_SYSTEM, id="no usage"),
         pytest.param(
             team({**neighbor(pending=0), "status": UNUSED}), ANOTHER_SYSTEM, id="no usage of another ClusterQueue"
+        ),
+        pytest.param(state({**cluster_queue(), "spec": "x"}), ANOTHER_SYSTEM, id="strange spec"),
+        pytest.param(state(groups("x")), ANOTHER_SYSTEM, id="strange resource groups"),
+        pytest.param(state(groups([{"coveredResources": [GPU, "cpu", "memory"]}])), ANOTHER_SYSTEM, id="no flavors"),
+        pytest.param(
+            state(groups([{"coveredResources": [GPU, "cpu", "memory"], "flavors": [None]}])),
+            ANOTHER_SYSTEM,
+            id="strange flavor",
+        ),
+        pytest.param(
+            team({**groups("x", name="neighbor"), "status": UNUSED}, gpus=0),
+            ANOTHER_SYSTEM,
+            id="strange resource groups of another ClusterQueue",
         ),
         pytest.param(state(cluster_queue(admissionChecks=["quota"])), ANOTHER_SYSTEM, id="admission checks"),
         pytest.param(state(flavors=[flavor(topologyName="racks")]), ANOTHER_SYSTEM, id="topology"),
