@@ -176,8 +176,8 @@ class QueueCapacity:
         :param requests: effective requests of the pod.
         :param constraints: the pod's constraints on its node.
         """
-        needed = _list_needs(requests)
-        covered = frozenset().union(*(resources for resources, _ in self.groups))
+        needed = self._list_needs(requests)
+        covered = self._list_resources()
         uncovered = next((name for name in needed if name not in covered and name != _PODS), "")
         if uncovered:
             return QuotaJudgment(QuotaAnswer.UNCOVERED, uncovered)
@@ -204,7 +204,7 @@ class QueueCapacity:
         :param requests: effective requests of a pod for which the ClusterQueue has enough unused quota.
         :param constraints: the pod's constraints on its node.
         """
-        needed, places, has_more = _list_needs(requests), [], False
+        needed, places, has_more = self._list_needs(requests), [], False
         choices: list[tuple[FlavorCapacity, ...]] = []
         for resources, flavors in self.groups:
             own = {name: number for name, number in needed.items() if name in resources}
@@ -224,17 +224,24 @@ class QueueCapacity:
             choices.append((flavors[first], *(flavors[at] for at in possible if at != first)))
         return FlavorChoice(tuple(choices), places=min(places, default=0), has_more=has_more)
 
+    def _list_resources(self) -> frozenset[str]:
+        return frozenset().union(*(resources for resources, _ in self.groups))
+
+    def _list_needs(self, requests: Mapping[str, int]) -> dict[str, int]:
+        # A request of 0 also gets a flavor if the resource has quotas (``assignFlavors`` of ``flavorassigner.go``).
+        covered = self._list_resources()
+        return {name: number for name, number in requests.items() if number or name in covered} | {_PODS: 1}
+
 
 _PODS = "pods"
 """Name of the resource by which Kueue counts pods. A ClusterQueue need not have a quota for this resource."""
 
-
-def _list_needs(requests: Mapping[str, int]) -> dict[str, int]:
-    return {name: number for name, number in requests.items() if number} | {_PODS: 1}
+_MANY_PLACES = 2**31
+"""Number of pods for which a flavor has enough quota if they request nothing of it."""
 
 
 def _count_places(unused: Mapping[str, int], needed: Mapping[str, int]) -> int:
-    return max(0, min(unused[name] // number for name, number in needed.items()))
+    return max(0, min((unused[name] // number for name, number in needed.items() if number), default=_MANY_PLACES))
 
 
 def _judge_group(
@@ -261,7 +268,7 @@ def _judge_flavor(
         return QuotaJudgment(QuotaAnswer.EXCEEDED, exceeded, most=flavor.most[exceeded])
     if selector is None or any(name not in flavor.free for name in needed):
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
-    used = next((name for name, number in needed.items() if number > flavor.free[name]), "")
+    used = next((name for name, number in needed.items() if number > max(0, flavor.free[name])), "")
     if used and flavor.has_topology:
         # Kueue may never give the pod this flavor (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
         return QuotaJudgment(QuotaAnswer.UNKNOWN)

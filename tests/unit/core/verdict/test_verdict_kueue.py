@@ -617,3 +617,13 @@ def test_nodes_that_a_contradiction_may_lead_to_make_a_server_not_impossible():
     queue["spec"]["resourceGroups"].reverse()
     found = verdict(state(queue, flavors=flavors), nodes=(pool_node("a", 1), pool_node("b", 8)))
     assert format_verdict(found) == OTHER_NODES
+
+
+@pytest.mark.parametrize(("used", "outcome"), [(0, Outcome.NEVER), (9, Outcome.NEVER)])
+def test_a_request_of_nothing_gets_the_flavor_of_its_resource(used: int, outcome: Outcome):
+    queue = broken(split_queue("t4"), 1, total=used)
+    plain = replace(POD, requests={**POD.requests, GPU: 0}, constraints=replace(POD.constraints, node_selector={}))
+    flavors = [flavor(), flavor("base", nodeLabels={})]
+    cpu_node = replace(NODES[0], labels={})
+    assert predict_verdict(plain, inventory((cpu_node,)), queue=state(queue, flavors=flavors)).outcome is outcome
+    assert predict_verdict(plain, inventory(), queue=state(queue, flavors=flavors)).outcome is Outcome.NOW
