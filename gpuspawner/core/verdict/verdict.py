@@ -16,10 +16,11 @@ for that time. A hub that cannot read DeviceClasses does not know which resource
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, compress, product
+from functools import partial
+from itertools import chain, compress, islice, product
 from typing import NamedTuple
 
 from gpuspawner.core.autoscaling.karpenter import derive_pools_from_nodes
@@ -181,6 +182,9 @@ _MAX_COMPARED_FLAVORS = 32
 """If no node takes a pod with the ResourceFlavors that Kueue chooses now, a verdict compares the nodes with at most
 this many other choices; if there are more, one of them may do."""
 
+_MAX_COMPARED_GROUPS = 5_000
+"""Largest number of groups of like nodes in all these comparisons together: the comparisons block the event loop."""
+
 MAX_DATA_AGE_S = 60.0
 """If data about the cluster is older than this many seconds, every verdict is UNKNOWN."""
 
@@ -258,14 +262,11 @@ def predict_verdict(
         return _make_unknown(inventory, inventory.reason or _UNREADABLE)
     if not _is_fresh(inventory):
         return _make_unknown(inventory, inventory.reason or _UNCONFIRMED)
-    cases = (
-        _PodCase(each, known.occupancy, gpu=gpu, pools=inventory.scalable_pools)
-        for each in chain((admission.pod,), admission.others)
-    )
-    case = next(cases)
+    build = partial(_PodCase, occupancy=known.occupancy, gpu=gpu, pools=inventory.scalable_pools)
+    case = build(admission.pod)
     blocked = case.explain_blocked()
     doubt = case.explain_doubt(inventory) if blocked else ""
-    if blocked and not doubt and _may_take_one(cases, inventory):
+    if blocked and not doubt and case.may_take_one(admission.others, inventory, build=build):
         return _make_unknown(inventory, _OTHER_FLAVOR)
     if blocked and not doubt:
         return Verdict(outcome=Outcome.NEVER, reason=make_sentence(blocked), age_s=inventory.age_s)
@@ -451,13 +452,6 @@ def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
     return replace(pod, constraints=admitted)
 
 
-def _may_take_one(cases: Iterable[_PodCase], inventory: Inventory) -> bool:
-    return any(
-        number == _MAX_COMPARED_FLAVORS or not each.explain_blocked() or bool(each.explain_doubt(inventory))
-        for number, each in enumerate(cases)
-    )
-
-
 def _limit_places(verdict: Verdict, admission: _Admission) -> Verdict:
     if verdict.places is None or admission.places is None:
         return verdict
@@ -507,6 +501,17 @@ class _PodCase:
         if may_need_unseen_devices(self._pod, self._occupancy.table, dra_resources=inventory.dra_resources):
             return _UNSEEN_DEVICES
         return _NEW_NODE if self._may_scale_up() else ""
+
+    def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
+        """Return whether a node may take the pod with other ResourceFlavors, or whether these are too many to compare.
+
+        :param others: the pod with each other choice of flavors.
+        """
+        left = iter(others)
+        limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
+        cases = map(build, islice(left, limit))
+        is_found = any(not each.explain_blocked() or bool(each.explain_doubt(inventory)) for each in cases)
+        return is_found or next(left, None) is not None
 
     def _may_scale_up(self) -> bool:
         """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.

@@ -472,6 +472,20 @@ def test_of_very_many_flavors_one_may_do():
     assert verdict(state(queue, flavors=list(few.values())), nodes=nodes).outcome is Outcome.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("count", "outcome"),
+    [
+        pytest.param(2, Outcome.NEVER, id="few flavors"),
+        pytest.param(4, Outcome.UNKNOWN, id="several flavors"),
+    ],
+)
+def test_the_nodes_of_a_large_cluster_are_compared_with_few_choices_of_flavors(count: int, outcome: Outcome):
+    names = [f"f{number}" for number in range(count)]
+    nodes = tuple(pool_node(f"n{number}", 1) for number in range(2500))
+    flavors = [flavor(name, nodeLabels={"gpu": "T4", "pool": name}) for name in names]
+    assert verdict(state(cluster_queue(*names), flavors=flavors), nodes=nodes).outcome is outcome
+
+
 def test_a_pod_that_kueue_does_not_hold_back_is_judged_by_the_nodes_alone():
     free = replace(POD, constraints=replace(POD.constraints, is_gated=False))
     assert verdict(state(problem=QueueReason.NO_QUEUE), free).outcome is Outcome.NOW
@@ -527,16 +541,8 @@ def test_no_place_is_told_while_the_first_may_be_preempting():
     preempting = cluster_queue(used=4, pending=2, **PREEMPTS)
     assert verdict(state(preempting, waiting=(3, 0), priority=5)).ahead is None
     assert verdict(state(preempting, waiting=(3, 0), priority=3)).ahead == 1
-    assert (
-        verdict(
-            state(
-                {**preempting, "spec": {**preempting["spec"], "queueingStrategy": "StrictFIFO"}},
-                waiting=(3,),
-                priority=5,
-            )
-        ).ahead
-        == 0
-    )
+    preempting["spec"]["queueingStrategy"] = "StrictFIFO"
+    assert verdict(state(preempting, waiting=(3, 0), priority=5)).ahead == 0
 
 
 def test_a_toleration_of_the_pod_lets_it_into_a_flavor_with_a_taint():
