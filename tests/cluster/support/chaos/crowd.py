@@ -22,6 +22,8 @@ AT_ONCE = 24
 """Two cores run the cluster and the hub as well."""
 POLL_S = 1.0
 PAUSE_S = 4.0
+NOTICED_S = 60.0
+"""JupyterHub polls each server every 30 s (``Spawner.poll_interval``); a watch that was cut off adds to that."""
 POD_SEEN_S = 10.0
 """How soon the test sees a pod that there is."""
 START_TIMEOUT_S = 45.0
@@ -121,7 +123,7 @@ class Crowd:
 
     async def calm(self) -> None:
         """See that exactly those servers run that should, that each answers, and stop them."""
-        ready = await self.people.ready_servers()
+        ready = await self._read_ready()
         for server in set(self.running) - ready:
             self._lose(server, "the hub does not know that it runs")
         for server in ready - self.running.keys():
@@ -132,6 +134,16 @@ class Crowd:
             if not await self.people.opens(*server):
                 self._lose(server, "it does not answer")
         await asyncio.gather(*(self._stop(server) for server in list(self.running)))
+
+    async def _read_ready(self) -> set[Server]:
+        """Return the servers that the hub says are ready, once it has looked at those whose pod has been lost."""
+        ready = await self.people.ready_servers()
+        for _ in range(round(NOTICED_S / POLL_S)):
+            if ready <= self.running.keys():
+                break
+            await asyncio.sleep(POLL_S)
+            ready = await self.people.ready_servers()
+        return ready
 
     async def _act(self, until: float) -> None:
         while time.monotonic() < until:
