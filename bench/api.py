@@ -20,6 +20,10 @@ TIMEOUT_S = 60.0
 class RefusedError(DevclusterError):
     """The API server refused a request."""
 
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
 
 class Api:
     """A connection for one thread; ``folder`` holds ca.crt and the administrator's key pair."""
@@ -61,9 +65,16 @@ class Api:
         self._json("PATCH", path, body=body)
 
     def delete(self, path: str, *, grace_s: int | None = 0) -> None:
-        """Delete an object or a collection; pods at once unless a time of grace is given, None for their own."""
+        """Delete an object or a collection; pods at once unless a time of grace is given, None for their own.
+
+        An object that is gone is no error: a controller may delete it first, as Kueue does with pods that it preempts.
+        """
         options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
-        self._json("DELETE", path, body={"apiVersion": "v1", "kind": "DeleteOptions", **options})
+        try:
+            self._json("DELETE", path, body={"apiVersion": "v1", "kind": "DeleteOptions", **options})
+        except RefusedError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
 
     def watch(self, path: str, *, since: str) -> Iterator[bytes]:
         """Yield the lines of a watch from a resourceVersion on, until the API server ends it.
@@ -72,7 +83,7 @@ class Api:
         """
         response = self._request("GET", f"{path}?watch=1&resourceVersion={since}", read=False)
         if response.status != HTTPStatus.OK:
-            raise RefusedError(f"watching {path} was answered with {response.status}")
+            raise RefusedError(f"watching {path} was answered with {response.status}", status=response.status)
         while line := response.readline():
             yield line
 
@@ -81,7 +92,8 @@ class Api:
         text = response.read()
         if response.status >= HTTPStatus.BAD_REQUEST:
             words = " ".join(text.decode(errors="replace").split())
-            raise RefusedError(f"{method} {path} was answered with {response.status}: {words[:1000]}")
+            message = f"{method} {path} was answered with {response.status}: {words[:1000]}"
+            raise RefusedError(message, status=response.status)
         document: dict[str, Any] = json.loads(text)
         return document
 

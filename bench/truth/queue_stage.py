@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from bench.api import Api, RefusedError
 from bench.truth.queue_facts import QueueView, list_states, list_work
@@ -50,8 +49,7 @@ class QueueStage:
     def delete(self, queue: Queue) -> None:
         """Delete the objects of a queue; call again until they are gone."""
         for each in reversed(queue.objects):
-            with suppress(RefusedError):
-                self._api.delete(f"{_PATHS[each['kind']]}/{each['metadata']['name']}")
+            self._api.delete(f"{_PATHS[each['kind']]}/{each['metadata']['name']}")
         self._states = frozenset()
 
     def is_gone(self) -> bool:
