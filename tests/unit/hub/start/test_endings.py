@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -192,16 +194,33 @@ async def succeed(*_: object) -> bool:
 # -- announcements -----------------------------------------------------------------------------------------------------
 
 
-def viewer(*, server: object = None, hours_ago: float = 0, told_by: str = "", **ends: str) -> SimpleNamespace:
-    """Return a user whose servers have ended with these messages."""
-    at = datetime.now(UTC) - timedelta(hours=hours_ago)
-    rows = {
-        name: SimpleNamespace(
-            server=server, state={"gpuspawner": write_end(ServerEnd(code="x", message=message, told_by=told_by, at=at))}
-        )
-        for name, message in ends.items()
-    }
-    return SimpleNamespace(orm_spawners={name.replace("default", ""): row for name, row in rows.items()})
+@dataclass(frozen=True, kw_only=True)
+class Viewer:
+    """A user whose servers have ended with these messages, so many hours before they are read.
+
+    The rows of a test are made when pytest collects it, minutes before the test runs.
+    """
+
+    ends: Mapping[str, str]
+    server: object
+    hours_ago: float
+    told_by: str
+
+    @property
+    def orm_spawners(self) -> dict[str, SimpleNamespace]:
+        at = datetime.now(UTC) - timedelta(hours=self.hours_ago)
+        ends = {
+            name: write_end(ServerEnd(code="x", message=message, told_by=self.told_by, at=at))
+            for name, message in self.ends.items()
+        }
+        return {
+            name.replace("default", ""): SimpleNamespace(server=self.server, state={"gpuspawner": end})
+            for name, end in ends.items()
+        }
+
+
+def viewer(*, server: object = None, hours_ago: float = 0, told_by: str = "", **ends: str) -> Viewer:
+    return Viewer(ends=ends, server=server, hours_ago=hours_ago, told_by=told_by)
 
 
 class Unreadable:
