@@ -26,7 +26,7 @@ OVERLAYS = [file for file in sorted(BASE.parent.glob("*.yaml")) if "\n    GPUSpa
 # Every mutation is tried with MUTATIONS=all, and else one of so many of each kind.
 STEP = 1 if os.environ.get("MUTATIONS") == "all" else 5
 OVERLAY_STEP = 1 if STEP == 1 else 60
-pytestmark = pytest.mark.timeout(300 if STEP == 1 else 60)
+pytestmark = pytest.mark.timeout(300 if STEP == 1 else 120)
 
 # What is said of something else that the mutation makes wrong, and that is no less true.
 ELSEWHERE = {
