@@ -212,11 +212,14 @@ def _queue(api: ApiClient, namespace: str) -> Iterator[None]:
     quotas = {GPU: 2, "cpu": 64, "memory": "256Gi"}
     resources = [{"name": name, "nominalQuota": amount} for name, amount in quotas.items()]
     group = {"coveredResources": list(quotas), "flavors": [{"name": QUEUED, "resources": resources}]}
-    in_use = [{"name": QUEUED, "resources": [{"name": GPU, "total": 2}]}]
+    # Kueue lists each resource of each flavor, and calls a ClusterQueue that admits Workloads active.
+    totals = [{"name": name, "total": 2 if name == GPU else 0} for name in quotas]
+    in_use = [{"name": QUEUED, "resources": totals}]
+    active = {"type": "Active", "status": "True", "reason": "Ready", "message": ""}
     cluster_queue = {
         "metadata": {"name": QUEUE},
         "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
-        "status": {"flavorsReservation": in_use, "pendingWorkloads": 1},
+        "status": {"conditions": [active], "flavorsReservation": in_use, "pendingWorkloads": 1},
     }
     local_queue = {"metadata": {"name": QUEUE}, "spec": {"clusterQueue": QUEUE}}
     objects = {

@@ -442,13 +442,14 @@ async def test_what_changes_is_read_again_and_what_only_admins_change_less_often
 
 
 async def test_only_the_newest_lists_of_quotas_are_kept(quotas: ListServer, places: QueuePlaces, clock: Clock):
-    # The hub decodes the lists of quotas anew after each request: "first" marks the objects of the first list.
-    quotas.objects[CLUSTER_QUEUES] = [{**quotas.objects[CLUSTER_QUEUES][0], "first": True}]
+    # The hub decodes the lists of quotas anew after each request. No other object of the process has this marker.
+    marker = "object of the first list of ClusterQueues"
+    quotas.objects[CLUSTER_QUEUES] = [{**quotas.objects[CLUSTER_QUEUES][0], marker: True}]
     await state_of(places)
     quotas.objects |= {CLUSTER_QUEUES: [{"metadata": {"name": "other"}}], QUEUES: [to_cluster_queue("other")]}
     clock.now += QUEUE_CACHE_S + 1
     assert (await state_of(places)).capacity is not None
-    assert [each for each in gc.get_objects() if isinstance(each, dict) and each.get("first") is True] == []
+    assert [each for each in gc.get_objects() if type(each) is dict and marker in each] == []
 
 
 def to_cluster_queue(name: str) -> dict[str, Any]:
