@@ -285,8 +285,10 @@ class QueuePlaces:
             value = await ask()
         except APIUnavailableError as error:
             value, kept_s = None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
+        finally:
+            # After an unexpected error, too, wait before the next request, but do not renew the age of the old value.
+            known.until = self._clock() + kept_s
         known.value, known.at = value, self._clock()
-        known.until = known.at + kept_s
 
     async def _get(self, path: str, names: Mapping[str, str], *, query: Mapping[str, str] | None = None) -> object:
         parameters = list((query or {}).items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 from collections.abc import AsyncIterator
@@ -485,3 +486,17 @@ async def test_while_kueue_hangs_what_was_read_counts_twice_as_long(
     clock.now += 2
     assert describe(await state_of(places, priority_class="people", wait_s=0.3)) is None
     await state_of(places, priority_class="people")  # waits until the request for the held objects has failed
+
+
+async def test_after_an_unexpected_error_the_next_request_waits(places: QueuePlaces, monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    async def fail(path: str, *_: object, **__: object) -> object:
+        asked.append(path)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(places, "_send", fail)
+    for _ in range(3):
+        with contextlib.suppress(ZeroDivisionError):
+            await places._read_waiting("gpus", wait_s=None)
+    assert len(asked) == 1
