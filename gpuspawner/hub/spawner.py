@@ -484,7 +484,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def _failed(self) -> Any:
-        # JupyterHub's own property would raise the CancelledError of a cancelled start that is not pending.
+        # After a cancelled start has ended, JupyterHub's own property would raise the start's CancelledError.
         return None if private_api.is_start_cancelled(self) else super()._failed
 
     @override
@@ -591,8 +591,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # JupyterHub's admin page shows the stored options; only the normalized options always contain a summary. Store
-        # them now: JupyterHub commits after this function, and may roll back a later assignment.
+        # JupyterHub's admin page shows the summary in the stored options, which a user's own options may lack. Store
+        # the options now: JupyterHub commits after this function returns. It may roll back an assignment made later.
         stored.user_options = admission.options
 
 

@@ -257,7 +257,7 @@ _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
 """Keys that a GPU type with ``any_of`` must not have, because the types in ``any_of`` set them.
 
-A GPU type with ``min_memory`` and without ``any_of`` may have ``resource``, ``vendor`` and ``unit``.
+A GPU type with ``min_memory`` and without ``any_of`` may have these keys, except those in ``_MEMBER_KEYS``.
 """
 
 

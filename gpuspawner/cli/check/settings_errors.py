@@ -135,9 +135,9 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Split a problem's path into the path of a section, the keys that exist in that section, and the missing keys.
+    """Split a problem's path into the path of a settings section, the leading keys that exist there, and the rest.
 
-    The section is the one of :data:`SPAWNER_SECTIONS` that contains the most keys of the problem's path.
+    The section is the one of :data:`SPAWNER_SECTIONS` in which the path can be followed furthest.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]

@@ -14,7 +14,7 @@ _MAX_NAMES = 3
 class DiagnosisSeverity(StrEnum):
     """Severities of findings about a cluster, the worst first.
 
-    ``check`` has severities of its own (:mod:`gpuspawner.cli.common.findings`): its worst one, an error, prevents the
+    The severities of ``check`` (:mod:`gpuspawner.cli.common.findings`) are others: an error, its worst, prevents the
     hub's start.
     """
 

@@ -49,8 +49,8 @@ class OfferedDevices:
     def subtract_claims(self, claims: Iterable[ResourceClaim] | None) -> ClusterDevices:
         """Return the devices of all nodes, with the number of devices that ResourceClaims hold on each node.
 
-        :param claims: all claims of the cluster. If claims or devices are not fully known (None), the number of devices
-            is unknown for every resource.
+        :param claims: all claims of the cluster; None if the caller does not know all claims or all devices. With None,
+            the result says of every resource that its number of devices is unknown.
         """
         if claims is None:
             nodes = {

@@ -22,7 +22,7 @@ _CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule
 
 
 def tolerates_taints(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    """Return whether the tolerations cover all taints of a node with effect NoSchedule or NoExecute."""
+    """Return whether the tolerations cover all NoSchedule and NoExecute taints of a node."""
     return next(find_untolerated_taints(node, tolerations), None) is None
 
 

@@ -8,7 +8,8 @@ calls neither JupyterHub nor Kubernetes: the hub reads the input and passes it i
 - ``allowance``: what the user may have now; the form and ``admission`` both use it.
 - ``rules``: merges the admin's rules into one rule for a user.
 - ``gpu_limits``: all limits on the number of GPUs. ``denials``: the codes and texts of refusals.
-- ``usage``: sums of GPUs in use, and namespace quotas. ``server_pods``: a server's user and GPUs, read from its pod.
+- ``server_pods``: decides which pods count as servers, of which user and with how many GPUs.
+- ``usage``: sums of GPUs in use, and namespace quotas.
 """
 
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit

@@ -87,9 +87,10 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
     """Return the limits of a GPU type in servers with a combined type, or None without limits.
 
-    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. A limit for the
-    member counts here only in rules that allow the combined type, and in rules with ``deny``. In a rule that allows
-    only the member, the limit is for servers whose user chose the member itself.
+    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The function
+    merges the member's limits of the rules that allow the combined type; a rule among them that does not limit the
+    member lifts the limits of the others. It ignores rules that allow the member but not the combined type: their
+    limits are for servers whose user chose the member itself. The member's limits in rules with ``deny`` always apply.
 
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param slug: slug of the member.

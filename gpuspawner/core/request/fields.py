@@ -206,7 +206,7 @@ class ClosedChoiceField(ChoiceField):
     """A field with a fixed list of entries. The first entry is the default; without entries, the field is hidden.
 
     :param label: text above the field.
-    :param describe: formats an entry's display name as part of a sentence about a selection.
+    :param describe: turns the chosen entry's display name into a phrase of the sentence that describes a selection.
     :param build_pod_additions: returns what a chosen entry adds to the pod.
     """
 

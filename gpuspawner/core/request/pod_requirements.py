@@ -58,8 +58,8 @@ class PodRequirements(ContainerResources):
     :param node_selector: the pod's ``nodeSelector``: labels that the node must have.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
     :param alternatives: groups of expressions; the node must match all expressions of one group. Empty = no groups.
-    :param avoided: expressions of one preferred node affinity term of weight 100, which keeps servers without a GPU off
-        GPU nodes. The hub makes the term required if the finished pod fits a node that matches the term.
+    :param avoided: expressions that nodes without GPUs match. A server without a GPU prefers such nodes (a preferred
+        node affinity term of weight 100). If the finished pod fits such a node, the hub makes the term required.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.

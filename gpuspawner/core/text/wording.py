@@ -93,8 +93,8 @@ _MAX_COMPARED = 100
 """With more allowed words than this, gpuspawner compares a misspelled word only with candidates from an n-gram index,
 because comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""At most this many words get a score for an n-gram that they share with the misspelled word, to save time: common
-n-grams tell little."""
+"""Of all words that contain an n-gram, only the first this many get a score for it. This saves time, and an n-gram that
+so many words contain hardly tells which word the user meant."""
 _MAX_CANDIDATES = 12
 
 

@@ -52,7 +52,7 @@ def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:
     :param nodes: all existing nodes, including those whose labels or taints exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
-    # Compare sizes before labels and taints, because labels and taints rarely keep the pod off ``nodes``.
+    # Compare sizes first: few of these nodes have labels or taints that exclude the pod.
     fits = (_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
     return next((position for position, is_fitting in enumerate(fits) if is_fitting), None)
 

@@ -162,9 +162,9 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 
 
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
-    """Return whether a pod that no node could take may request devices that are hidden for now.
+    """Return whether a pod that fits no node may fit one after a DRA driver has published further devices.
 
-    Devices may be hidden if no node has the requested resource, or if a node has everything else that the pod needs.
+    That is possible in two cases: no node has the requested resource yet, or a node lacks only such devices.
 
     :param dra_resources: extended resources that map to DRA device classes; None if the hub could not read them.
     """

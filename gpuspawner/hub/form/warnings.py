@@ -48,11 +48,11 @@ class WarningScope(NamedTuple):
 
 
 class _LoggedFor(NamedTuple):
-    """The causes of a logged warning; the hub logs the warning again only after one of them has changed.
+    """What a logged warning depended on; the hub logs the warning again only after this has changed.
 
     :param node: the node as it was when the warning was logged; None if the warning is not about a node.
-    :param scope: the settings and tolerations at that time. A warning about a preset or a setting does not depend on
-        tolerations, so it has only the settings.
+    :param scope: the settings and tolerations at that time; the settings alone for a warning about a preset or a
+        setting, which does not depend on tolerations.
     """
 
     node: Node | None

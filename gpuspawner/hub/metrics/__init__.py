@@ -5,7 +5,8 @@ reflectors, the age of the cluster's data in memory, and the state of the settin
 JupyterHub's prefix. A label's value is a slug, a code or a stage, never text that a user typed. This package decides
 nothing and sends no requests to the API server.
 
-- ``registry``: counters and histograms of starts, stages, verdicts and refusals. ``starts``: measures one start.
+- ``registry``: counters and histograms of starts, stages, verdicts and refusals.
+- ``starts``: measures one start, and decides how its outcome is counted.
 - ``collectors``: metrics whose values are computed at each scrape.
 """
 

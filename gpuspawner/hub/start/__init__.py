@@ -10,7 +10,8 @@ choices that may work, or a ``SlowStartError``. This package contains no code th
 - ``gpu_nodes``: keeps servers without a GPU off GPU nodes.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
 - ``stream``: progress and the cancel button for open pages.
-- ``alternatives``: other choices in the error that ends a start.
+- ``alternatives``: decides which kind of other choices the error of a failed start offers;
+  :mod:`gpuspawner.core.verdict.alternatives` finds and orders them.
 - ``endings``: the pods that failed starts have left, and the reasons why servers ended. ``resumption``: starts that
   outlast the hub's process.
 """

@@ -60,7 +60,7 @@ NEW_POD_S = 1.0
 _FORGOTTEN_S = 30.0
 """Seconds after the last call of :meth:`QueuePlaces.find_place` for a pod until the hub stops reading its Workload."""
 _PER_REQUEST = 100
-"""Maximum number of Workloads in one request; the URL of the request contains the uid of each Workload's pod."""
+"""Maximum number of Workloads in one request. It limits the length of the URL, which contains a uid per Workload."""
 
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 

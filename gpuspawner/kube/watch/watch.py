@@ -110,8 +110,9 @@ class WatchedResource:
 
 
 IDLE_GAP_S = 0.005
-"""If a new watch sends no event for this many seconds, it has sent all changes since the last watch, because the API
-server sends these changes without gaps. In a cluster that changes all the time, only a bookmark proves it."""
+"""A new watch first repeats all changes since the last watch, one directly after the other. If it then sends no event
+for this many seconds, the cache is complete. In a cluster that changes all the time there is no such gap, and only a
+bookmark shows that the cache is complete."""
 
 MAX_SILENT_WATCHES = 6
 """Number of watches in a row without an event or a bookmark after which the hub lists again. An API server whose etcd
