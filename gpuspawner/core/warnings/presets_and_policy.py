@@ -77,9 +77,9 @@ CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
     """Return one warning for each GPU resource that KubeSpawner's traits request and that servers do not get.
 
-    GPUs in KubeSpawner's trait ``extra_resource_limits`` become the form's default choice if a GPU type offers them.
-    Otherwise the hub drops them. The hub always drops GPUs in ``extra_containers``, ``init_containers`` and
-    ``extra_container_config``.
+    The first GPU resource in KubeSpawner's trait ``extra_resource_limits`` that a GPU type offers becomes the form's
+    default choice. The hub drops all other GPUs in this trait, and all GPUs in ``extra_containers``,
+    ``init_containers`` and ``extra_container_config``.
 
     :param catalog: the catalog of a cluster whose nodes are known; without nodes, it may lack the GPUs' type.
     """

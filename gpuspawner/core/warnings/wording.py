@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuspawner.core.text.wording import format_list, sanitize_name
-from gpuspawner.core.warnings.nodes import AdminWarning
+from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 MAX_WARNINGS = 20
 """Largest number of warnings in the form or log; unusual labels on nodes can cause any number of warnings."""
@@ -57,20 +57,25 @@ def build_warnings_view(warnings: Sequence[AdminWarning]) -> WarningsView | None
     )
 
 
-_MISSING_TYPES = {True: "names a GPU type that is not there", False: "name GPU types that are not there"}
+_SETTINGS_PROBLEMS = {
+    WarningKind.POLICY: ("names a GPU type that is not there", "name GPU types that are not there"),
+    WarningKind.DROPPED_GPUS: ("adds GPUs that no server gets", "add GPUs that no server gets"),
+}
+"""Kind of warning about settings → the problem of one setting, and of several settings."""
 
 
 def _summarize_warnings(warnings: Sequence[AdminWarning]) -> str:
     presets = len({name for warning in warnings for name in warning.presets})
     nodes = len({name for warning in warnings for name in warning.nodes})
-    settings = len({name for warning in warnings for name in warning.settings})
     parts = []
     if presets:
         parts.append(f"{_format_count(presets, 'preset')} {'is' if presets == 1 else 'are'} not in the form")
     if nodes:
         parts.append(f"GPUs of {_format_count(nodes, 'node')} are not offered or do not work")
-    if settings:
-        parts.append(f"{_format_count(settings, 'setting')} {_MISSING_TYPES[settings == 1]}")
+    for kind, (of_one, of_several) in _SETTINGS_PROBLEMS.items():
+        settings = len({name for warning in warnings if warning.kind is kind for name in warning.settings})
+        if settings:
+            parts.append(f"{_format_count(settings, 'setting')} {of_one if settings == 1 else of_several}")
     return ", and ".join(parts)
 
 

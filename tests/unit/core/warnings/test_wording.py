@@ -50,6 +50,10 @@ def named(*settings: str) -> AdminWarning:
     return AdminWarning(kind=WarningKind.POLICY, resource="", message="There is none.", settings=settings)
 
 
+def dropped(*settings: str) -> AdminWarning:
+    return AdminWarning(kind=WarningKind.DROPPED_GPUS, resource="amd.com/gpu", message="No type.", settings=settings)
+
+
 @pytest.mark.parametrize(
     ("flags", "summary"),
     [
@@ -59,11 +63,16 @@ def named(*settings: str) -> AdminWarning:
             [missing("a"), named("x", "y")],
             "1 preset is not in the form, and 2 settings name GPU types that are not there",
         ),
+        ([dropped("x")], "1 setting adds GPUs that no server gets"),
+        (
+            [named("x", "y"), dropped("z"), dropped("w")],
+            "2 settings name GPU types that are not there, and 2 settings add GPUs that no server gets",
+        ),
         ([missing("a", "b"), missing("c")], "3 presets are not in the form"),
         ([missing("a"), flag("a")], "1 preset is not in the form, and GPUs of 1 node are not offered or do not work"),
     ],
 )
-def test_the_summary_counts_presets_apart(flags: list[AdminWarning], summary: str):
+def test_the_summary_counts_presets_and_settings_by_their_problem(flags: list[AdminWarning], summary: str):
     view = build_warnings_view(flags)
     assert view is not None
     assert view.summary == summary
