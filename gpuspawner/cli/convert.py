@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the file, write settings to ``out`` and lost options to ``notes``, and return the exit code.
+    """Convert the file, write settings to ``out`` and notes on lost options to ``notes``, and return the exit code.
 
     :raises SettingsError: the file has no profile list, or an invalid one.
     :raises OSError: the file cannot be read.
@@ -140,7 +140,8 @@ def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mappi
 def _load_document(file: str) -> object:
     if file.endswith(".py"):
         path = Path(file).absolute()
-        # Call stat() first: it raises an OSError with the reason, whereas PyFileConfigLoader calls every file missing.
+        # Call stat() first: it raises an OSError with the reason. PyFileConfigLoader would only say that the file is
+        # missing.
         path.stat()
         try:
             return PyFileConfigLoader(path.name, str(path.parent)).load_config()

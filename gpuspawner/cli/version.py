@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def collect_versions() -> dict[str, str | None]:
-    """Return package → version, or None if the package is not installed."""
+    """Return package → version, with None for a package that is not installed."""
     found: dict[str, str | None] = {"gpuspawner": __version__, "python": platform.python_version()}
     for name, package in _PACKAGES.items():
         try:

@@ -4,7 +4,7 @@
 
     GPUSpawnerError
      ├── SelectionError     the user's choices are invalid; one Problem per form field
-     │    └── PolicyError   the choices are valid, but policy denies them to this user, or for now
+     │    └── PolicyError   the choices are valid, but policy denies them to this user, always or for now
      └── SettingsError      the admin's settings are invalid; one Problem per YAML path
 """
 
@@ -19,7 +19,7 @@ class Problem:
 
     :param field: form field or user option (``gpu_count``), or dotted YAML path (``memory.max``).
     :param code: stable, machine-readable reason (``out_of_range``); the module that raises the error documents it.
-    :param message: sentence for the user or the admin that names the allowed values.
+    :param message: sentence for the user or the admin, usually with the allowed values.
     """
 
     field: str
@@ -30,7 +30,7 @@ class Problem:
 class GPUSpawnerError(Exception):
     """Base class of all errors that gpuspawner raises on purpose.
 
-    :param problems: one or more invalid fields or settings; a message with room for one problem shows the first.
+    :param problems: one or more invalid fields or settings; :attr:`field` and :attr:`code` are those of the first.
     """
 
     def __init__(self, *problems: Problem) -> None:

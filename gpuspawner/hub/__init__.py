@@ -4,7 +4,7 @@ JupyterHub calls the spawner. The spawner returns the form's HTML, progress mess
 KubeSpawner's traits. This package reads traits, requests and pods; ``gpuspawner.core`` decides whether a user may have
 the chosen resources, and predicts whether the pod starts now.
 
-- ``spawner``: :class:`GPUSpawner`. ``startup``: checks of the settings when the hub starts.
+- ``spawner``: :class:`GPUSpawner`. ``startup``: checks of settings and trait names when the hub starts.
 - ``errors``: what users see of an error, and which failed starts count as failures of the hub.
 - ``trait_overrides``: set and restore traits. ``spawner_protocol``: protocols of a spawner's attributes.
 - ``config``: traits, and the resources that users can choose. ``request``: the current HTTP request.

@@ -80,7 +80,7 @@ _STATUS_MESSAGES: dict[int, str] = {
 
 
 class RefusedStart(SpawnException):
-    """Refuses a start for a reason that the user can change; JupyterHub does not count it as a failure of the hub.
+    """Refuses a start for a reason that the user can change; the start does not count as a failure of the hub.
 
     :param message: plain text for the user.
     :param reason: stable code of the reason, used as a label of JupyterHub's metrics.
@@ -220,7 +220,8 @@ class FailureCount:
 
     JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
     because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
-    cause. Until any start succeeds, only one failure of each user counts, because a hook may fail for one user alone.
+    cause. Until a start succeeds or is cancelled, only one failure of each user counts, because a hook may fail for one
+    user alone.
     """
 
     def __init__(self) -> None:
@@ -229,9 +230,10 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """When a start fails, correct JupyterHub's failure count; when it succeeds, let each user's next failure count.
+        """Correct JupyterHub's count of failed starts when a start has failed.
 
-        If JupyterHub cleans up after a failed start, the spawner calls :meth:`settle`, which corrects the count then.
+        If JupyterHub cleans up after the failed start, the spawner has already corrected the count with :meth:`settle`.
+        After a start that succeeded or was cancelled, each user's next failure counts again.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.
@@ -242,7 +244,7 @@ class FailureCount:
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Subtract 1 from JupyterHub's count of failed starts if this start must not count; JupyterHub then adds 1.
+        """Subtract 1 from JupyterHub's count of failed starts if JupyterHub will add 1 for a start that must not count.
 
         :param start: JupyterHub's future of the start.
         :param error: the exception that ended the start.

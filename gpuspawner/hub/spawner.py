@@ -72,7 +72,7 @@ from gpuspawner.kube.store import StoreTiming
 
 _OWN_FORM = ("options_form", "options_from_form")
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts whose errors the hub keeps for forms; each one keeps an HTTP request in memory."""
+"""Maximum number of failed starts whose errors forms can show; each of these starts keeps an HTTP request in memory."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
@@ -163,10 +163,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """If the request is an open form's refresh, store the server's failed start in this spawner; else forget it.
 
         After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error of
-        a failed start only if the new spawner has it.
+        a failed start only if the new spawner has the future of this start.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # Keep a start that this spawner has, because JupyterHub may be running it: the failed start is an older one.
+        # If this spawner has a start, keep it: JupyterHub may be running this start, and the failed start is older.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
@@ -221,7 +221,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Check the user options again, and merge them into the traits' values from the admin and the hooks.
 
         KubeSpawner calls this at the beginning of a start, before it creates anything. If the admin has replaced
-        gpuspawner's ``apply_user_options``, this is the first check of the user options.
+        gpuspawner's ``apply_user_options``, this is the start's first check of the user options.
         """
         if not self._is_ours():
             await super().load_user_options()
@@ -294,8 +294,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.failure_count.settle(start, failure, user=self.user)
         self.start_state.end = endings.read_failure(failure)
         if not self.start_state.is_admitted:
-            # JupyterHub stored the options before the hub refused them. Restore the last admitted options before
-            # JupyterHub commits the refused options to its database.
+            # JupyterHub committed the refused options to its database when the start began. Restore the last admitted
+            # options: JupyterHub calls clear_state() after a failed start, and then commits again.
             self.user_options = self._stored_options
             if self.orm_spawner is not None:
                 self.orm_spawner.user_options = self._stored_options
@@ -318,7 +318,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while the hub hides a starting server from JupyterHub."""
+        """JupyterHub's record of the server's address; None while gpuspawner hides the server from JupyterHub."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -364,7 +364,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def start(self) -> asyncio.Future[Any]:
-        """Start the pod; raise an error with a message for the user if Kubernetes refuses it or it cannot start."""
+        """Start the pod; raise an error with a message for users if Kubernetes refuses the pod or cannot start it."""
         if not self._is_ours():
             start: asyncio.Future[Any] = super().start()
             return start
@@ -383,7 +383,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
         starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is cancelled before it begins cannot cancel KubeSpawner's start, so this callback cancels it.
+        # A task that is cancelled before it begins cannot cancel KubeSpawner's start, so this callback does.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         future.add_done_callback(partial(resumption.store_failure, self))
@@ -394,9 +394,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # In a start, KubeSpawner calls _make_create_pvc_request, if the server has a volume claim, and then
-    # _make_create_pod_request, each until it returns True. The first of these calls checks the pod, because KubeSpawner
-    # has then created the user's namespace, which the dry run and many hooks need.
+    # In a start, KubeSpawner calls _make_create_pvc_request, unless it knows that the volume claim exists, and then
+    # _make_create_pod_request, each until it returns True. The first of these calls checks the pod, because the dry run
+    # and many hooks need the user's namespace, which KubeSpawner has then created.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -434,7 +434,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """In a start's first call, check the pod before KubeSpawner creates anything; without a pod, build one."""
+        """At the first call in a start, check the pod that KubeSpawner is to create; build it if ``pod`` is None."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -491,9 +491,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
 
-        After a refused start, no pod exists. If a cancelled or failed start may have left a pod, the result is None, so
-        that JupyterHub deletes the pod. While the hub cannot read pods, the result is None, because JupyterHub would
-        forget the server if it got an exit code.
+        After a refused start, the result is 0, because no pod exists. If a cancelled or failed start may have left a
+        pod, the result is None, so that JupyterHub deletes the pod. While the hub cannot read pods, the result is None,
+        because JupyterHub would forget the server if it got an exit code.
         """
         is_ours = self._is_ours()
         if is_ours:
@@ -521,7 +521,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def stop(self, now: bool = False) -> None:
         """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
 
-        If the hub may not list pods, do not wait until the pod is gone: the hub would never learn that.
+        If the hub has no permission to list pods, do not wait until the pod is gone: the hub would never see that.
 
         :param now: whether to delete the pod without a grace period in any case.
         """
@@ -547,7 +547,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
-        # Parse the settings only if the admin has set a list or form: a start calls `_is_ours` sixteen times.
+        # To save time, parse the settings only if the admin has set a list or form: a start calls `_is_ours` 16 times.
         has_own_form = self.profile_list or not self._find_my_config(self.config).keys().isdisjoint(_OWN_FORM)
         if self.settings_files or not has_own_form:
             return True

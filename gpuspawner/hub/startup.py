@@ -35,9 +35,10 @@ CONFIG_SECTION = "GPUSpawner"
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
 """Traits of JupyterHub that it sets after it has read its configuration; a change of one triggers the settings check.
 
-traitlets has no event for the end of the configuration: it sets a file's traits before it merges them into ``config``.
-JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured it. JupyterHub always
-sets ``session_factory``, but only after it has opened the database.
+traitlets has no event for the end of the configuration, and it sets a file's traits before it merges the file into
+``config``. A check of ``config`` at that moment would miss the file. JupyterHub sets ``cookie_secret`` before it opens
+its database, unless the admin has configured ``cookie_secret``. JupyterHub always sets ``session_factory``, but only
+after it has opened the database.
 """
 
 _NOTHING: Mapping[str, Any] = {}

@@ -1,8 +1,8 @@
 """Keeps nodes and pods in memory, with NodePools, DRA devices, volumes, PriorityClasses and RuntimeClasses.
 
-The form must neither fail nor wait because of the API server. After a failed request the store therefore returns an
-inventory that says what is unknown and why, or how old the data is. Nodes and pods stay known if only NodePools,
-devices, volumes or classes cannot be read.
+The form must neither fail nor wait long because of the API server. After a failed request the store therefore returns
+an inventory that says what is unknown and why, or how old the data is. If only NodePools, devices, volumes or classes
+cannot be read, nodes and pods stay known.
 """
 
 from __future__ import annotations

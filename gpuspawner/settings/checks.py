@@ -1,6 +1,7 @@
 """Checks settings against each other: bounds and defaults, presets, run times, combined GPU types, policy and pools.
 
-The pydantic models in :mod:`gpuspawner.settings.models` have already checked each value by itself.
+The pydantic models in :mod:`gpuspawner.settings.models` have already checked each value by itself. A combined GPU type
+(``any_of``, ``min_memory``) stands for several GPU types, any of which a server may get.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
     """Return why a rule or pool must not name a GPU type, or "" if it may.
 
-    With ``discover_gpus``, nodes may add GPU types of any slug, so only a likely misspelling counts as wrong.
+    With ``discover_gpus``, nodes may add GPU types of any slug. A valid slug that the settings lack is then wrong only
+    if it is a likely misspelling.
     """
     if slug == ANY or slug in known.gpus:
         return ""

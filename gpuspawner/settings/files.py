@@ -33,7 +33,8 @@ _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, Attribut
 """Errors that PyYAML raises for invalid YAML, or for a value that does not match its YAML tag."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _LARGEST_BYTES = 1 << 20
-"""Largest settings file in bytes; a ConfigMap or Secret holds no more. Reading a file blocks the hub's only thread."""
+"""Largest settings file in bytes; a ConfigMap or Secret holds no more. The hub reads files on the event loop's thread,
+so a larger file would block all requests for too long."""
 _MOST_BYTES = 8 << 20
 """Greatest number of bytes in all settings files together."""
 _DEEPEST = 100
@@ -45,8 +46,8 @@ _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
 """Greatest number of YAML values in all settings files together; the settings of a large hub need a fraction of it.
-Each use of an alias counts, because aliases of aliases could fill the memory. Errors in 20,000 values take 0.5 s to
-report."""
+Values that an alias repeats count each time, because aliases of aliases could fill the memory. Errors in 20,000 values
+take 0.5 s to report."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
@@ -114,7 +115,7 @@ def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
 
 
 def read_settings_files(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
-    """Return the settings of each file, and of each file in a folder, sorted by name.
+    """Return the settings of each file; a folder is replaced by its files, sorted by name.
 
     :param paths: files and folders, lowest priority first.
     :param field: setting that contains the paths, for error messages.
@@ -183,7 +184,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem, with the name of the file that contains the longest part of its YAML path in the message.
+    """Return a problem whose message names the file that contains the longest part of the problem's YAML path.
 
     If several files contain an equally long part, the message names the file with the highest priority.
     """
@@ -200,7 +201,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield two paths of a settings file, or of each one in a folder: a path to show to admins, and a path to read."""
+    """Yield the path to show to admins and the path to read, for a settings file or for each file in a folder."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)
@@ -229,9 +230,9 @@ def _read_content(file: Path, budget: _SizeBudget) -> bytes:
 
 
 def _parse_settings(content: bytes, budget: _SizeBudget) -> Mapping[str, Any]:
-    """Return the settings in a YAML document: all of it, or its section ``hub.config.GPUSpawner`` if it has ``hub``.
+    """Return the section ``hub.config.GPUSpawner`` of a YAML document, or the whole document if ``hub`` is missing.
 
-    A document with ``hub`` must not have keys outside of that section.
+    A document with the key ``hub`` must not have keys outside of that section.
     """
     try:
         document = _parse_document(content, budget)
@@ -283,10 +284,10 @@ def _count_values(text: str, budget: _SizeBudget) -> int:
 
 
 def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
-    """Reject duplicate keys, of which PyYAML would silently take the last, and overlong numbers.
+    """Reject duplicate keys and overlong numbers.
 
-    The time that PyYAML needs for a number to base 60 (``1:30:00``) grows with the square of its length.
-
+    PyYAML would silently take the last of several equal keys. The time that PyYAML needs for a base-60 number
+    (``1:30:00``) grows with the square of the number's length.
     """
     if id(node) in seen:
         return

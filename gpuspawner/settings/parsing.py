@@ -1,9 +1,9 @@
 """Merges and validates the admin's settings.
 
 Settings are merged as Helm merges values files: mappings key by key; any other value of the later file replaces the
-earlier one (https://helm.sh/docs/chart_template_guide/values_files/). A null means "not set" at a known key, and
-removes an entry that a settings file of lower priority adds. A null at an unknown key stays, so that validation
-rejects the key.
+earlier one (https://helm.sh/docs/chart_template_guide/values_files/). A null at a key that the settings define means
+"not set". A null instead of an entry, such as an image, removes the entry that a settings file of lower priority adds.
+A null at an unknown key stays, so that validation rejects the key.
 """
 
 from __future__ import annotations
@@ -112,8 +112,9 @@ def drop_nulls(value: object, annotation: object) -> object:
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
     """Yield a problem for each ``match`` of a GPU type, and each ``gpus`` of a policy rule, with only null values.
 
-    Nulls remove entries, so such a mapping would become empty. YAML also reads ``t4:`` as null, and an admin who
-    writes that in ``gpus`` wants to allow the GPU type, not to remove it.
+    Nulls remove entries, so such a mapping would become empty: ``match`` would match all nodes, and ``gpus`` would
+    allow no GPU type. YAML also reads ``t4:`` as null, and an admin who writes ``t4:`` in ``gpus`` wants to allow the
+    GPU type, not to remove it.
 
     :param raw: settings before nulls are dropped.
     """
@@ -193,7 +194,7 @@ class Settings:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the settings set no key."""
+        """Whether all settings have their defaults."""
         return self.model == SettingsModel()
 
     def build_configured(self) -> ConfiguredCatalog:

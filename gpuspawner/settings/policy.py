@@ -210,7 +210,7 @@ def _convert_rule(entry: RuleEntry) -> Rule:
 
 
 def _convert_custom_images(entry: RuleEntry) -> bool | None:
-    """Return whether a rule allows custom images; a rule that lists images forbids them by default."""
+    """Return whether a rule allows custom images (None: not set); if the rule lists images, the default is False."""
     lists_images = entry.images is not None and ANY not in entry.images
     return False if entry.custom_images is None and lists_images else entry.custom_images
 

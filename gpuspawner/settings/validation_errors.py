@@ -1,4 +1,4 @@
-"""Converts each of pydantic's errors to a problem that states the YAML path, the reason and the most similar key.
+"""Converts each of pydantic's errors to a problem: the YAML path, the reason and, for an unknown key, a similar key.
 
 :class:`DottedPaths` finds the value that a path such as ``gpus.l4.match`` names, although keys may contain dots.
 """

@@ -1,7 +1,7 @@
 """Defines the types of single values in settings, with their JSON Schema.
 
 The patterns in the JSON Schema repeat the syntax of gpuspawner's parsers, so that editors and Helm can check values.
-Helm uses Go's regular expressions, which have no lookahead.
+Helm uses Go's regular expressions, so the patterns contain no lookahead.
 """
 
 from __future__ import annotations

@@ -187,7 +187,9 @@ def _has_settings(values: HelmValues) -> bool:
 
 
 def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Iterator[Finding]:
-    """Yield a hint if the chart does not pre-pull all images of the settings. It contains Helm values that fix this.
+    """Yield a hint if the chart's pre-pullers are enabled but do not pull all images of the settings.
+
+    The hint contains Helm values that make the pre-pullers pull the missing images, too.
 
     :param images: the images of the settings by slug.
     """

@@ -1,4 +1,4 @@
-"""Warns about settings that contradict a cluster: GPU types without nodes, untolerated taints, limits above all nodes.
+"""Warns about settings that contradict a cluster: GPU types without nodes, untolerated taints, excessive limits.
 
 ``gpuspawner check`` uses this module only with the option --cluster.
 """

@@ -45,7 +45,7 @@ _CHART_SECTIONS = ("hub", "singleuser")
 
 
 class _TraitHolder(HasTraits):
-    """Dummy owner of a trait, because traitlets validates a value only for an object that has the trait."""
+    """Dummy owner of a trait, because the validation methods of traitlets need an owner as an argument."""
 
 
 def describe_expected_type(trait: Any, value: Any) -> str:
@@ -64,7 +64,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
 
 def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait accepts only numbers or booleans. Its value is no secret, so messages may show it."""
+    """Return whether a trait accepts only numbers or booleans: these are no secrets, so messages may show them."""
     return isinstance(trait, Int | Float | Bool)
 
 

@@ -157,7 +157,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if ``hub`` or ``hub.config`` is no mapping, otherwise one for each chart value of a wrong type."""
+    """Yield an error if ``hub`` or ``hub.config`` is no mapping, else an error for each chart value of a wrong type."""
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]

@@ -27,8 +27,8 @@ from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy import RuleEntry
 
-# A setting above these maxima is probably a mistake: a machine has up to 1,920 CPUs, 32 TiB of memory and 16 GPUs; a
-# GPU has up to 288 GB. Kubernetes supports up to 5,000 nodes
+# A setting above these maxima is probably a mistake. None of the maxima is below what exists: a machine has up to 1,920
+# CPUs, 32 TiB of memory and 16 GPUs; a GPU has up to 288 GB; Kubernetes supports up to 5,000 nodes
 # (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
 _MOST_CPU_MILLIS = 2048 * 1000
 _MOST_MEMORY_BYTES = 64 * 1024**4
@@ -145,8 +145,8 @@ def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
 def _may_be_found(slug: str, models: set[str]) -> bool:
     """Return whether gpuspawner may derive a GPU type with the slug from node labels.
 
-    It may if the slug is a GPU model, perhaps with a suffix for MIG or sharing, or has one of the prefixes for unknown
-    models.
+    Such a slug is the slug of a GPU model, perhaps with a suffix for MIG or sharing, or begins with one of the prefixes
+    for unknown models.
     """
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models

@@ -28,7 +28,7 @@ _TAINTS_BY_LABEL = (
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     (_AKS_SPOT, "spot", Taint(key=_AKS_SPOT, value="spot", effect="NoSchedule"), "AKS puts on spot nodes"),
 )
-"""Rows: a node label; its value, or "" for any; the taint of nodes with the label; the cloud that adds the taint."""
+"""Rows: a node label; its value, or "" for any; the taint of nodes with the label; a clause that names the cloud."""
 _START_TIMEOUT_S = 300
 """Default of ``singleuser.startTimeout`` in zero-to-jupyterhub, in seconds."""
 

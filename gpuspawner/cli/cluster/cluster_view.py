@@ -1,4 +1,7 @@
-"""Computes the catalog and the inventory that a hub with given settings would have, with the hub's code but no hub."""
+"""Computes the catalog and the inventory that a hub with given settings would have.
+
+The module runs the hub's code, but needs no hub.
+"""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ async def _impersonate(client: ApiClient, account: str) -> None:
         raise ClusterError(Problem(field="cluster", code="unknown_account", message=message))
     namespace, _, name = account.partition(":")
     attributes = {"verb": "impersonate", "resource": "serviceaccounts", "namespace": namespace, "name": name}
-    # Check the right to impersonate first. Without it, each later request fails with "forbidden", as if the account had
-    # no rights.
+    # Check the right to impersonate first. Without this right, each later request fails with "forbidden", as if the
+    # account had no rights.
     if await is_allowed(client, attributes, timeout_s=_REQUEST_TIMEOUT_S) is False:
         message = f"You may not impersonate the ServiceAccount {name} of the namespace {namespace}."
         raise ClusterError(Problem(field="cluster", code="forbidden", message=message))

@@ -94,7 +94,7 @@ def build_role_grants(
 def list_dangerous_permissions(
     account: ServiceAccount, *, namespace: str, has_user_namespaces: bool = False
 ) -> dict[Permission, str]:
-    """Return right → damage that an attacker in the hub could do with it, for rights that no hub needs.
+    """Return the rights that no hub needs, each with the damage that an attacker in the hub could do with it.
 
     The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
 

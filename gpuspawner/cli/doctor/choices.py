@@ -107,7 +107,8 @@ _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding if no node has a GPU: a note if an autoscaler may add nodes with GPUs, else a fault.
 
-    An autoscaler may add them if the settings say so (``scale_up`` of a GPU type), or if the cluster may have one.
+    An autoscaler may add such nodes if a GPU type of the settings has ``scale_up``, or if the cluster may have an
+    autoscaler.
     """
     if any(
         find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)

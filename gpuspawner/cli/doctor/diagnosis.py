@@ -14,7 +14,7 @@ _MAX_NAMES = 3
 class DiagnosisSeverity(StrEnum):
     """Severities of findings about a cluster, the worst first.
 
-    The severities of ``check`` (:mod:`gpuspawner.cli.common.findings`) are others: an error, its worst, prevents the
+    ``check`` has other severities (:mod:`gpuspawner.cli.common.findings`): its worst is an error, which prevents the
     hub's start.
     """
 

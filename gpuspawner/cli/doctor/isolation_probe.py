@@ -188,7 +188,7 @@ class _ProbePod:
         self._pod: dict[str, object] = {}
         self._trouble = ""
         self._is_under_way = False
-        """True while the API server has not answered the request to create the pod; it may still create the pod."""
+        """True while the request to create the pod is unanswered: the API server may still create the pod."""
 
     async def run(self, image: str, pull_policy: str) -> None:
         manifest = build_probe_pod(self._node, name=self.name, image=image, pull_policy=pull_policy)

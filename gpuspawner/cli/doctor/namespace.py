@@ -31,7 +31,8 @@ _LOOKED_AT_WITHIN = timedelta(seconds=30)
 _LEASE_RENEWED_WITHIN = timedelta(minutes=5)
 """A scheduler counts as down if it has not renewed its Lease for this time.
 
-Schedulers renew their Leases every few seconds, but the clock of the admin's machine may be wrong by minutes.
+Schedulers renew their Leases every few seconds. The limit is longer, because the clock of the admin's machine may be
+wrong by minutes.
 """
 _DEFAULT_SCHEDULER_LEASE = "kube-scheduler"
 _UNITS = {"cpu": (1000, "CPUs"), "memory": (1024**3, "GiB")}
@@ -144,9 +145,9 @@ def check_pull_secrets(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each scheduler that has not tried to schedule one of its pods within 30 s.
+    """Yield a finding for each scheduler that has ignored a pod of the servers' namespace for 30 s or longer.
 
-    Only pods of the servers' namespace count.
+    A pod counts as ignored if it has no sign of an attempt to schedule it, such as the condition PodScheduled.
     """
     for name, pods in _group_overlooked_pods(facts).items():
         number = "1 pod waits" if len(pods) == 1 else f"{len(pods)} pods wait"

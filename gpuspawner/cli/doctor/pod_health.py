@@ -54,14 +54,17 @@ def parse_timestamp(raw: object) -> datetime | None:
 
 _ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 _START_GRACE = timedelta(minutes=2)
-"""A hub counts as failing if it is not ready after this time; it first reads its database and queries its proxy."""
+"""A hub counts as failing if it is not ready after this time.
+
+A new hub is not ready at once, because it first reads its database and queries its proxy.
+"""
 
 
 def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Return the hub's current pods, a ready pod first.
 
-    Pods that have ended or are being deleted are left out, unless the hub has only such pods. An evicted pod remains as
-    Failed beside its replacement, and the deletion of a pod on a lost node takes long.
+    Pods that have ended or are being deleted are left out, unless the hub has only such pods. They may exist beside the
+    current pod: an evicted pod remains in phase Failed, and the deletion of a pod on a lost node takes long.
     """
     all_pods = tuple(pods)
     current = [pod for pod in all_pods if not _is_leaving(pod)]

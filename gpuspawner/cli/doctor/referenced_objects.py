@@ -165,7 +165,8 @@ def _explain_inactive(queue: KubernetesObject) -> str:
 
 def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     above = _find_cluster_queue(facts, name)
-    # Check the ClusterQueue first: its message names the cause; a LocalQueue's message says only that it is not active.
+    # Check the ClusterQueue first: its message names the cause; a LocalQueue's message says only that the ClusterQueue
+    # is not active.
     for kind, key, called, where in (
         (ObjectKind.CLUSTER_QUEUES, above, f"ClusterQueue {above} of LocalQueue {name}", ""),
         (ObjectKind.LOCAL_QUEUES, name, f"LocalQueue {name}", f" -n {facts.namespace}"),
@@ -183,7 +184,7 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 
 
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about GPU types whose servers Kueue never admits, or never with ``max_count`` GPUs."""
+    """Yield findings about GPU types whose servers Kueue admits never, or only with fewer GPUs than ``max_count``."""
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
     if queue is None or not name or ObjectKind.CLUSTER_QUEUES not in facts.read:
@@ -389,7 +390,7 @@ def _check_storage_classes(facts: ClusterFacts, requirements: ChartRequirements)
     volumes_by_class: dict[str, list[_Volume]] = {}
     if requirements.wants_claims:
         volumes_by_class.setdefault(requirements.storage_class, []).append(_HOME)
-    # If the hub's pod is on a node, the volume of the hub's database exists, and its StorageClass is no longer needed.
+    # If the hub's pod is on a node, the volume of the hub's database exists and needs no StorageClass any more.
     is_up = any(as_dict(each.get("spec")).get("nodeName") for each in facts.list_objects(ObjectKind.HUB_PODS))
     if requirements.database_class is not None and not is_up:
         volumes_by_class.setdefault(requirements.database_class, []).append(_DATABASE)

@@ -76,7 +76,7 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups; groups on which the pod fits come first, and larger groups before smaller ones.
+    """Return all nodes in groups, sorted by the answer (yes, no, unknown), then by size with the largest first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -121,7 +121,7 @@ class Explanation:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the hub would refuse the choice regardless of the cluster's state."""
+        """Whether the choice is invalid or the policy denies it, whatever the verdict says."""
         return bool(self.invalid or self.refused)
 
     @property

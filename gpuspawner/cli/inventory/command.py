@@ -56,7 +56,7 @@ class RightStatus:
 
     @property
     def lost(self) -> str:
-        """Text that says which features do not work without the right's verbs; "" if the account has all verbs."""
+        """Text that says what does not work without the right; "" unless the API server denies a verb of the right."""
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Righ
 
 
 _WATCH_INTERVAL_S = 0.5
-"""Seconds between two checks whether the cluster has changed. The watches keep its state, so a check is cheap."""
+"""Seconds between two checks for a change. A check is cheap: it compares states that the watches keep in memory."""
 _CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "
@@ -122,7 +122,7 @@ class InventoryReport:
 
     :param types: rows of the table of GPU types.
     :param nodes: rows of the table of nodes; None without ``--nodes``, or if the hub cannot read nodes.
-    :param unknown: sentences that explain each unknown number.
+    :param unknown: sentences that say why numbers are unknown.
     :param flags: the hub's warnings to admins about nodes.
     :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.
     :param account: ``namespace:name`` of the impersonated ServiceAccount, or empty.

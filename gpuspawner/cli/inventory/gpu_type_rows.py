@@ -1,4 +1,4 @@
-"""One row for each GPU type: the hub's counts, the nodes of the type, its taints, and the users that may choose it."""
+"""One row for each GPU type: the hub's counts, the type's nodes, their taints, and the users that may choose it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class TypeAccess:
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return slug of a GPU type → users that may choose it.
 
-    The function applies the policy to an imaginary user in each group, and to each user that the policy names. It does
-    not know the groups of these users.
+    The function applies the policy to an imaginary user without groups, to an imaginary user in each group, and to each
+    user that the policy names. It does not know the groups of the named users, so it applies no group rules to them.
     """
     policy = catalog.policy
     if policy is None:
@@ -163,9 +163,9 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide explicitly, by the type's slug.
+    """Return the GPU types whose slug the settings hide.
 
-    Leave out types that are hidden only because a hidden type of the settings has the same nodes.
+    Leave out the discovered types that the hub hides only because hidden types of the settings match their nodes.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
@@ -189,7 +189,7 @@ def format_count(value: int | None) -> str:
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return each type's usable nodes and its nodes reserved for other pods; None if the hub cannot read nodes."""
+    """Return (usable nodes, nodes reserved for other pods) of each type; None for each if the hub cannot read nodes."""
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)

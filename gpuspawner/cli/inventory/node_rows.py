@@ -1,4 +1,4 @@
-"""One row for each GPU resource of a node, with the reasons why servers cannot get its GPUs."""
+"""One row for each node: its GPU resources, and the reasons why servers cannot get the node's GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodeGPUs:
     """One GPU resource of a node.
 
     :param resource: name of the resource, such as ``nvidia.com/gpu``.
-    :param types: slugs of the matching GPU types.
+    :param types: slugs of the GPU types that match the resource and the node's labels.
     :param total: number of GPUs, None if unknown.
     :param free: number of GPUs that no pod holds, None if unknown.
     """
@@ -59,7 +59,7 @@ class NodeRow:
         return {"name": self.name, "gpus": gpus, "why_not": list(self.why_not)}
 
     def format_cells(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of the node's lines in the table, one line for each resource."""
+        """Yield the cells of the node's lines in the table: one line for each GPU resource, at least one line."""
         state = " ".join(self.why_not) or ("ok" if self.gpus else "no GPU")
         for each in self.gpus:
             yield (
@@ -118,7 +118,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # skip a resource without GPUs, such as nvidia.com/gpu: 0 if MIG divides all GPUs of the node
+            continue  # skip a resource without units; nvidia.com/gpu has none if MIG divides all GPUs of the node
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,

@@ -1,8 +1,7 @@
 """Derives the configuration of the hub's spawners, and objects that the hub needs, from zero-to-jupyterhub's values.
 
-:func:`build_spawner_config` applies values as the chart's jupyterhub_config.py does, but only those that decide on
-which nodes a server may run and what the server requests. :func:`list_omissions` names the other values that change a
-server's pod.
+:func:`build_spawner_config` applies most values that change a server's pod, as the chart's jupyterhub_config.py does.
+:func:`list_omissions` names the values that it leaves out.
 
 :func:`read_chart_requirements` returns the objects and rights that must exist in the cluster. It ignores values of a
 wrong type.
@@ -70,7 +69,7 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""Paths of the chart values that gpuspawner's commands read, without those in :data:`CHART_KEYS`."""
+"""Paths of chart values besides :data:`CHART_KEYS`; :func:`_check_sections` checks the sections above these values."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -80,8 +79,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "start_timeout": 300,
     "events_enabled": True,
     "cmd": "jupyterhub-singleuser",
-    # These empty defaults matter: the chart sets the traits on KubeSpawner even if they are empty, which overrides
-    # hub.config.Spawner.
+    # These empty defaults matter: the chart sets the traits on KubeSpawner even if their values are empty. The empty
+    # values then override hub.config.Spawner.
     **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
     **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
     **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
@@ -210,7 +209,7 @@ def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
 
 
 def needs_chart_tag(values: Mapping[str, Any]) -> bool:
-    """Return whether the values name an image without a tag, so that the chart appends the tag of its default image.
+    """Return whether the values name an image other than the chart's, but no tag. The chart then appends its own tag.
 
     :param values: the chart's values, without its defaults.
     """
@@ -328,7 +327,7 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise an error if a section is no mapping, because :func:`get_chart_value` would silently ignore the section."""
+    """Raise an error if a section is not a mapping; :func:`get_chart_value` would silently ignore such a section."""
     read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
     paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
     wrong = [path for path in sorted(paths) if not isinstance(get_chart_value(values, path), Mapping | None)]

@@ -1,7 +1,7 @@
 """Values files merged as Helm merges them, with the position of every value.
 
-Helm merges mappings key by key; of any other value, such as a list, it takes the one in the later file. A null in a
-later file stays null: it removes the chart's default, and in gpuspawner's settings it means "not set".
+Helm merges mappings key by key. Any other value in a later file, such as a list, replaces the value in an earlier file.
+A null in a later file stays null: it removes the chart's default, and in gpuspawner's settings it means "not set".
 https://helm.sh/docs/chart_template_guide/values_files/
 """
 

@@ -21,13 +21,15 @@ from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Sever
 from gpuspawner.core.text.wording import quote, sanitize_name
 
 MAX_INPUT_SIZE = 4 * 1024**2
-"""Maximum size of a file in bytes; Helm can store at most 1 MiB for a release, so no usable file is larger."""
+"""Maximum size of a file in bytes. Usable files are smaller, because Helm can store at most 1 MiB for a release."""
 TOO_LONG_MESSAGE = f"has more than {MAX_INPUT_SIZE // 1024**2} MiB, so it was not read"
 _STDIN = "-"
 
 
 def read_text(file: str) -> str:
-    """Return the text of a file. Stop a little beyond :data:`MAX_INPUT_SIZE` bytes, because a pipe may never end.
+    """Return the text of a file.
+
+    Stop a little beyond :data:`MAX_INPUT_SIZE` bytes (on standard input: characters), because a pipe may never end.
 
     :param file: name; ``-`` is the standard input.
     :raises OSError: the file cannot be read.
@@ -105,7 +107,8 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
     """Return the position of a quoted text that spans several lines and ends on the line of an error, or None.
 
-    The text probably lacks its closing quote: the parser took the next opening quote for it, and then failed.
+    Such a text probably lacks its closing quote: the parser took the opening quote of the next quoted text as the
+    closing quote, and then failed.
     """
     found = None
     try:

@@ -3,8 +3,9 @@
 Malformed JSON raises no exception. Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1
 and pkg/controllers/provisioning/scheduling.
 
-gpuspawner does not read NodeClasses. A NodePool's condition ``Ready`` is False while its NodeClass is not usable. The
-other fields of a NodeClass (images, networks) do not affect the labels or resources of nodes.
+gpuspawner does not read NodeClasses. A NodePool's condition ``Ready`` already says whether its NodeClass is usable. The
+images and networks of a NodeClass do not affect the labels or resources of nodes. Its kubelet settings (reserved
+resources) do, and gpuspawner sees their effect on existing nodes only.
 """
 
 from __future__ import annotations
@@ -73,10 +74,9 @@ def decode_node_pools(raw_pools: Iterable[object]) -> tuple[ScalableNodePool, ..
 def derive_pools_from_nodes(
     scalable_pools: Iterable[ScalableNodePool], nodes: Iterable[Node]
 ) -> Iterator[ScalableNodePool]:
-    """Yield one scalable pool for each instance type among the existing nodes of each of Karpenter's NodePools.
+    """Yield one scalable pool for each pair of a NodePool and an instance type of its existing nodes.
 
-    A NodePool does not say how large its machines are. The existing nodes show how large those of their instance type
-    are.
+    A NodePool does not say how large its machines are. The existing nodes show the size of their instance type.
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
     :param nodes: all existing nodes; labels tell which of them Karpenter added.
@@ -127,7 +127,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return resource → largest amount on any of the nodes; a broken or starting node reports less than it has."""
+    """Return resource → largest amount on any node, because a broken or starting node reports less than it has."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -138,11 +138,12 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
     """Return resource → amount that Karpenter expects on a new node, without MIG slices and shared GPUs.
 
-    Only the device plugin reports MIG slices and shared GPUs, so Karpenter adds no node for them. Karpenter's label
-    ``instance-gpu-count`` counts physical GPUs, so the result never has more GPUs than the label says.
+    Only the device plugin reports MIG slices and shared GPUs, so Karpenter adds no node for them. A node with shared
+    GPUs may report more units of ``nvidia.com/gpu`` than it has physical GPUs. Karpenter's label ``instance-gpu-count``
+    counts physical GPUs, so the result has at most this number.
 
-    :param allocatable: resource → allocatable amount of an existing node of the same machine type.
-    :param labels: labels of that node.
+    :param allocatable: resource → allocatable amount of existing nodes of the same instance type.
+    :param labels: labels of one of these nodes.
     """
     counts = (_parse_number(labels[key]) for key in _GPU_COUNT_LABELS if key in labels)
     gpus = min((max(0, number) for number in counts if number is not None), default=_MAX_NUMBER)
@@ -183,8 +184,8 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             isinstance(node_spec.get("requirements"), list)
             and None not in decoded
             and is_complete
-            # gpuspawner must not promise nodes of a NodePool without the condition Ready: Karpenter has not processed
-            # the NodePool yet.
+            # While Ready is missing or "Unknown", Karpenter has not processed the NodePool yet: gpuspawner must not
+            # promise its nodes. While Ready is "False", `remaining` above allows no new node.
             and conditions.get("Ready") in ("True", "False")
             # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster. gpuspawner must
             # not promise that the next node joins.

@@ -37,7 +37,9 @@ NODE_COUNT = "nodes"
 
 
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Return whether a pod may fit a NodePool's largest machine and its limits; ignore how much existing nodes use.
+    """Return whether a pod may fit the largest machine and the limits of a NodePool.
+
+    The function ignores how much of the limits the existing nodes use.
 
     Karpenter compares limits with machine sizes. gpuspawner does not know machine sizes exactly (the cloud provider's
     code subtracts ``vmMemoryOverheadPercent`` from the memory), so it compares limits with the pod's requests.
@@ -72,7 +74,7 @@ def has_capacity_left(
 def _charge(
     machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """Subtract a machine for a pod from a NodePool's remaining limits; return the rest, or None if it is negative."""
+    """Return a NodePool's remaining limits after one machine for a pod, or None if the machine exceeds the limits."""
     left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
     return None if any(number < 0 for number in left.values()) else left
 
@@ -151,12 +153,13 @@ def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
 def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence[Pod]) -> bool:
     """Return whether the new nodes of a node pool have room for a pod in addition to the pods ahead of it.
 
-    The function fills one new node after another with the pods ahead, the largest pod first. An autoscaler may pack
-    pods more tightly, so the result False may be wrong.
+    If the pool's machine type is fixed, the function fills one new node after another with the pods ahead, the largest
+    pod first. An autoscaler may pack pods more tightly, so the result False may be wrong. If Karpenter chooses the
+    machines, :func:`has_capacity_left` gives the result.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
-    :param ahead: pending pods that start before the pod; those that cannot run on the pool's nodes are ignored.
+    :param ahead: pending pods that start before ``pod``; those that cannot run on the pool's nodes are ignored.
     """
     ahead = [other for other in ahead if not _is_ruled_out(scalable_pool, other)]
     if scalable_pool.machines is not None:
@@ -185,7 +188,7 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
-    """Return whether the taints and labels of a node pool's new nodes may allow a pod; its requests are not checked.
+    """Return whether the taints and labels of a node pool's new nodes may allow a pod, regardless of its requests.
 
     :param scalable_pool: the node pool.
     :param constraints: the pod's constraints.
@@ -197,14 +200,15 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a node pool, with any number of a type's GPUs per machine if the real number is unknown.
+    """Return a node pool whose machines may have any number of a type's GPUs if their real number is unknown.
 
     Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
     that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without
     this assumption, the verdict for the pod would be uncertain.
 
-    The function returns any other node pool unchanged. Karpenter cannot predict MIG slices and shared GPUs, so their
-    types change no node pool.
+    The function returns any other node pool unchanged. Karpenter cannot predict the resources of MIG slices and shared
+    GPUs (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), so for types with such resources the function returns
+    every node pool unchanged.
 
     :param scalable_pool: the node pool.
     :param gpu: a GPU type, or None for a server without GPUs.

@@ -15,7 +15,7 @@ from gpuspawner.core.catalog.model import ComputeCapability
 GFD_PRODUCT = "nvidia.com/gpu.product"
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
 KARPENTER_PREFIXES = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
-"""Prefixes of the labels that Karpenter and EKS Auto Mode set on nodes. The rest of each label's name is the same."""
+"""Prefixes of the labels of Karpenter and of EKS Auto Mode on nodes. Both use the same label names after the prefix."""
 AMD_PRODUCT = "amd.com/gpu.product-name"
 INTEL_PRODUCT = "gpu.intel.com/product"
 
@@ -41,8 +41,8 @@ class Accelerator:
     :param memory_bytes: memory of one GPU; None when unknown.
     :param labels: source of a label (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → the label's values for this
         model.
-    :param karpenter_memory_mib: MiB in Karpenter's memory label, by which models with the same name differ; None = as
-        ``memory_bytes``.
+    :param karpenter_memory_mib: MiB in Karpenter's memory label, which distinguishes models with the same name; None =
+        ``memory_bytes`` in MiB.
     :param compute: CUDA compute capability; None when unknown.
     :param fractional: label sources that have the same value for a whole GPU and for a slice of this model. Their
         labels do not tell the memory.
@@ -105,7 +105,9 @@ class AcceleratorTable:
         )
 
     def has_nvlink(self, key: str, value: str) -> bool:
-        """Return whether a label names whole GPUs that NVLink connects to the other GPUs of their node.
+        """Return whether a label names a GPU model whose machines connect their GPUs by NVLink.
+
+        The method ignores whether the label means MIG slices or shared GPUs, so callers must check this themselves.
 
         :param key: name of the label, such as ``nvidia.com/gpu.product``.
         :param value: the label's value on the node.

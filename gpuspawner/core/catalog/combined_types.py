@@ -47,7 +47,7 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
     """Return a combined GPU type, or None while the catalog has none of its members.
 
     The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
-    members have different values.
+    members have different values. Tolerations of the admin and of all members apply, and the shortest run time limit.
 
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types of the catalog that are not combined.
@@ -93,7 +93,8 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
     For a combined type, this is the merged label match of the members. The result is None if the members' matches
     differ in more than one label: a merged match would also select nodes with the first label of one member and the
-    second label of another member. If one label differs, each member must have allowed values for this label.
+    second label of another member. If one label differs, and a member has no allowed values for this label, the result
+    is also None.
     """
     first, *others = gpu.label_matches
     joined = dict(first)

@@ -1,4 +1,4 @@
-"""Build the node affinity that keeps servers without a GPU off GPU nodes, which it knows by the GPU types' labels."""
+"""Build the node affinity that keeps servers without a GPU off GPU nodes. It matches GPU nodes by their labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GPU_LABEL_DOMAINS = (
 """Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Prefixes of labels whose values nodes without GPUs have, too; a ``NotIn`` would also exclude these nodes."""
+"""Prefixes of labels whose values GPU nodes share with other nodes; a ``NotIn`` would also exclude the other nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,10 @@ class MatchExpression:
 def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
     """Return node affinity that excludes the nodes of all GPU types: one ``NotIn`` per label, with all types' values.
 
-    The affinity also excludes nodes of GPU types that users cannot choose, and GPU nodes that belong to no type. If a
-    type matches nodes by a label that only GPU nodes carry, the affinity ignores the type's more general labels: a
-    ``NotIn`` for ``kubernetes.io/arch`` would exclude nodes without GPUs, too.
+    The affinity also excludes nodes of GPU types that users cannot choose, and GPU nodes that belong to no type. Of
+    the labels by which a type matches nodes, the affinity uses those that only GPU nodes carry. If a type has none of
+    these, the affinity uses the type's other labels, but no general label: a ``NotIn`` for ``kubernetes.io/arch`` would
+    exclude nodes without GPUs, too.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):

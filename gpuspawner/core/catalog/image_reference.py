@@ -1,8 +1,8 @@
 """Parse references of container images.
 
 The grammar and the default registry are those of https://github.com/distribution/reference, which kubelet and container
-runtimes use. This parser also rejects references that the grammar allows but no kubelet accepts: those with capital
-letters, or with both a dot and an underscore, in the first path component, and digests of unknown algorithms.
+runtimes use. This parser also rejects references that the grammar allows but no kubelet accepts: those whose first path
+component has capital letters, or both a dot and an underscore, and those with a digest of an unknown algorithm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_REFERENCE_LENGTH = _MAX_NAME_LENGTH + len(":") + _MAX_TAG_LENGTH + len("@sha
 _HUB, _HUB_FORMERLY = "docker.io", "index.docker.io"
 _DEFAULT_TAG = "latest"
 _OFFICIAL = "library/"
-"""Namespace of Docker Hub's repositories that are written without one: ``busybox`` means ``library/busybox``."""
+"""Namespace of Docker Hub's repositories that are written without a namespace: ``busybox`` is ``library/busybox``."""
 
 # Each regular expression below can match a text in one way only. A hostile text therefore cannot make a match slow by
 # backtracking.
@@ -92,7 +92,7 @@ def parse_reference(text: str) -> ImageReference | None:
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # Container runtimes read a first component with a dot as a registry; this is no valid registry.
+        return None  # Container runtimes read a first component with a dot as a registry, and this one is invalid.
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:

@@ -1,11 +1,12 @@
-"""Name Kueue's labels and its reasons, and tell whether Kueue could admit a pod.
+"""Define Kueue's labels and its reasons not to admit a pod, and compute whether Kueue could admit a pod.
 
-Kueue adds a scheduling gate when a pod is created, and removes it when the queue has quota. kube-scheduler then picks
-the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
+Kueue adds a scheduling gate when a pod is created, and removes the gate when the queue has quota. kube-scheduler then
+picks the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
 
 Before a pod exists, the quotas of the ClusterQueue and the labels and taints of the ResourceFlavors show whether Kueue
 could admit the pod (``pkg/scheduler/flavorassigner/flavorassigner.go``, ``pkg/cache/scheduler/resource_node.go``). This
-module does not read Kueue's configuration, which may ignore or rename resources.
+module does not read Kueue's configuration. If the configuration ignores or renames resources, the answers for pods with
+these resources may be wrong.
 """
 
 from __future__ import annotations
@@ -48,18 +49,18 @@ class QueueReason(StrEnum):
     REQUEUED = "Requeued"
     """Kueue evicted the Workload, and will consider it again later."""
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
-    """The Workload requests more than each ResourceFlavor's quota with all that may be borrowed."""
+    """The Workload requests more than the quota of every ResourceFlavor, including the quota that may be borrowed."""
     NO_FLAVOR = "NoMatchingFlavor"
     """The ClusterQueue lacks a requested resource, or no flavor fits the pod's node selector and tolerations."""
     STOPPED = "Suspended"
     """An admin has stopped the LocalQueue."""
     INACTIVE = "ClusterQueueIsInactive"
-    """Kueue does not use the ClusterQueue: it is stopped, or an object that it names is missing for now."""
+    """Kueue does not use the ClusterQueue: it is stopped, or names an object that does not exist yet."""
     NO_QUEUE = "QueueNotFound"
     MISCONFIGURED = "Misconfigured"
     DEACTIVATED = "Deactivated"
     NOT_TAKEN = "NoWorkload"
-    """Kueue works, but has created no Workload for the pod: for example, the WorkloadPriorityClass does not exist."""
+    """Kueue runs, but has created no Workload for the pod, for example because a WorkloadPriorityClass is missing."""
 
 
 def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
@@ -84,7 +85,7 @@ class QuotaAnswer(IntEnum):
     """A ResourceFlavor has enough quota for the pod, but other Workloads use it."""
     UNKNOWN = 2
     EXCEEDED = 3
-    """The pod requests more than each ResourceFlavor's quota with all that may be borrowed."""
+    """The pod requests more than the quota of every ResourceFlavor, including the quota that may be borrowed."""
     NO_FLAVOR = 4
     """No ResourceFlavor matches the pod's node selector, node affinity and tolerations."""
     UNCOVERED = 5
@@ -94,8 +95,8 @@ class QuotaAnswer(IntEnum):
 class QuotaJudgment(NamedTuple):
     """Whether a ClusterQueue could admit a pod, and why not.
 
-    :param resource: the resource whose quota is missing, too small or in use; empty if there is none.
-    :param flavors: names of the flavors that have quota for this resource.
+    :param resource: the resource whose quota is missing, too small or in use; empty for the other answers.
+    :param flavors: names of all flavors in the resource group that decides the answer; empty if none decides it.
     :param most: for EXCEEDED, the largest request for the resource that Kueue could admit; None if the pod exceeds the
         quota of different resources in different flavors.
     """
@@ -115,7 +116,7 @@ class FlavorCapacity:
     :param most: resource → largest request that Kueue could ever admit, including borrowed quota; a resource whose
         largest request is unknown is left out.
     :param free: resource → unused quota; a resource whose unused quota is unknown is left out.
-    :param sure: the part of ``free`` that no other ClusterQueue may hold back for a Workload that waits there.
+    :param sure: resource → the part of ``free`` that no other ClusterQueue may reserve for its own waiting Workload.
     :param has_topology: whether Kueue also checks that the pod fits on the nodes (Topology Aware Scheduling).
     """
 
@@ -131,10 +132,10 @@ class FlavorCapacity:
 class FlavorChoice(NamedTuple):
     """The ResourceFlavors that Kueue would give a pod.
 
-    :param choices: for each resource group, the flavor that the pod would get now, and then all others that it may get
-        while the quota of the first one is in use.
-    :param places: number of such pods for which the first flavors have enough unused quota.
-    :param has_more: whether other flavors may also have unused quota for the pod.
+    :param choices: for each resource group, the flavor that the pod would get now, followed by the flavors that the pod
+        may get while the quota of the first flavor is in use.
+    :param places: number of pods like this pod for which the first flavors certainly have enough unused quota.
+    :param has_more: whether Kueue may have unused quota for more such pods, in the first flavors or in others.
     """
 
     choices: tuple[tuple[FlavorCapacity, ...], ...]
@@ -156,7 +157,7 @@ class QueueCapacity:
     :param is_fair: whether the order of Workloads depends on the past usage of each LocalQueue (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     :param is_stopped: whether an admin has stopped the ClusterQueue (``stopPolicy``).
-    :param is_active: whether Kueue uses the ClusterQueue; it uses none without the condition ``Active``.
+    :param is_active: whether Kueue uses the ClusterQueue: the ClusterQueue's condition ``Active`` is True.
     """
 
     groups: tuple[tuple[frozenset[str], tuple[FlavorCapacity, ...]], ...]
@@ -237,7 +238,7 @@ _PODS = "pods"
 """Name of the resource by which Kueue counts pods. A ClusterQueue need not have a quota for this resource."""
 
 _MANY_PLACES = 2**31
-"""Number of pods for which a flavor has enough quota if they request nothing of it."""
+"""Number of pods for which a flavor has enough quota if the pods request none of the flavor's resources."""
 
 
 def _count_places(unused: Mapping[str, int], needed: Mapping[str, int]) -> int:
@@ -270,7 +271,8 @@ def _judge_flavor(
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     used = next((name for name, number in needed.items() if number > max(0, flavor.free[name])), "")
     if used and flavor.has_topology:
-        # Kueue may never give the pod this flavor (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
+        # Even with unused quota, Kueue may refuse the pod this flavor because of the flavor's topology
+        # (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     return QuotaJudgment(QuotaAnswer.IN_USE if used else QuotaAnswer.ROOM, used)
 
@@ -290,7 +292,7 @@ def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity
 
 
 class ClusterQueues:
-    """What all ClusterQueues can admit, according to one reading of Kueue's objects.
+    """What all ClusterQueues can admit, computed from the given ClusterQueues, Cohorts and ResourceFlavors.
 
     :param cluster_queues: all ClusterQueues as JSON, because they lend each other quota.
     :param cohorts: all Cohorts as JSON; None if unknown.
@@ -344,7 +346,7 @@ class ClusterQueues:
 
 _NEXT_FLAVOR = "TryNextFlavor"
 _UNDECIDED: LabelSelector = (SelectorRequirement(key="unknown", operator=EXISTS),)
-"""Replaces a ClusterQueue's invalid namespace selector. The hub then does not know which namespaces are selected."""
+"""Replaces an invalid namespace selector of a ClusterQueue: the hub does not know which namespaces it selects."""
 
 
 def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
@@ -367,7 +369,7 @@ def _may_preempt(spec: Mapping[str, object]) -> bool:
 
 
 def _is_readable(spec: object) -> bool:
-    """Return whether a ClusterQueue or Cohort lists its quotas as Kueue demands, or has none."""
+    """Return whether the quotas of a ClusterQueue or Cohort have the structure of Kueue's API; True without quotas."""
     groups = [] if spec is None else as_dict(spec).get("resourceGroups", [] if isinstance(spec, dict) else None)
     if not isinstance(groups, list):
         return False
@@ -413,15 +415,16 @@ _NO_QUOTA = _Quota()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _QuotaNode:
-    """A ClusterQueue or Cohort.
+    """A ClusterQueue or Cohort in the tree of Cohorts. Its descendants are the ClusterQueues and Cohorts below it.
 
     :param parent: name of the Cohort to which the ClusterQueue or Cohort belongs; empty for none.
     :param total: its own quota and all that its children lend (``SubtreeQuota``).
     :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
-    :param unread_quotas: what ``quotas`` or those of the nodes below lack because a value is malformed.
-    :param unread_usage: the same for ``used``; also if a value is missing.
-    :param is_readable: whether all its quotas, and those of the nodes below, can be read.
-    :param holders: number of ClusterQueues, here or below, that may hold back unused quota for a Workload.
+    :param unread_quotas: keys that ``quotas`` here or in a descendant lacks because a value is malformed.
+    :param unread_usage: keys that ``used`` here or in a descendant lacks because a value is malformed or missing.
+    :param is_readable: whether its quotas and those of all descendants have the structure of Kueue's API.
+    :param holders: number of ClusterQueues among this object and its descendants that may reserve unused quota for a
+        Workload that waits.
     """
 
     parent: str
@@ -461,15 +464,17 @@ class _QuotaTree:
     ) -> None:
         self._queues = {_read_name(each): _read_quota_node(each) for each in cluster_queues}
         for node in self._queues.values():
-            # Kueue writes the usage of each flavor's resources, also of unused ones (``getUsage`` of ``cache.go``).
+            # Kueue writes the usage of each flavor's resources, even a usage of 0 (``getUsage`` of ``cache.go``). So a
+            # missing usage is unknown.
             node.unread_usage |= node.quotas.keys() - node.used.keys()
         self._cohorts = {_read_name(each): _read_quota_node(each) for each in cohorts or ()}
         self._are_cohorts_known = cohorts is not None
         children = Counter(each.parent for each in (*self._queues.values(), *self._cohorts.values()) if each.parent)
         for name in children:
-            # A Cohort that only ClusterQueues name (no Cohort object exists) has no parent and no quota of its own.
+            # A Cohort that its children name but that has no Cohort object has no parent and no quota of its own.
             self._cohorts.setdefault(name, _QuotaNode(parent=""))
-        # Add each node to its parent after the node's last child; this never reaches Cohorts that form a cycle.
+        # Add each ClusterQueue or Cohort to its parent once all its own children have been added. Cohorts that form a
+        # cycle are never added.
         complete = [*self._queues.values(), *(each for name, each in self._cohorts.items() if not children[name])]
         while complete:
             each = complete.pop()
@@ -492,7 +497,7 @@ class _QuotaTree:
         return most, free, {key: _count_sure(path, key, free=number) for key, number in free.items()}
 
     def _find_path(self, node: _QuotaNode) -> list[_QuotaNode] | None:
-        """Return the Cohorts from the root to a ClusterQueue, and the ClusterQueue; None if unknown."""
+        """Return the Cohorts above a ClusterQueue, the root first, and the ClusterQueue; None if unknown or cyclic."""
         if node.parent and not self._are_cohorts_known:
             return None
         path = [node]
@@ -528,7 +533,8 @@ def _count_sure(path: Sequence[_QuotaNode], key: _FlavorResource, *, free: int) 
     node = path[-1]
     if path[0].holders[key] == node.holders[key]:
         return free
-    # Kueue serves Workloads that need not borrow first (``entryOrdering`` of ``pkg/scheduler/scheduler.go``).
+    # Kueue serves Workloads that fit without borrowing before those that borrow (``entryOrdering`` of
+    # ``pkg/scheduler/scheduler.go``), so no other ClusterQueue takes this quota first.
     return min(free, node.quotas[key].nominal - node.used.get(key, 0))
 
 
@@ -557,7 +563,8 @@ def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
 def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> bool:
     """Return whether Kueue may reserve unused quota for the first Workload of a ClusterQueue, which does not fit yet.
 
-    Kueue tries the first Workload of a strict order in each cycle (``schedule`` of ``pkg/scheduler/scheduler.go``).
+    Kueue tries the first Workload of a ``StrictFIFO`` ClusterQueue in each cycle (``schedule`` of
+    ``pkg/scheduler/scheduler.go``). It reserves nothing if the ClusterQueue can always reclaim its quota from others.
     """
     is_waiting = as_int(status.get("pendingWorkloads")) != 0
     can_reclaim = as_dict(spec.get("preemption")).get("reclaimWithinCohort") == "Any"
@@ -570,7 +577,7 @@ def _read_parent(spec: Mapping[str, object]) -> str:
 
 
 def _list_amounts(flavors: object, fields: Iterable[str]) -> Iterator[tuple[_FlavorResource, Mapping[str, int | None]]]:
-    """Yield a flavor's amounts of a resource, by those of the fields that are set; a malformed amount is None."""
+    """Yield ((flavor, resource), amounts by field) without fields that are not set; a malformed amount is None."""
     for flavor in as_dicts(flavors):
         for each in as_dicts(flavor.get("resources")):
             resource = as_text(each.get("name"))

@@ -153,8 +153,9 @@ class Bounds:
     :param step: distance between two amounts, counted from ``min``.
     :param default: amount when the user chooses none. It may lie between two steps.
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
-    :param own: KubeSpawner's limit and guarantee; None = the settings replace them. KubeSpawner's limit applies if the
-        user chooses no amount. KubeSpawner's guarantee, if set, always replaces ``guarantee``.
+    :param own: KubeSpawner's limit and guarantee, if the settings have no bounds; None = the bounds in the settings
+        replace both. KubeSpawner's limit applies if the user chooses no amount. KubeSpawner's guarantee, if set, always
+        replaces ``guarantee``.
     :param is_optional: True = a user who chooses no amount gets no limit. False = such a user gets ``default``.
     """
 
@@ -230,7 +231,8 @@ class GPUType:
         resource; ``match`` is then unused. ``()`` for any other type.
     :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
         there are no nodes; empty if unknown.
-    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time; None = unknown.
+    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time; None = their
+        labels do not say so.
     :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known for all nodes.
     :param max_runtime_s: seconds after which a server with the type is stopped; None = never.
     """
@@ -313,7 +315,7 @@ class KueueQueue:
     """The LocalQueue for servers with a GPU.
 
     :param local_queue: name of a LocalQueue in the servers' namespace.
-    :param priority_class: name of a WorkloadPriorityClass; empty for the queue's default priority.
+    :param priority_class: name of a WorkloadPriorityClass; empty = Kueue uses the priority of the pod's PriorityClass.
     :param timeout_s: seconds that the hub waits until a queued server has started; None = as long as for other servers.
     :param gpus: slugs of the GPU types whose servers are queued; None = all.
     """
@@ -372,7 +374,7 @@ class QueueState:
 
     @property
     def may_have_waiting(self) -> bool:
-        """Whether a Workload waits in the ClusterQueue, or may wait because this is unknown."""
+        """Whether a Workload waits in the ClusterQueue; True if this is unknown."""
         return self.waiting != () and (self.capacity is None or self.capacity.pending != 0)
 
     def count_ahead(self) -> int | None:
@@ -406,10 +408,12 @@ class Catalog:
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
     :param hidden: GPU types of the cluster that users cannot choose. Servers without a GPU stay off their nodes.
-    :param untyped: label → values of GPU nodes that belong to no GPU type. Servers without a GPU stay off these nodes.
+    :param untyped: label → values by which to find the GPU nodes that belong to no GPU type. Servers without a GPU stay
+        off these nodes.
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
-    :param shared_memory: bounds of /dev/shm in bytes; None = the GPU type decides. Choosing a size is optional.
+    :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field. Without a size from the user,
+        the GPU type's ``shm`` decides.
     :param choices: the offered entries of each form field with a fixed list, such as priorities.
     :param policy: the admin's rules; None = every user can have everything.
     :param max_runtime_s: seconds after which every server is stopped; None = never.
@@ -417,8 +421,8 @@ class Catalog:
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
     :param default_gpus: the GPU types that offer the GPUs of KubeSpawner's traits: (slug, number of GPUs). A server
         whose user options name no GPU type gets the first of these types that the user's limits and image allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, without the resource of
-        the first type in ``default_gpus``: a server has only one GPU type.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but no server gets: all
+        resources but that of the first type in ``default_gpus``, because a server has only one GPU type.
     """
 
     images: Mapping[str, Image]

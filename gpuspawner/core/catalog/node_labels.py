@@ -69,7 +69,7 @@ class KarpenterModel(NamedTuple):
 class NodeGPU:
     """One unit of a GPU resource on a node, as the node's labels describe it.
 
-    :param model: the model's name in slugs (``a100-40gb``) and in the form (``A100 40 GB``); None if no label tells.
+    :param model: the model's name in slugs (``a100-40gb``) and in the form (``A100 40 GB``); None if no label names it.
     :param source: origin of the labels (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``); empty without labels.
     :param match: label → values that select nodes with the same GPUs.
     :param memory_bytes: memory of one unit; None if unknown.
@@ -273,7 +273,7 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 
 
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
-    """Return whether a node has whole GPUs that Karpenter's labels describe as well as GPU Feature Discovery's labels.
+    """Return whether a node has whole GPUs that Karpenter's labels identify no worse than GPU Feature Discovery does.
 
     Karpenter's labels are then preferred: Karpenter knows them before it creates a node, whereas GPU Feature Discovery
     sets labels only once the node runs.

@@ -1,4 +1,8 @@
-"""Group nodes by GPU type, and the nodes of a type into pools of nodes that are equal for scheduling."""
+"""Group nodes by GPU type, and the nodes of each type into pools.
+
+The nodes of a pool share taints, cordon and the values of the labels by which GPU types match nodes. A unit of a type
+is a whole GPU, a MIG slice or a share of a GPU.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ class TypeNodes:
 
     :param gpu: the type.
     :param pools: groups of nodes with the type's labels; some of the nodes may lack the type's resource.
-    :param open: the pools that accept new servers: not cordoned, and all taints tolerated.
+    :param open: those of ``pools`` that accept new servers: no cordon or taint keeps servers with the type off.
     :param reserved: groups of nodes with the type's labels and a permanent taint that servers with the type do not
         tolerate; these groups are not in ``pools``.
     """
@@ -56,9 +60,10 @@ class TypeNodes:
         )
 
     def is_requested_by(self, constraints: PodConstraints, table: NodeTable) -> bool:
-        """Return whether a pod's node selector and affinity match any node of the type.
+        """Return whether a pod's node selector and affinity match at least one node of the type.
 
-        If the type has no nodes, return whether they could match a new node with the type's labels.
+        If the type has no nodes, return whether the selector and affinity could match a new node with the type's
+        labels.
         """
         if not any(may_match_node_affinity(match, constraints) for match in self.gpu.label_matches):
             return False
@@ -116,11 +121,11 @@ def may_have_units(node: Node, resource: str) -> bool:
 
 
 def has_silent_plugin(node: Node, resource: str) -> bool:
-    """Return whether a node lists a resource with 0 units, as it does while the device plugin is not registered.
+    """Return whether kubelet reports 0 units of a resource on a node, as while the device plugin is not registered.
 
-    kubelet reports 0 after its own restart, and some minutes after the plugin stops, until the plugin registers again
-    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet also reports 0 if all
-    GPUs are sliced or gone; the function cannot tell these cases apart.
+    kubelet begins to report 0 when kubelet restarts, or a few minutes after the plugin stops. It reports 0 until the
+    plugin registers again (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet
+    also reports 0 if all GPUs are sliced or gone; the function cannot tell these cases apart.
     """
     return (resource in node.capacity or resource in node.allocatable) and not may_have_units(node, resource)
 

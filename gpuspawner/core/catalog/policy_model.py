@@ -61,9 +61,10 @@ class Rule:
     :param memory: allowed amounts in bytes.
     :param max_runtime_s: seconds after which any server is stopped, with or without a GPU.
     :param deny: True = the rule only restricts what other rules allow.
-    :param sources: for a merged rule, ``gpus`` of each original rule without ``deny``; otherwise empty. Needed for the
-        limits of GPU types within combined types.
-    :param caps: for a merged rule, ``gpus`` of each original rule with ``deny``; otherwise empty.
+    :param sources: for a merged rule, ``gpus`` of each rule from which ``gpus`` was merged, without those in ``caps``;
+        may be empty if ``gpus`` comes from one rule. Needed for the limits of a combined type's members (a combined
+        type offers several GPU types as one).
+    :param caps: for a merged rule, ``gpus`` of each rule with ``deny`` that has restricted ``gpus``.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)

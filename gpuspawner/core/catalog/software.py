@@ -1,8 +1,9 @@
 """Check whether an image works on a GPU type's nodes: vendor, CPU architecture, NVIDIA driver, compute capability.
 
-The versions come from the labels of GPU Feature Discovery (NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery,
-``lm/nvml.go``), under their current and their older names. A label that cannot be parsed counts as missing. Missing
-information never makes an image unusable.
+Driver version, CUDA version and compute capability come from labels of GPU Feature Discovery
+(NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery, ``lm/nvml.go``). The version labels have current and older names;
+this module reads both. A label that cannot be parsed counts as missing. Missing information never makes an image
+unusable.
 
 The form, the admission check and the pod's node affinity all use this module.
 """
@@ -59,7 +60,7 @@ def deduplicate_platforms(platforms: Iterable[Platform]) -> tuple[Platform, ...]
 
 
 def parse_compute_capability(text: str) -> ComputeCapability | None:
-    """Return the compute capability in a text such as ``"8.9"``, or None if the text is not one."""
+    """Return the compute capability in a text such as ``"8.9"``, or None for a malformed text."""
     major, minor = (_parse_number(part) for part in (*text.split("."), "")[:2])
     return None if major is None or minor is None else (major, minor)
 
@@ -73,7 +74,7 @@ def _parse_number(text: str | None) -> int | None:
 
 
 _MIN_DRIVER = {11: 450, 12: 525, 13: 580}
-"""CUDA's major version → oldest NVIDIA driver branch that runs all minor versions of it,
+"""CUDA's major version → oldest NVIDIA driver branch that supports all minor versions of this CUDA version,
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
 
 _MIN_COMPUTE: dict[int, ComputeCapability] = {12: (5, 0), 13: (7, 5)}
@@ -121,8 +122,9 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
 
-    Each expression is a ``NotIn``, with values of one label that only unusable nodes have. A ``NotIn`` accepts nodes
-    without the label. :mod:`gpuspawner.core.request.pod_requirements` adds the expression for the CPU architecture.
+    Each expression is a ``NotIn`` for one label. None of its values occurs on a node of the type on which the image
+    works. A ``NotIn`` accepts nodes without the label. :mod:`gpuspawner.core.request.pod_requirements` adds the
+    expression for the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []

@@ -5,8 +5,10 @@ This package does not depend on GPU types, users or the hub. It compares one con
 package ``scheduling`` combines the results.
 
 - ``model``, ``dra_model``: the values; ``state``: occupancy and inventory; ``dra_counts``: DRA devices of each node
-- ``decode``, ``decode_selectors``, ``pod_requests``: decode JSON into values; equal values share one object
+- ``decode``, ``decode_selectors``: decode JSON into values; equal values share one object
+- ``pod_requests``: what a pod requests of a node: CPU, memory, huge pages, GPUs and other devices
 - ``node_affinity``, ``selectors``, ``taints``: match constraints against nodes, pods and namespaces
+- ``volumes``: the volumes on each node, and how many volumes CSI drivers may attach to a node
 - ``node_table``: resources as columns and equivalent nodes in groups, for scans of thousands of nodes
 """
 

@@ -5,8 +5,9 @@ spawn form.
 
 The API server extends a pod when it creates the pod. For a pod that does not exist yet, this module does the same: it
 adds host network ports (pkg/apis/core/v1/defaults.go) and tolerations of not-ready and unreachable nodes (admission
-plugin DefaultTolerationSeconds), and merges ``matchLabelKeys`` into selectors. An unknown RuntimeClass may add more
-tolerations, so gpuspawner treats its pods as tolerating every taint, and is never sure that a node accepts them.
+plugin DefaultTolerationSeconds), and merges ``matchLabelKeys`` into selectors. An unknown RuntimeClass may add further
+tolerations. For a new pod with such a RuntimeClass, no taint excludes a node, but an entry in ``undecided`` makes it
+uncertain whether any node accepts the pod.
 
 To save memory, equal values, such as the labels of thousands of replicas, are one object. Callers must not modify
 results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
@@ -326,7 +327,7 @@ def add_limit_ranges(spec: Mapping[str, object], limit_ranges: Iterable[object])
 def _add_defaults(container: Mapping[str, object], limits: Iterable[Mapping[str, object]]) -> Mapping[str, object]:
     resources = as_dict(container.get("resources"))
     # The API server copies a container's limits to missing requests before LimitRanger runs, so LimitRanger adds no
-    # request for a resource that the container limits (pkg/apis/core/v1/defaults.go).
+    # request for a resource that already has a limit (pkg/apis/core/v1/defaults.go).
     own = as_dict(resources.get("limits"))
     requests: Mapping[str, object] = {**own, **as_dict(resources.get("requests"))}
     for each in limits:
@@ -356,7 +357,7 @@ def decode_node(raw: object) -> Node:
 
 
 def decode_pod(raw: object) -> Pod | None:
-    """Return a v1 Pod as a :class:`.Pod`, or None if the pod has finished and holds no resources.
+    """Return a v1 Pod as a :class:`.Pod`, or None for a finished pod, which holds no resources.
 
     :param raw: v1 Pod as JSON, or the manifest of a pod that does not exist yet; malformed parts are left out.
     """
@@ -415,7 +416,7 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
 
 
 def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
-    """Return the priority with which a new pod will preempt other pods, or None if it will not, or if that is unknown.
+    """Return the priority with which a new pod preempts other pods, or None if it preempts none or if this is unknown.
 
     :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
     :param classes: the cluster's PriorityClasses; None if they are unknown.
@@ -488,7 +489,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
 
 def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
-    """Return decoded v1 Tolerations, without the tolerations that the API server adds by default."""
+    """Return v1 Tolerations, decoded from JSON; for a new pod, they lack those that the API server adds by default."""
     return tuple(
         Toleration(
             key=as_text(each.get("key")),

@@ -44,7 +44,8 @@ def decode_pod_terms(
     """Return the required terms of a v1 PodAffinity or PodAntiAffinity.
 
     :param raw: v1 PodAffinity or PodAntiAffinity.
-    :param namespace: namespace of the pod with these terms; a term that names no namespaces applies to it.
+    :param namespace: namespace of the pod with these terms. A term with neither ``namespaces`` nor
+        ``namespaceSelector`` applies to this namespace.
     :param labels: labels of the pod with these terms.
     :param created: True if the pod exists, so the API server has already merged ``matchLabelKeys`` into selectors.
     :raises InvalidSelectorError: for a malformed label selector.

@@ -2,8 +2,8 @@
 
 kube-scheduler allocates devices to a pod that requests an extended resource; this module counts by the same rules
 (Kubernetes 1.36, ``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``). The newest
-DeviceClass with the resource selects the devices. A device is allocatable if it has no taint that keeps pods off, and
-its pool of devices has all its ResourceSlices.
+DeviceClass whose ``extendedResourceName`` is the resource selects the devices. A device is allocatable if it has no
+taint that keeps pods off, and if the device's pool has all its ResourceSlices.
 
 The number of a resource's devices on a node is unknown ("uncounted") if gpuspawner does not support a selector of the
 DeviceClass, or if devices are partitioned, shared, or usable from several nodes.
@@ -50,7 +50,7 @@ class OfferedDevices:
         """Return the devices of all nodes, with the number of devices that ResourceClaims hold on each node.
 
         :param claims: all claims of the cluster; None if the caller does not know all claims or all devices. With None,
-            the result says of every resource that its number of devices is unknown.
+            every resource in the result has an unknown number of devices.
         """
         if claims is None:
             nodes = {
@@ -67,7 +67,7 @@ class OfferedDevices:
 
 
 class DeviceCounter:
-    """Counts DRA devices. It keeps the counts of a pool of devices until its ResourceSlices or a DeviceClass change."""
+    """Counts DRA devices; caches the counts of a pool until the pool's ResourceSlices or the DeviceClasses change."""
 
     def __init__(self) -> None:
         self._by_resource: dict[str, DeviceClass] = {}

@@ -95,7 +95,8 @@ class Device:
 
     :param attributes: name with domain (``gpu.nvidia.com/type``) → text; attributes that are not text are left out.
     :param tainted: the device has a taint with effect ``NoSchedule`` or ``NoExecute``.
-    :param uncountable: the device is partitioned, shared or conditional, so ResourceClaims do not tell if it is free.
+    :param uncountable: the device is partitioned, shared or usable only under conditions, so ResourceClaims do not
+        tell whether it is free.
     """
 
     name: str
@@ -203,8 +204,8 @@ def equip_node(
 ) -> EquippedNode:
     """Return a node whose ``allocatable`` and ``capacity`` include its DRA devices.
 
-    If kubelet reports a resource as allocatable, the node's DRA devices do not count for this resource, as in
-    kube-scheduler (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
+    If kubelet reports more than 0 allocatable units of a resource, the node's DRA devices do not count for this
+    resource, as in kube-scheduler (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
     :param node: a node whose amounts do not include its DRA devices.
     :param node_devices: the DRA devices of that node.

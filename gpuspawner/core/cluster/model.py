@@ -118,7 +118,8 @@ class PodConstraints:
     :param host_ports: host ports of containers and sidecars.
     :param is_gated: the pod has scheduling gates, so kube-scheduler does not schedule it yet.
     :param unread_claims: names of PersistentVolumeClaims whose volumes are not read yet. Reading a claim adds its
-        volume's ``volume_terms``, or an entry in ``undecided`` if the claim has no volume.
+        volume's ``volume_terms``, or an entry in ``undecided`` if gpuspawner cannot tell on which nodes the volume can
+        be mounted.
     :param undecided: constraints that gpuspawner does not check, each as a text for users.
     """
 
@@ -144,7 +145,7 @@ class PodConstraints:
 
     @property
     def topology_keys(self) -> frozenset[str]:
-        """Labels that the pod's node must have because of affinity terms and spread constraints."""
+        """Labels that the pod's node must have because of pod affinity terms and spread constraints."""
         near = frozenset(each.topology_key for each in self.affinity)
         return near | frozenset(each.topology_key for each in self.spread_constraints)
 
@@ -178,8 +179,8 @@ class Node:
     :param capacity: resource → whole base units; for GPUs, ``capacity - allocatable`` is the number of broken devices.
     :param unschedulable: the node is cordoned (``spec.unschedulable``).
     :param ready: the node's condition Ready is True.
-    :param uncounted: extended resources of which the node has an unknown number; ``allocatable`` and ``capacity`` lack
-        these resources.
+    :param uncounted: extended resources of which the node has an unknown number of DRA devices; ``allocatable`` and
+        ``capacity`` do not include these devices.
     :param published_by_dra: resources for which a DRA driver publishes devices on the node, even if their number is
         unknown.
     """
@@ -211,14 +212,15 @@ class Pod:
     :param labels: label → value.
     :param terminating: the pod is being deleted (``metadata.deletionTimestamp``) and still holds its requests.
     :param priority: ``spec.priority``, 0 if unset.
-    :param preempts: kube-scheduler may end pods of lower priority to make room for the pod: False for
-        ``preemptionPolicy: Never``, None if the pod does not exist yet and its priority is unknown.
+    :param preempts: whether kube-scheduler may end pods of lower priority to make room for the pod. False for
+        ``preemptionPolicy: Never``; None if the pod does not exist yet and its priority is unknown.
     :param created: ``metadata.creationTimestamp`` as text (RFC 3339), which sorts by age; empty if unknown.
     :param constraints: all constraints of a pending pod; of a bound pod only anti-affinity and host ports.
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     :param claims: names of the PersistentVolumeClaims that the pod uses.
     :param attachments: resource that stands for a CSI driver with a limit (:mod:`.volumes`) → number of the pod's
-        volumes. Empty for a bound pod, because gpuspawner counts the volumes of the pod's node.
+        volumes. Empty for a bound pod: gpuspawner counts the volumes of a node's bound pods together, because several
+        pods may use one volume.
     """
 
     name: str
@@ -253,7 +255,7 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeClass:
-    """A RuntimeClass (node.k8s.io/v1), with the fields that the API server adds to the ``spec`` of its pods.
+    """A RuntimeClass (node.k8s.io/v1), with the fields that the API server adds to the ``spec`` of pods that name it.
 
     :param overhead: resource → quantity as in JSON; None if the RuntimeClass sets no overhead.
     """
@@ -273,8 +275,9 @@ class MachineConstraints:
     :param remaining: resource → part of its limit that new nodes may use; ``nodes`` → 0 while the pool cannot grow.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
-    :param is_reliable: gpuspawner may promise a node of the pool. False if it could not decode all of the pool, if the
-        pool is static (has ``replicas``), or if a condition of the pool reports failing nodes.
+    :param is_reliable: whether gpuspawner may predict for certain that the autoscaler adds a node. False if gpuspawner
+        could not decode all of the pool, if the pool is static (has ``replicas``), if the pool's condition
+        ``Ready`` is missing or unknown, or if its condition ``NodeRegistrationHealthy`` is False.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -23,7 +23,7 @@ def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
     """Return whether an existing node matches a pod's node selector and required node affinity.
 
     :param node: an existing node.
-    :param constraints: the pod's constraints; its volumes are not checked.
+    :param constraints: the pod's constraints; ``volume_terms`` are not checked.
     """
     labels = node.labels
     for key, value in constraints.node_selector.items():
@@ -33,11 +33,12 @@ def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
 
 
 def limit_to_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstraints:
-    """Return a pod's node selector and node affinity without the requirements on other labels.
+    """Return a pod's node selector and node affinity, reduced to the requirements on the labels in ``keys``.
 
-    If a term of the node affinity has no other requirements, the result has no node affinity: terms are alternatives.
+    If a term of the node affinity has no requirement on these labels, the result has no node affinity: terms are
+    alternatives, and this term accepts all values of these labels.
 
-    :param keys: names of the labels whose requirements stay.
+    :param keys: names of labels.
     """
     known = frozenset(keys)
     selector = {key: value for key, value in constraints.node_selector.items() if key in known}

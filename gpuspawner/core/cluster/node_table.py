@@ -129,9 +129,10 @@ class NodeTable:
     Several methods take a ``floor``: a priority. For these methods, the amounts of pods with a lower priority are free,
     because kube-scheduler may preempt these pods. Without a floor (None), all pods count.
 
-    :param requested: function of a node name, a resource and a floor; returns the amount that the pods at or above
-        the floor request on the node, in the units of :class:`Node`.
-    :ivar change_count: number of changes of free amounts so far.
+    :param requested: function of a node name, a resource and a floor; returns the amount that is taken on the node if
+        pods with a priority below the floor do not count, in the units of :class:`Node`.
+    :ivar change_count: number of changes of free amounts by :meth:`reserve` and :meth:`recount` so far. Changes by
+        :meth:`put` do not count.
     """
 
     def __init__(self, requested: _RequestedReader) -> None:
@@ -236,7 +237,7 @@ class NodeTable:
                 columns[resource][row] = self._compute_free(resource, node, floor=floor)
 
     def find_changed_rows(self, since: int) -> frozenset[int] | None:
-        """Return the rows whose free amounts changed, or None if there were too many changes to remember.
+        """Return the rows that :meth:`reserve` or :meth:`recount` changed, or None if there were too many changes.
 
         :param since: value of :attr:`change_count` before these changes.
         """

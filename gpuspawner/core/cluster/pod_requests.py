@@ -43,7 +43,8 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 class _ResizeStatus:
     """A pod's amounts during an in-place resize, as kube-scheduler counts them.
 
-    The larger of the held and the requested amount counts. If the resize is infeasible, the held amount counts.
+    The larger of the held amount (in ``status``) and the requested amount (in ``spec``) counts. If the resize is
+    infeasible, the held amount counts.
     """
 
     def __init__(self, status: Mapping[str, object]) -> None:

@@ -344,7 +344,7 @@ class Occupancy:
         return self._nominated.values()
 
     def find_floor(self, pod: Pod) -> int | None:
-        """Return the priority below which a pending pod may preempt bound pods; None if no bound pod has a lower one.
+        """Return the priority below which a pending pod may preempt bound pods, or None if it may preempt none.
 
         :param pod: a pending pod, or one that is not created yet. If its priority is unknown, kube-scheduler may
             preempt every bound pod, so the result is above every priority.
@@ -361,9 +361,9 @@ class Occupancy:
         return priority if priority is not None and any(level < priority for level in self._levels) else None
 
     def list_lower_pods(self, node: str, floor: int | None) -> Sequence[Pod]:
-        """Return those pods bound to a node that have a lower priority than a floor.
+        """Return the pods on a node whose priority is below a floor.
 
-        :param node: name of a node; the result is empty if no node with this name is known.
+        :param node: name of the node, which may be unknown.
         :param floor: a priority; for None, the result is empty.
         """
         if floor is None:
@@ -541,11 +541,12 @@ class Inventory:
     """A snapshot of the cluster.
 
     :param nodes: None if nodes could not be read: capacity is then unknown, not zero.
-    :param pods: None if gpuspawner could not read the pods of all namespaces: free resources are then unknown.
+    :param pods: the pods of all namespaces; None if ``occupancy`` has the pods. If both are None, gpuspawner could not
+        read the pods, and free resources are unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
     :param occupancy: nodes and pods, kept up to date by watches; None if the pods of all namespaces are unknown.
-    :param empty_occupancy: the nodes without pods; :func:`get_occupancy` returns it while pods are unknown, and builds
-        one if this is None.
+    :param empty_occupancy: an :class:`Occupancy` with the nodes and without pods, which :func:`get_occupancy` returns
+        while pods are unknown. With None, :func:`get_occupancy` builds one.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
     :param dra_resources: extended resources that map to DRA device classes; None if they could not be read.
     :param priority_classes: the cluster's PriorityClasses; None if they could not be read.
@@ -582,7 +583,8 @@ class KnownOccupancy(NamedTuple):
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
     """Return the occupancy of an inventory, or None if its nodes are unknown.
 
-    :param inventory: the cluster. If it has no occupancy, the function builds one from its nodes and pods.
+    :param inventory: the cluster. Without ``occupancy``, the function builds an :class:`Occupancy` from ``nodes`` and
+        ``pods``; if ``pods`` is None, it prefers ``empty_occupancy``.
     """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)

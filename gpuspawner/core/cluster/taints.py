@@ -3,7 +3,8 @@
 A toleration with the operator ``Lt`` or ``Gt`` compares numbers (KEP-5471, feature gate
 TaintTolerationComparisonOperators, alpha in Kubernetes 1.36). While the gate is off, the API server refuses pods with
 these operators (pkg/apis/core/validation/validation.go). An existing pod with one of them shows that the gate is on, so
-this module compares the numbers. For a pod that does not exist yet, :mod:`.decode` notes the toleration as undecided.
+this module compares the numbers. For a pod that does not exist yet, the gate may be off, so :mod:`.decode` adds
+an entry to ``undecided``.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ _TRANSIENT_SUFFIX = "/agent-not-ready"
 def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
     """Return whether a node's cordon and taints let new pods with these tolerations onto the node.
 
-    Like kube-scheduler, the function does not check the condition Ready, because a NotReady node has taints.
+    Like kube-scheduler, the function does not check the condition Ready: a NotReady node has a taint that keeps pods
+    off.
     """
     if node.unschedulable and not tolerates_cordon(tolerations):
         return False

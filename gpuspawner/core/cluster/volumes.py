@@ -21,7 +21,7 @@ VOLUMES_PREFIX = "attachable-volumes-csi-"
 """Prefix of the resource that stands for a CSI driver's volumes; the driver's name follows. Earlier versions of kubelet
 reported limits by these names."""
 UNLIMITED = 2**62
-"""A number above any number of volumes; the limit of a CSI driver that reports none."""
+"""A number above any number of volumes; the limit of a CSI driver that reports no limit."""
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""

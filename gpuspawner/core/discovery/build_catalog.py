@@ -47,7 +47,8 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Most values of one label by which a discovered GPU type selects nodes. Each pod's node affinity lists all of them."""
+"""Most values of a label that separates a discovered GPU type from described types. The node affinity of each pod lists
+all the values, so a label with more values is not used."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -58,13 +59,14 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a discovered type without the nodes that described types match.
 
-    A described type may have no nodes yet, and match only some of the nodes that the discovered type would match. The
-    result excludes nodes of this described type from the start, so the discovered type does not change when the first
-    of them joins.
+    If a described type has no nodes yet, and would match only some of the nodes that the discovered type matches, the
+    result excludes the described type's nodes from the start. The discovered type then stays the same when the first
+    node of the described type joins.
 
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
-    :return: None if all nodes belong to described types, or if no label tells the remaining nodes from their nodes.
+    :return: None if described types match all nodes of the discovered type, or if no label tells the unmatched nodes
+        from the matched nodes.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -104,7 +106,7 @@ def _find_distinguishing_label(
     :param match: label → values of the described type.
     :param left: the nodes that belong to the discovered type.
     :param known: label → values by which the discovered type selects nodes so far.
-    :return: one label; without values, nodes of the discovered type must not have the label.
+    :return: one label → values. Empty values mean that nodes of the discovered type must not have the label.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
     usable = [
@@ -141,13 +143,14 @@ class ConfiguredCatalog:
     :param memory: bounds in bytes; None = derived from the largest node.
     :param run_time: bounds in seconds; None = the form has no such field.
     :param shared_memory: bounds in bytes; None = the GPU types decide.
-    :param choices: form field with a fixed list, such as ``priority`` → slug → entry of the list.
+    :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
-    :param uncounted: slugs of described types without ``max_count``. They get the largest number of GPUs (or MIG slices
-        or shares) on one node as ``max_count``.
+    :param uncounted: slugs of described and combined types without ``max_count`` in the settings, but no described
+        types of shared GPUs. A described type in this set gets the largest number of its GPUs (or MIG slices) on one
+        node as ``max_count``.
     :param unions: slug → combined type, which offers several GPU types as one; the form shows it after the others.
-    :param hidden: slugs of GPU types that the hub never offers; the settings describe them, or nodes have them.
-    :param hidden_gpus: the hidden types that the settings describe; the hub hides discovered types of the same nodes.
+    :param hidden: slugs of GPU types that the settings disable, whether described, combined or discovered.
+    :param hidden_gpus: the disabled types that the settings describe; the hub hides discovered types of the same nodes.
     :param presets: slug → preset.
     :param discover: whether GPU types are also discovered from node labels.
     :param policy: the admin's rules; None = every user can have everything.

@@ -36,8 +36,8 @@ _MAX_SLUG_LENGTH = 63
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
     """Return the GPU types of the nodes in display order: by vendor, then whole, sliced and shared GPUs.
 
-    Cordoned and unready nodes count, because their GPUs come back. Nodes with one GPU model become separate types if
-    their GPU labels have different keys, because one label match cannot select nodes of both kinds.
+    Cordoned and unready nodes count, because their GPUs come back. Nodes with the same GPU model become separate types
+    if their GPU labels have different keys, because one label match cannot select nodes of both kinds.
 
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :param table: the GPU models.
@@ -75,7 +75,10 @@ def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
 
 
 class _TypeKey(NamedTuple):
-    """Properties that all nodes of one GPU type share. ``keys``: names of their GPU labels, whose values may differ."""
+    """Properties that all nodes of one GPU type share.
+
+    :param keys: names of the labels by which the type matches nodes; the values may differ between nodes.
+    """
 
     slug: str
     source: str
@@ -152,7 +155,7 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        # A real node can start a server, so a GPU type has the note on simulated nodes only if all its nodes have it.
+        # A real node can start a server, so a GPU type keeps the note only if all its nodes are simulated.
         note=one.note if one.note == other.note else "",
     )
 

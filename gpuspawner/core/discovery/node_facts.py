@@ -82,7 +82,7 @@ GPU_NODE_LABELS = (
     # https://learn.microsoft.com/azure/aks/use-labels
     "kubernetes.azure.com/accelerator",
 )
-"""Labels that clouds and vendors put only on nodes with GPUs."""
+"""Labels that clouds and vendors put only on nodes with GPUs, apart from the value ``"false"``."""
 
 
 def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:
@@ -98,8 +98,9 @@ def find_unexcluded_gpu_nodes(
 ) -> dict[str, tuple[str, ...]]:
     """Return label → values of GPU nodes that a node affinity does not exclude yet.
 
-    The node affinity keeps servers without a GPU off the nodes of all GPU types. The returned nodes have no GPU type:
-    their driver is still being installed, or their GPUs are not offered. The caller excludes them as well.
+    The node affinity keeps servers without a GPU off the nodes of all GPU types. It may miss GPU nodes that belong to
+    no GPU type: their driver is still being installed, or the catalog has no type for their GPUs. With the result, the
+    caller excludes these nodes, too.
 
     :param exclusion: expressions of the node affinity.
     """
@@ -114,7 +115,8 @@ def find_unexcluded_gpu_nodes(
 def find_largest_node(inventory: Inventory) -> tuple[int, int] | None:
     """Return allocatable CPU (millicores) and memory (bytes) of the node with the most memory, or None without nodes.
 
-    Nodes of the control plane do not count. Nodes with other taints count, because a GPU type may tolerate the taints.
+    Nodes with a taint of the control plane (``node-role.kubernetes.io/…``) do not count. Nodes with other taints count,
+    because a GPU type may tolerate these taints.
     """
     sizes = [
         (node.allocatable.get("memory", 0), node.allocatable.get("cpu", 0))

@@ -83,7 +83,8 @@ class LiveState:
 
     :param availabilities: availability of each GPU type, in the catalog's order; None = count it from the inventory.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
-    :param alternatives: similar selections that can start if this one cannot, the most similar first.
+    :param alternatives: if the selection in the fields cannot start now: similar selections that can, the most similar
+        first.
     :param presets: preset slug → verdict; presets without a verdict are missing.
     :param cache: keeps parts of the view for later forms; None for no cache.
     """
@@ -128,7 +129,8 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
     """Return the view of the verdict on the selection in the fields, with alternatives; None without a verdict.
 
     :param live: contains the verdict and the alternatives.
-    :param selection: the selection in the fields; each alternative's text says how it differs. None if invalid.
+    :param selection: the selection in the fields; the text of an alternative says how the alternative differs from this
+        selection. None if the fields are invalid: the text then describes the whole alternative.
     :param catalog: what the hub offers, without any user's limits.
     """
     if live.verdict is None:
@@ -158,7 +160,8 @@ def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
 def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | None = ()) -> bool:
     """Return whether an autoscaler may add nodes with a GPU type.
 
-    :param gpu: the GPU type. If the type, or a type that it combines, has a ``scale_up`` setting, the result is True.
+    :param gpu: the GPU type. If the type, or a member of a combined type ("any of these GPU types"), has a ``scale_up``
+        setting, the result is True.
     :param scalable_pools: node pools that autoscalers may enlarge. If they are unknown (None), the result is True.
     """
     return (
@@ -252,10 +255,10 @@ def build_view(
 def encode_view(view: FormView) -> dict[str, object]:
     """Return the part of a view that form.js reads, as a value for ``json.dumps``.
 
-    ``version`` must change if an older form.js could not read a new structure of the data. An older form.js runs in
-    pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of form.js. ``verdict`` is
-    about the selection in ``values``. Images, GPU types and presets are tables with one list of column names, so that
-    the data stays short.
+    Change ``version`` if you change the structure of the data so that an older form.js cannot read it. An older form.js
+    runs in pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of form.js.
+    ``verdict`` is about the selection in ``values``. Images, GPU types and presets are tables: a list of column names,
+    and rows without names, so that the data stays short.
 
     :param view: the form's view.
     """

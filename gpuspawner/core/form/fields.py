@@ -1,8 +1,8 @@
 """Fills in the form's fields: the submitted text, else the saved choice, else the defaults.
 
-Saved user options are untrusted, because the hub stores them unchecked and its REST API accepts any JSON for them. Each
-field is therefore validated on its own, like a new choice. A saved value that is no longer offered is replaced by the
-default, with a notice at its field.
+Saved user options are untrusted, because the hub stores them unchecked and its REST API accepts any JSON for them. This
+module therefore validates them like a new choice. It validates each field on its own, so that an invalid field does not
+discard the valid ones. A saved value that is no longer offered is replaced by the default, with a notice at its field.
 """
 
 from __future__ import annotations
@@ -260,7 +260,8 @@ class FilledFields:
 
     :param values: field name → text, in the units of the form.
     :param notices: field name → sentence about a saved value that could not be restored.
-    :param selection: the selection that the values describe; None if they are invalid.
+    :param selection: the selection that the values describe; None if they are invalid, or if the user may start no
+        server.
     """
 
     values: Mapping[str, str]
@@ -279,7 +280,8 @@ def fill_fields(
 
     :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None for the defaults.
-    :param typed: field name → text of a submitted form or a link; the form shows it unchanged instead of ``options``.
+    :param typed: field name → text of a submitted form or a link, which the form shows unchanged; None for neither.
+        The text of a missing field comes from the link's preset, or else from ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     # If the user may start no server at all, the form still shows the saved options, without notices of denied values.

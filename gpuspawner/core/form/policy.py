@@ -250,7 +250,8 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
-    # A ResourceQuota limits each extended resource separately, so show its text only if all types have one resource.
+    # A ResourceQuota limits each extended resource separately. The text about the quota names no resource, so show it
+    # only if all types have the same resource.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

@@ -74,8 +74,8 @@ class NumberView:
     :param step: valid amounts are ``min`` plus multiples of ``step``, and ``default``.
     :param default: amount in the field at first. If the field is empty, the button + fills in this amount.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
-    :param request: KubeSpawner's guarantee, or "". If there is one, the pod requests the guarantee, but at most the
-        amount; ``guarantee`` is then unused.
+    :param request: KubeSpawner's ``cpu_guarantee`` or ``mem_guarantee``, or "" if it is not set. If it is set, the pod
+        requests it, but at most the amount, and ``guarantee`` is unused.
     :param is_optional: True = the field is empty at first, and may stay empty.
     """
 
@@ -125,7 +125,8 @@ class TimeView:
 class PolicyView:
     """The user's limits as the form shows them, apart from denials of single images, GPU types and presets.
 
-    :param in_use: text with one line for each limit that says how many GPUs are in use; may be empty.
+    :param in_use: text with one line for each limit on GPUs: how many GPUs are in use, or how many a ResourceQuota
+        leaves. May be empty.
     :param blocked: a sentence that says why the user may start no server at all, or "".
     :param times: run time limits by GPU type; types without a limit are missing.
     :param ending: a sentence about the run time limit of the GPU type in the field; "" without a limit, or if the form
@@ -179,7 +180,7 @@ class GPUTypeView:
     :param capacity_text: total and free units as text (``"3 of 4 free"``, ``"capacity unknown"``).
     :param details_text: further texts about the counts (``"1 of 8 broken"``), one per line; may be empty.
     :param state: whether a server could get one unit now.
-    :param reason: a sentence that says why no server could get a unit now; "" if one could, or if this is unknown.
+    :param reason: a sentence that says why no server could get a unit now; "" if a server could, or if unknown.
     :param shapes: what single nodes have free, as (CPU millicores, memory bytes, GPU units); only the Pareto front.
     :param largest_shapes: what single nodes would have free without any pods, in the format of ``shapes``.
     :param scales: whether an autoscaler may add nodes with the type.
@@ -233,7 +234,7 @@ class VendorView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternativeView:
-    """A selection that can start although the selection in the fields cannot.
+    """A selection that can start now although the selection in the fields cannot.
 
     :param sentence: the difference from the selection in the fields (``"1 × A100 80 GB"``).
     :param values: field name → text that the form fills in when the user picks the alternative.
@@ -249,7 +250,7 @@ class VerdictView:
 
     :param outcome: value of :class:`gpuspawner.core.verdict.verdict.Outcome`.
     :param sentence: the verdict for users (``"Starts now: 3 places left."``).
-    :param alternatives: similar selections that can start, the most similar first.
+    :param alternatives: similar selections that can start now, the most similar first.
     """
 
     outcome: str
@@ -321,7 +322,7 @@ class FormView:
     :param cpu: bounds in cores; None if the form has no such field.
     :param memory: bounds in GiB; None if the form has no such field.
     :param run_time: bounds of the run time; None if the form has no such field.
-    :param shared_memory: bounds of /dev/shm in GiB, may be left empty; None if the form has no such field.
+    :param shared_memory: bounds of /dev/shm in GiB; None if the form has no such field. The field may be left empty.
     :param choices: the fields with a fixed list of entries (the priority, for example), in the form's order.
     :param vendors: GPU types by vendor.
     :param presets: in the catalog's order.

@@ -1,4 +1,4 @@
-"""Checks the choice of every server that starts: from the form, a link, the REST API or the hub's database.
+"""Checks the user's choice, from the form, a link, the REST API or the hub's database, at each start of a server.
 
 :func:`admit` validates user options, applies the user's policy and derives what the pod must contain.
 """
@@ -20,8 +20,8 @@ from gpuspawner.core.request.selection import Selection, build_options, validate
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
 """(field, code) of problems that may vanish once the hub has read the nodes.
 
-The catalog gets GPU types and the bounds of CPU and memory from nodes. It gets presets only from the settings, so an
-unknown preset stays unknown.
+Nodes add GPU types and the bounds of CPU and memory to the catalog. Presets come only from the settings: a preset that
+is unknown now stays unknown, so its problem is not in this set.
 """
 _COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
 
@@ -73,7 +73,8 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]
     pools = find_gpu_pools(catalog.policy, allowance.person, gpu=gpu)
     if catalog.policy is not None and catalog.policy.pools:
-        # Annotate the pod even if `pools` is empty: gpuspawner derives a missing annotation from the user's groups.
+        # Annotate the pod even if `pools` is empty. For a pod without the annotation, gpuspawner derives the pools from
+        # the user's groups, which may have changed since the start.
         placement = replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
     return Admission(
         selection=selection, options=build_options(selection, catalog), placement=placement, gpu=gpu, pools=pools

@@ -115,11 +115,11 @@ class Allowance:
 
     @cached_property
     def complete_catalog(self) -> Catalog:
-        """The full catalog, with added bounds for CPU or memory if these are missing but limited for the user.
+        """The full catalog, with added bounds of CPU and memory where it has none but the user has a limit.
 
         The full catalog has no bounds while neither the settings nor a node provides them. If a rule or a ResourceQuota
-        limits the amount, this property adds bounds without an upper end. :attr:`reachable_catalog` narrows the added
-        bounds to the user's limits, so that the limits hold even before the hub knows a node.
+        then limits the amount, this property adds bounds without an upper end. :attr:`reachable_catalog` narrows the
+        added bounds to the user's limits, so that the limits hold even before the hub knows a node.
         """
         full = self.full_catalog
         if full.cpu is not None and full.memory is not None:
@@ -134,7 +134,8 @@ class Allowance:
 
         User options that are valid for this catalog are admitted, unless ``blocked`` is set.
 
-        Denied GPU types are in ``hidden``, so that servers without a GPU stay off the nodes of these types.
+        The catalog's attribute ``hidden`` also contains the denied GPU types, so that servers without a GPU stay off
+        the nodes of these types.
         """
         full, reach = self.full_catalog, self.reachable_catalog
         if reach is full:
@@ -151,7 +152,8 @@ class Allowance:
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # Combined types need not be in `hidden`: they have only the nodes of their members.
+        # Leave out combined types ("any of these GPU types"): they have no other nodes than their members, and each
+        # member is itself in `gpus` or in `hidden`.
         denied = DeniedTypes(
             lambda: (
                 *full.hidden,

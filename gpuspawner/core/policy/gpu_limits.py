@@ -14,7 +14,7 @@ from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
-"""(GPU type, its limits): first the type of the server; if it is a combined type, then each type that it combines."""
+"""(GPU type, its limits): first the server's type. For a combined type ("any of these GPU types"), then its members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,8 @@ def list_gpu_limits(
 ) -> tuple[GPULimit, ...]:
     """Return all limits on the GPUs of a type except the type's ``max_count``.
 
-    A server with a combined type ("any of these GPU types") must stay within the limits of all types that it combines,
-    because kube-scheduler decides only after the check which of these GPUs the server gets.
+    A server with a combined type must stay within the limits of all members of the type, because kube-scheduler decides
+    only after the check which of these GPUs the server gets.
 
     :param gpu: a type of the catalog.
     :param catalog: the catalog without any user's limits.
@@ -60,7 +60,8 @@ def list_gpu_limits(
         *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
-    # If the hub does not know which GPUs are in use, deny the type. Limits of 0 deny it in any case, so keep them.
+    # If the hub does not know which GPUs are in use, it cannot check these limits: deny the type for now. Keep limits
+    # of 0, which deny the type permanently.
     if counted and not usage.known:
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
@@ -78,9 +79,9 @@ def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
-    """Yield (GPU type, its limits in a rule): the type itself, then each type that it combines.
+    """Yield (GPU type, its limits in a rule): the type itself, then the members of a combined type.
 
-    Types without limits in the rule are left out.
+    The type itself is left out if the rule does not allow it. A member is left out if the rule sets no limits for it.
 
     :param gpu: the type.
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.

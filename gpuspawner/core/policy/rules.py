@@ -3,8 +3,9 @@
 :func:`resolve_rule` merges in this order:
 
 1. The ``default`` rule applies to every user.
-2. The rules of the user's groups override keys of the default. For each key, the most generous group wins.
-3. Those rules of the user's groups that have ``deny`` restrict the result.
+2. The rules of the user's groups without ``deny`` override keys of the default. For each key, the most generous group
+   wins.
+3. The rules of the user's groups with ``deny`` restrict the result.
 4. The user's own rule overrides keys of the result, or restricts the result if the rule has ``deny``.
 
 A key that a rule leaves out changes nothing. :func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes
@@ -49,7 +50,7 @@ def overlay_rule(base: Rule, own: Rule) -> Rule:
 
 
 def merge_most_generous(rules: Sequence[Rule]) -> Rule:
-    """Return a rule with the most generous value for each key; without the key if one of the rules lacks it.
+    """Return a rule with the most generous value for each key. A missing key is the most generous: it means no limit.
 
     :param rules: at least one.
     """
@@ -65,7 +66,7 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
     """Return a rule that allows only what both rules allow.
 
     :param rule: the rule to limit.
-    :param cap: the rule that limits it; keys that it leaves out limit nothing.
+    :param cap: the limiting rule; keys that this rule leaves out limit nothing.
     """
     limits = {name: _join_present(getattr(rule, name), getattr(cap, name), join=min) for name in _LIMITS}
     if rule.gpus is not None and cap.gpus is not None:
@@ -87,10 +88,10 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
     """Return the limits of a GPU type in servers with a combined type, or None without limits.
 
-    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The function
-    merges the member's limits of the rules that allow the combined type; a rule among them that does not limit the
-    member lifts the limits of the others. It ignores rules that allow the member but not the combined type: their
-    limits are for servers whose user chose the member itself. The member's limits in rules with ``deny`` always apply.
+    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. Of the rules
+    without ``deny``, only those that allow the combined type count: their most generous limits for the member apply, or
+    no limits if one of these rules does not limit the member. The other rules are for servers whose user chose the
+    member itself. The limits for the member in rules with ``deny`` always apply.
 
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param slug: slug of the member.

@@ -120,7 +120,7 @@ def build_server_usage(
 
 
 def is_known_type(catalog: Catalog, slug: str) -> bool:
-    """Return whether the catalog has a GPU type, offered or hidden. It lacks types that the admin has removed.
+    """Return whether a GPU type is in the catalog's ``gpus`` or ``hidden``; a type that the admin removed is not.
 
     :param catalog: the catalog without any user's limits.
     :param slug: slug of the type, for example from a pod's annotation.
@@ -147,8 +147,9 @@ def _guess_types(
 def _find_pools(policy: Policy | None, groups: Collection[str] | None, *, slugs: Collection[str]) -> tuple[str, ...]:
     """Return the slugs of the GPU pools that a server counts towards.
 
-    :param groups: groups of the server's user; None (unknown) counts as the groups of every pool.
-    :param slugs: the GPU types that the server may have; if empty (unknown), the GPU types of every pool.
+    :param groups: groups of the server's user. If they are unknown (None), the result has the pools of all groups.
+    :param slugs: the GPU types that the server may have. If they are unknown (empty), the result has the pools of all
+        GPU types.
     """
     if policy is None:
         return ()

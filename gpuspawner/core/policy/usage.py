@@ -22,7 +22,7 @@ class ServerUsage:
     :param name: name of a named server; empty for the default server.
     :param gpu: slug of the GPU type, None without a GPU; empty if the type is unknown.
     :param count: GPUs that the server holds or waits for.
-    :param pools: slugs of the GPU pools (GPU limits shared by groups) to which the server counts, fixed at its start.
+    :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
     """
 
     owner: str
@@ -94,7 +94,8 @@ _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
 """Scope that limits a quota to pods with requests or limits of CPU or memory.
 
-A quota of CPU or memory counts nothing of other pods, so this module ignores the scope.
+Pods without such requests or limits add 0 to a quota of CPU or memory anyway, so this module reads such a quota as if
+it had no scope. It does not read a quota of ``pods`` with this scope.
 """
 
 

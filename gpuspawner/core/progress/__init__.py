@@ -5,12 +5,11 @@ since the start began.
 Output: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
 This package must not read a clock or the API. No sentence may contain text of Kubernetes about other users' pods.
 
-:mod:`.tracker` reports what has changed since the last report, and has all delays, such as how long a pod waits without
-a scheduler. :mod:`.model` has the data classes. One module describes each state of the pod: :mod:`.waiting` (no node
-yet), :mod:`.on_node` (disks, images, program), :mod:`.endings` (failed, evicted, deleted). :mod:`.images` has all
-sentences about an image, :mod:`.containers` those about containers that fail. :mod:`.scheduler_events` parses messages
-of kube-scheduler, autoscalers and Kueue. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the
-pod's JSON.
+:mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts. :mod:`.model`
+has the data classes. One module describes each state of the pod: :mod:`.waiting` (no node yet), :mod:`.on_node` (disks,
+images, program), :mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and describes image pulls,
+:mod:`.containers` describes containers that fail. :mod:`.scheduler_events` parses messages of kube-scheduler,
+autoscalers and Kueue. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
 """
 
 from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure

@@ -1,8 +1,9 @@
 """Finds which component wrote each event of a pod, and redacts events for the user.
 
 The reason of an event does not identify the component: several components use the same reasons. Components write events
-through two APIs, core/v1 and events.k8s.io/v1. The API server converts between them: ``source.component`` in one API is
-``reportingController`` in the other, and some timestamps may be null
+through two APIs, core/v1 and events.k8s.io/v1, and name themselves in different fields. The API server renames fields
+when it converts an event: ``source`` in core/v1 is ``deprecatedSource`` in events.k8s.io/v1, and ``reportingComponent``
+is ``reportingController``. Some of the fields, and some timestamps, may be empty
 (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 
 A user may see only text about the user's own pod. Messages of Kubernetes can name other users' pods, labels and taints.
@@ -152,7 +153,7 @@ _KEPT_REASONS: Mapping[EventSource, frozenset[str]] = {
 }  # fmt: skip
 _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAttachVolume"})
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
-"""Text in braces in an event's message, which is redacted: keys and values of taints and labels."""
+"""Text in braces in an event's message: keys and values of taints and labels, which are redacted."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
 """The only text in braces that users may see: a node group's current, new and largest size (cluster-autoscaler)."""
 _KARPENTER_PHRASES = re.compile(
@@ -171,7 +172,7 @@ _VOLUME_PHRASES = re.compile(
     r"(?: exclusively attached to one node and can't be attached to another)?)(?P<rest>.*)",
     re.DOTALL,
 )
-"""The part of a volume error that users may see. The rest is redacted, because the storage driver wrote it."""
+"""The part of a volume error that users may see. The rest is redacted: the storage driver may have written anything."""
 _OTHER_PODS = re.compile(
     r"\b(?:preempt(?:ed|ing)? (?:by|to)\b|(?:in use|used) by\b|by pods?\b|to accommodate\b|victims?:|pods?: "
     r"|(?:held|locked|owned|claimed|taken|mounted|blocked) by\b|belong(?:s|ing) to\b|reserved (?:by|for)\b).*",

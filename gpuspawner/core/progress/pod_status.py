@@ -82,7 +82,8 @@ def is_bound(pod: Mapping[str, object]) -> bool:
 def is_untouched(pod: Mapping[str, object]) -> bool:
     """Return whether a pod shows no trace of a scheduler: no node, no nominated node and no condition PodScheduled.
 
-    A pod with scheduling gates has the condition from its creation on (reason ``SchedulingGated``).
+    The result is False for a pod with scheduling gates, which has the condition from its creation on (reason
+    ``SchedulingGated``).
     """
     nominated = as_text(as_dict(pod.get("status")).get("nominatedNodeName"))
     return not (is_bound(pod) or nominated or list_scheduling_gates(pod) or find_condition(pod, "PodScheduled"))
@@ -136,7 +137,7 @@ def _read_container(raw: dict[str, object], *, image: str, is_init: bool) -> Con
 def read_queue_name(pod: Mapping[str, object]) -> str:
     """Return the name of a pod's LocalQueue, or an empty text if it has none.
 
-    :param pod: v1 Pod as JSON; it may not be created yet.
+    :param pod: v1 Pod as JSON, created or not yet created.
     """
     return as_text(as_dict(as_dict(pod.get("metadata")).get("labels")).get(QUEUE_LABEL))
 

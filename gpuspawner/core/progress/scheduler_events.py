@@ -49,7 +49,7 @@ class SchedulerRefusals:
     """The reasons why kube-scheduler finds no node, from one of its messages.
 
     :param nodes: number of nodes in the cluster; None if the message does not contain it.
-    :param counts: reason → number of nodes; 0 for a reason without a number, which is about the pod, not about nodes.
+    :param counts: reason → number of nodes; 0 for a reason that is about the pod and has no number of nodes.
     """
 
     nodes: int | None = None
@@ -259,9 +259,8 @@ _MISFITS = re.compile(
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
     # The condition QuotaReserved has the reason Inadmissible. If the condition Requeued has this reason as well, Kueue
-    # refuses the request
-    # itself. Otherwise the queue admitted nothing when Kueue wrote QuotaReserved, which may be long ago:
-    # read_queue_problem says whether the queue admits nothing now.
+    # refuses the request itself. Otherwise the queue admitted nothing when Kueue wrote QuotaReserved. That may be long
+    # ago: read_queue_problem says whether the queue admits nothing now.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
@@ -281,7 +280,7 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # Return None for a message with an unknown reason, which may be about a flavor that has free quota later.
+    # If the message has unknown text, return None: the text may be about a flavor that gets free quota later.
     if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR

@@ -37,7 +37,8 @@ _GONE_CONFIRMED_S = 5.0
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
-"""Stages in which mainly events say why the pod waits. If the hub cannot read events, the message says so."""
+"""Stages in which mainly events say why the pod waits. If the hub cannot read events, the message in these
+stages says that a reason may be missing."""
 _STAGES_WAITING_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),

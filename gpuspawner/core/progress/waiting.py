@@ -296,7 +296,11 @@ _PLACED_REASONS = frozenset(
 def describe_queue(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, place: QueuePlace | None
 ) -> ProgressMessage:
-    """Return the message about a pod with scheduling gates: its place in Kueue's queue, if Kueue set a gate."""
+    """Return the message about a pod with scheduling gates.
+
+    If Kueue set a gate, the message is about the pod's place in Kueue's queue, or says why Kueue would never admit the
+    pod. Otherwise the message says that another system decides when the server may start.
+    """
     if not is_queued_by_kueue(pod):
         return ProgressMessage(
             stage=Stage.QUEUED, sentence=gettext("Another system decides when your server may start.")

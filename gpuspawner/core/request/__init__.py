@@ -4,10 +4,11 @@ Input: a form, a link or JSON, and the catalog to validate it against. Output: :
 JupyterHub stores, and :class:`PodRequirements`. A ``SelectionError`` has one problem for each wrong field. This package
 knows no users, policies or KubeSpawner.
 
-- ``fields`` has the classes of form fields; ``field_definitions`` declares each field. Start there to add a field.
-- ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and words
-  the errors beside their fields.
-- ``pod_requirements`` computes what the pod must contain, such as the size of ``/dev/shm``.
+- ``field_definitions`` declares each field with a class from ``fields``: start in ``field_definitions`` to add a field.
+- ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and writes
+  the error messages that the form shows beside the fields.
+- ``pod_requirements`` computes what the pod must contain: image, amounts, node selector and affinity, tolerations,
+  environment variables, ``/dev/shm``.
 """
 
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS

@@ -154,12 +154,12 @@ class Problems:
         return None
 
     def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
-        """Return an amount in millicores, bytes or seconds, or None if it is unreadable or the form does not offer it.
+        """Return millicores, bytes or seconds, or None if the value is unreadable or the form lacks the field.
 
         An amount outside the bounds adds a problem, but is returned.
 
         :param field: the field of the amount.
-        :param value: any JSON value; null means the default.
+        :param value: any JSON value; null means the default, or no amount (None) if the amount is optional.
         :param bounds: allowed amounts, in the same unit; None if the form does not offer the amount.
         """
         name, title = field.name, field.notation.title

@@ -38,7 +38,8 @@ from gpuspawner.core.units.quantity import (
 
 _NO_BOUNDS = gettext_lazy("its bounds are not known")
 KEPT = gettext_lazy("{kept} is filled in.")
-"""Sentence in the form after the reason why the policy denies the user's last amount; ``{kept}`` is the new amount."""
+"""Second sentence of a notice in the form. The first one says why the policy denies the user's last amount. ``{kept}``
+is the amount that the form fills in."""
 
 
 def _format_cpu_option(millis: int) -> object:

@@ -17,12 +17,12 @@ class FieldKind(StrEnum):
     """The kind of value in a field."""
 
     CHOICE = "choice"
-    """The field holds the slug of an entry in the settings."""
+    """The field holds the slug of an entry of the catalog, such as an image or a GPU type."""
     AMOUNT = "amount"
     DURATION = "duration"
     COUNT = "count"
     REFERENCE = "reference"
-    """The field holds the name of an object outside the settings, such as the reference of a container image."""
+    """The field holds the name of an object outside the catalog, such as the reference of a container image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Field:
     :param name: name of the field, the user option, the argument and the key.
     :param max_length: largest number of characters in the field's text.
     :param may_be_empty: True = an empty text means that the user chose nothing: the field then gets the value of the
-        preset, or its default. False = an empty text is checked as a value.
+        preset or, without one, the field's default. False = an empty text is checked as a value.
     :param bare_unit: unit that is appended to a number without a unit in a form or link; empty to append none.
     """
 
@@ -51,8 +51,8 @@ class AmountNotation:
     :param parse: returns whole base units or raises QuantityError.
     :param show: formats whole base units with their unit.
     :param bare: formats an amount without its unit, such as the "0.5" in "0.5 to 4 CPUs"; None = ``show`` is used.
-    :param unbounded: if the amount has no bounds, the reason in the message that users cannot choose the amount, from
-        ``gettext_lazy``; empty for no reason.
+    :param unbounded: REASON in the message "CPU cannot be chosen here: REASON." about an amount without bounds, from
+        ``gettext_lazy``; empty = the message gives no reason.
     """
 
     title: str
@@ -62,7 +62,7 @@ class AmountNotation:
     unbounded: str = ""
 
     def format_bare(self, amount: int) -> str:
-        """Return an amount as text without its unit: the "0.5" in "0.5 to 4 CPUs".
+        """Return an amount as text, without its unit if ``bare`` is set: the "0.5" in "0.5 to 4 CPUs".
 
         :param amount: the amount in base units.
         """
@@ -77,7 +77,8 @@ class AmountNotation:
 class AmountField(Field):
     """A field for an amount or a duration. Its ``name`` is also the key of its bounds in the settings.
 
-    If the settings have no bounds, the form hides the field.
+    If the catalog has no bounds for the amount, the form hides the field. The bounds come from the settings. If the
+    settings have no bounds for CPU or memory, :meth:`make_bounds` derives bounds from the largest node.
     The texts ``gone`` and ``kept`` may contain two placeholders: ``{saved}`` is the amount that the user had saved, and
     ``{kept}`` is the amount that the form shows instead.
 
@@ -88,12 +89,11 @@ class AmountField(Field):
     :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that the saved amount is no longer offered.
-    :param kept: second sentence of the notice that the policy denies the saved amount; the first one is the reason.
-    :param step: step in base units if the settings have none. Without bounds, also the smallest amount that a link or
-        the REST API may ask for.
-    :param default: default in base units if the settings have bounds without a default; None = the lower bound.
+    :param kept: second sentence of the notice that the policy denies the saved amount; the first is the reason.
+    :param step: step and smallest amount in base units, each used if the settings do not set it.
+    :param default: default in base units if the settings have none; None = the lower bound.
     :param guarantee: the pod's request as a fraction of the amount (its limit), if the settings have no fraction.
-    :param bounds_keys: attributes of ``Bounds`` that the hub passes to form.js.
+    :param bounds_keys: attributes of the form's view of the bounds (``NumberView``) that the hub passes to form.js.
     """
 
     attribute: str
@@ -113,9 +113,9 @@ class AmountField(Field):
         """Return bounds for an amount without bounds in the settings, or None if ``largest`` is less than one step.
 
         The bounds reach from one step to the largest multiple of the step within ``largest``. If KubeSpawner has a
-        limit, the limit is the default; a smaller step or a larger upper bound allows it where necessary. If
-        KubeSpawner has a limit and no guarantee, the pod requests the whole amount, as Kubernetes does for a limit
-        without a request.
+        limit, the limit is the default, and the range includes the limit: if necessary, the step is smaller or the
+        upper bound larger than without a limit. If KubeSpawner has a limit and no guarantee, the pod requests the whole
+        amount, as Kubernetes does for a limit without a request.
 
         :param largest: the largest amount, in base units.
         :param own: KubeSpawner's limit and guarantee.
@@ -142,11 +142,12 @@ class AmountField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceField(Field):
-    """A field in which the user picks one entry from a section of the settings, such as an image.
+    """A field in which the user picks one entry of the catalog, such as an image.
 
     :param section: key of the entries in the settings and in the data for form.js.
     :param title: name of the field, written for the middle of a sentence.
-    :param gone: notice in the form that a saved choice is no longer offered, with ``{saved}`` and ``{name}``.
+    :param gone: notice in the form that a saved choice is no longer offered. In it, ``{saved}`` is the saved choice,
+        and ``{name}`` is the entry that the form selects instead.
     :param not_allowed: sentence that says that the user may not have the entry ``{name}``; empty if rules of the policy
         cannot restrict this field.
     """

@@ -1,7 +1,7 @@
 """Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
-Options for the admin's own hooks (the setting ``extra_options``) are split off first; gpuspawner never reads their
-values.
+Options for the admin's own hooks (the setting ``extra_options``) are split off first. gpuspawner does not interpret
+their values, except an image reference in ``image`` (:func:`split_options`).
 
 Forms and links contain only text, unlike JSON. A number without a unit means GiB for memory and hours for the run time,
 as the labels in the form say. Counts are converted to numbers.

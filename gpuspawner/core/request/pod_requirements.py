@@ -52,7 +52,7 @@ class ContainerResources:
 class PodRequirements(ContainerResources):
     """What the pod of one selection must contain.
 
-    :mod:`gpuspawner.hub.pod.trait_values` converts it to KubeSpawner traits.
+    :mod:`gpuspawner.hub.pod.trait_values` converts these values to KubeSpawner traits.
 
     :param image: container image reference.
     :param node_selector: the pod's ``nodeSelector``: labels that the node must have.
@@ -69,7 +69,7 @@ class PodRequirements(ContainerResources):
     :param start_timeout_s: seconds that the hub waits for the server, None = as KubeSpawner is configured.
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     :param labels: labels of the pod.
-    :param additions: what the entries that the user picked (a priority, for example) add.
+    :param additions: what the entries that the user picked (a priority, for example) add to the pod.
     """
 
     image: str

@@ -44,12 +44,13 @@ OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
 
 OPTION_FIELDS = ("v", "preset", *FORM_FIELDS, "profile")
-"""Names of the user options. gpuspawner never writes ``preset``, and never reads ``profile``, a summary for admins."""
+"""Names of the user options. :func:`build_options` never writes ``preset``. :func:`validate` ignores ``profile``, a
+summary for admins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A valid choice: the catalog has every slug, and every number is inside of its bounds.
+    """A valid choice: the catalog has every slug, and every number is within its bounds.
 
     :param image: slug of an image in the catalog, empty for a custom image; :func:`find_image` returns the image.
     :param custom_image: full reference of a custom image, None for an image in the catalog.
@@ -74,7 +75,9 @@ class Selection:
 
 
 def validate(options: object, catalog: Catalog) -> Selection:
-    """Return the selection that user options describe; a missing field gets the value of the preset, or its default.
+    """Return the selection that user options describe.
+
+    A missing field gets the value of the preset or, without one, the field's default.
 
     :param options: any JSON value; None = no options.
     :param catalog: what the user may choose from.
@@ -123,7 +126,9 @@ def _find_default_gpu(catalog: Catalog, *, image: Image | None) -> dict[str, obj
 
 
 def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
-    """Return the longest run time of a server in seconds, even if the user chooses none; None = no limit.
+    """Return the longest run time of a server in seconds, or None if there is no limit.
+
+    The limit also applies if the user chooses no run time.
 
     :param gpu: slug of the server's GPU type, None without a GPU.
     """
@@ -285,7 +290,8 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
     """Yield the fields CPU and memory, except a field whose amount is KubeSpawner's configured limit.
 
-    The user options omit that amount, because a hook may change KubeSpawner's limit for one start.
+    The user options omit that amount: if a hook changes KubeSpawner's limit for one start, the server gets the changed
+    limit.
     """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:

@@ -2,10 +2,10 @@
 
 :class:`NodeFilters` checks what depends on the node alone, so its obstacles (reasons why the node does not accept the
 pod) stay when other pods end. These checks are kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
-NodeAffinity, VolumeBinding and VolumeZone, and the part of PodTopologySpread and InterPodAffinity that requires a
-topology label on the node. :func:`find_shortages` compares requests with free resources and with the node's maximum
-number of pods (plugin NodeResourcesFit), and the pod's volumes with those that the node's CSI drivers may still attach
-(plugin NodeVolumeLimits).
+NodeAffinity, VolumeBinding and VolumeZone, the part of PodTopologySpread and InterPodAffinity that requires a topology
+label on the node, and the part of DynamicResources that limits the devices of one ResourceClaim. :func:`find_shortages`
+compares the pod's requests with the node's free resources and free pod slots (plugin NodeResourcesFit), and the number
+of the pod's volumes with the number of volumes that CSI drivers may still attach to the node (plugin NodeVolumeLimits).
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 A domain is a node label and its value. gpuspawner does not read namespaces' labels. If an affinity term selects
 namespaces by labels, its domains are therefore only possible matches.
 
-To make room for a pod, kube-scheduler preempts pods of lower priority (below the ``floor``) on a single node. A domain
-keeps a match if one of its matching pods is not below the floor, or runs on another node.
+To make room for a pod, kube-scheduler preempts pods with a priority below the ``floor``, all on one node. After that, a
+domain still has a matching pod if one of its matching pods has a priority at or above the floor, or runs on another
+node.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ class MatchingDomains:
 
     @property
     def maybe(self) -> KeysView[TopologyPair]:
-        """Topology domains with a pod that matches if its namespace has certain labels, which are unknown."""
+        """Topology domains with a pod that may match: gpuspawner does not read the labels of the pod's namespace."""
         return self._maybe.keys()
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
-        """Add the topology domains of a node with a matching pod, one for each topology key among the node's labels.
+        """Add the topology domains of a node with a matching pod, one for each of ``keys`` that is a label of the node.
 
-        :param known: True if the pod certainly matches, False if this depends on unknown labels of its namespace.
+        :param known: True if the pod certainly matches. False if the pod may match: gpuspawner does not read the
+            labels of the pod's namespace.
         :param removable: True if kube-scheduler may preempt the pod (priority below the floor).
         """
         holder = node.name if removable else ""
@@ -104,7 +106,10 @@ def find_domains_of_any_term(
 def find_domains_of_all_terms(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the topology domains of bound pods that all pod affinity terms select, one per pod and topology key."""
+    """Return the topology domains of the bound pods that all pod affinity terms select.
+
+    Each of these pods adds one domain for each term's topology key.
+    """
     domains = MatchingDomains()
     if terms:
         _add_domains(terms, occupancy, domains=domains, floor=floor)
@@ -122,7 +127,7 @@ def matches_own_affinity(pod: Pod) -> bool | None:
 def iter_bound_pods(
     occupancy: Occupancy, namespace: str, *, predicate: Callable[[Mapping[str, str]], bool]
 ) -> Iterator[Pod]:
-    """Yield the bound pods of a namespace whose labels satisfy a predicate.
+    """Yield those bound pods of a namespace that have labels for which ``predicate`` is true.
 
     Equal labels are mostly one object (:mod:`gpuspawner.core.cluster.decode`), so the predicate's results are cached by
     the ``id()`` of the labels.

@@ -1,10 +1,10 @@
-"""Check the filters that depend on other pods: NodePorts, PodTopologySpread, InterPodAffinity, and nominated pods.
+"""Check nodes by the filters that depend on other pods: NodePorts, PodTopologySpread and InterPodAffinity.
 
 A nominated pod is pending, and preemption makes room for it on a node. As in kube-scheduler
 (framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
 the node's nominated pods of the same or a higher priority. For resources and ports, the check with these pods is
 enough: a node with room beside them also has room without them. For pod affinity, the check without these pods is
-enough: additional pods cannot break it.
+enough: additional pods cannot break it. For pod anti-affinity and topology spread, this module makes both checks.
 
 With a ``floor`` (a priority), this module checks each node as if the pods of lower priority on that node were gone, as
 kube-scheduler does before a preemption (plugins/defaultpreemption/default_preemption.go, ``SelectVictimsOnNode``).
@@ -104,7 +104,8 @@ def _make_obstacle(selected: bool | None, *, reason: Reason, key: str) -> Iterat
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # all addresses of a node; nothing listens here
 _UNREAD_CLAIM = gettext_lazy("a volume claim that nobody looked at")
 GATED_OBSTACLES = (Obstacle(reason=Reason.GATED),)
-"""The obstacle of a pod with scheduling gates on every node: kube-scheduler ignores it until the gates are removed."""
+"""The obstacle that every node has for a pod with scheduling gates: kube-scheduler ignores the pod until the gates are
+removed."""
 
 
 def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
@@ -176,8 +177,9 @@ class PodFilters:
     def _check_nominated_affinity(self, node: Node) -> tuple[Obstacle, ...]:
         """Return the obstacles from anti-affinity between the pod and the pods nominated to a node.
 
-        If the pod has no affinity or anti-affinity and no bound pod's anti-affinity selects it, kube-scheduler skips
-        the filter InterPodAffinity (``Skip`` in its PreFilter), and with it the anti-affinity of nominated pods.
+        If the pod has neither affinity nor anti-affinity, and no bound pod's anti-affinity selects the pod,
+        kube-scheduler skips the filter InterPodAffinity (``Skip`` in the filter's PreFilter). kube-scheduler then does
+        not check the anti-affinity of nominated pods, either.
         """
         has_terms = self._constraints.affinity or self._constraints.anti_affinity
         if not has_terms and not self._existing.sure and not self._existing.maybe:

@@ -9,8 +9,9 @@ filter needs data that gpuspawner does not read (namespace labels, claims, devic
 condition Ready is not checked: like kube-scheduler, this module relies on the taints that a NotReady node gets.
 
 A pod also fits on a node if it fits once all bound pods of lower priority are removed from the node: kube-scheduler
-then preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets only affect which node and
-which pods kube-scheduler chooses. If the priority of the pod is unknown, the answer for such a node is UNKNOWN.
+then preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets do not change the answer:
+they only affect which of these pods kube-scheduler preempts, and on which node. If the priority of the pod is unknown,
+the answer for a node on which the pod fits only after a preemption is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class _NodeCheck:
         if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
         # The pod may fit only without a preemption: kube-scheduler could preempt pods that the pod's affinity requires,
-        # or that share its volumes. Therefore check the node without and with a preemption.
+        # or that share the pod's volumes. Therefore check the node without and with a preemption.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -191,9 +192,9 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
-    """Return for each pod of ``others`` whether ``pod``, if it had that pod's requests, would fit on some node.
+    """Return for each pod of ``others`` whether some node would accept a copy of ``pod`` with the other pod's requests.
 
-    Nodes are checked only once for all requests. The function assumes that the pod preempts no other pod.
+    Nodes are checked only once for all requests. The function assumes that the copies preempt no other pods.
 
     :param pod: a pending pod, or one that is not created yet; its constraints count, its own requests do not.
     :param others: pods with the requests to check.

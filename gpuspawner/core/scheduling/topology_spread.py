@@ -79,7 +79,11 @@ class SpreadCheck:
 
 
 def _find_domains(constraint: SpreadConstraint, pod: Pod, *, occupancy: Occupancy) -> Mapping[str, str]:
-    """Return node name → domain, for nodes that have the topology labels of all spread constraints of the pod."""
+    """Return node name → domain, for the nodes that count for a spread constraint.
+
+    These nodes have the topology labels of all spread constraints of the pod. The constraint's ``honor_affinity`` and
+    ``honor_taints`` can exclude further nodes.
+    """
     table = occupancy.table
     keys = {each.topology_key for each in pod.constraints.spread_constraints}
     return {

@@ -14,8 +14,8 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
-"""Start of a name that speakers spell out (``A100``, ``RTX``). Speakers say ``NVIDIA`` as a word, but it also takes
-``an``, so it may match."""
+"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` also matches: speakers say it as a word,
+but its article is ``an``, too."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose spoken names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
@@ -90,11 +90,11 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 100
-"""With more allowed words than this, gpuspawner compares a misspelled word only with candidates from an n-gram index,
+"""If more words than this are allowed, gpuspawner compares a misspelled word only with candidates from an n-gram index,
 because comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""Of all words that contain an n-gram, only the first this many get a score for it. This saves time, and an n-gram that
-so many words contain hardly tells which word the user meant."""
+"""Largest number of words that get a score for one n-gram; further words with the n-gram get none. This saves time, and
+an n-gram that so many words contain hardly tells which word the user meant."""
 _MAX_CANDIDATES = 12
 
 

@@ -22,7 +22,10 @@ _VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 def format_vendor(vendor: str) -> str:
-    """Return a vendor's name in the vendor's spelling (``NVIDIA``); return an unknown name unchanged."""
+    """Return a vendor's name in the vendor's spelling (``NVIDIA``).
+
+    Return an unknown name unchanged, and "Other" for an empty name.
+    """
     return _VENDOR_NAMES.get(vendor, vendor) or gettext_lazy("Other")
 
 

@@ -46,10 +46,11 @@ class TooPreciseError(QuantityError):
 
 
 def parse_memory(value: object) -> int:
-    """Return an amount of memory, as users and settings write it, in bytes.
+    """Return the bytes of an amount of memory that a user or admin wrote.
 
-    :param value: whole number of bytes, or text with a unit: ``16G`` = ``16Gi`` = ``16 GiB`` = 16 × 1024^3 bytes. A
-        fraction of a byte is dropped. JupyterHub's ``ByteSpecification`` has the same rules.
+    :param value: whole number of bytes, or text with a unit: ``16G`` = ``16Gi`` = ``16 GiB`` = 16 × 1024^3 bytes. In a
+        text, a fraction of a byte is dropped. JupyterHub's ``ByteSpecification`` reads ``16G`` in the same way, and
+        does not accept ``16Gi`` and ``16 GiB``.
     :raises QuantityError: for anything else, and for 2^63 bytes or more.
     """
     if isinstance(value, int) and not isinstance(value, bool):
@@ -60,7 +61,7 @@ def parse_memory(value: object) -> int:
 
 
 def parse_cpu(value: object) -> int:
-    """Return a number of CPUs, as users and settings write it, in millicores.
+    """Return the millicores of a number of CPUs that a user or admin wrote.
 
     :param value: number of CPUs (``2``, ``0.5``, ``"0.5"``) or text in millicores (``"500m"``).
     :raises QuantityError: for anything else, and for 2^63 millicores or more.
@@ -187,7 +188,7 @@ def _check_range(number: Fraction) -> int:
 
 @lru_cache(maxsize=4096)
 def _format_decimal(number: Fraction) -> str:
-    """Return a number as an exact decimal. The number must have one: with 1/3, the loop would not end."""
+    """Return a number as an exact decimal. Its decimal expansion must be finite: with 1/3, the loop would not end."""
     digits = 0
     while number * 10**digits % 1:
         digits += 1

@@ -34,15 +34,14 @@ def find_alternatives(
 ) -> tuple[Selection, ...]:
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
-    Each alternative has the largest count or amount (on the catalog's steps) that fits. Other GPU types come in the
-    order of :func:`list_other_types`, without types that the image cannot use. Two choices change together only if no
-    change of a single choice fits.
+    Each alternative has the largest count or amount (on the catalog's steps) that the search finds to fit. Other GPU
+    types come in the order of ``types``. Two choices change together only if no change of a single choice fits.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
         ``selection``.
-    :param types: other GPU types to try, in this order; None = :func:`list_other_types`.
+    :param types: other GPU types to try, in this order; None = the types that :func:`list_other_types` returns.
     :param limit: largest number of selections to return.
     """
     others = list_other_types(selection, catalog) if types is None else tuple(types)
@@ -61,7 +60,7 @@ def find_alternatives(
 def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
-    The selected image works with these types, and they allow the selected run time.
+    Each of these types works with the selected image and allows the selected run time.
     """
     if selection.gpu is None:
         return []
@@ -190,7 +189,10 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return how many steps above the lower bound the smallest CPU or memory is; memory must cover shared memory."""
+    """Return the smallest allowed CPU or memory, as a number of steps above the lower bound.
+
+    Memory must be at least as large as the shared memory.
+    """
     needed = (selection.shared_memory_bytes or 0) if name == "memory" else 0
     return max(0, -((bounds.min - needed) // bounds.step))
 

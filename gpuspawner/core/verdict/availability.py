@@ -5,8 +5,9 @@
 - ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left. Units of pods
   that kube-scheduler would preempt for a server, such as zero-to-jupyterhub's user placeholders, are free, too.
 
-A node counts only if the tolerations of the GPU type and those of every server together tolerate its taints. Transient
-taints (such as ``not-ready``) are ignored. Unknown numbers are None, never 0.
+A node counts only if the tolerations of the GPU type and those of every server together tolerate its permanent taints.
+A node with an untolerated transient taint (such as ``not-ready``) counts, but none of its units is free. Unknown
+numbers are None, never 0.
 
 A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept.
 
@@ -58,7 +59,8 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
 
     If a server fits into any of the given shapes, it also fits into one of the returned shapes.
 
-    :param amounts: (CPU millicores, memory bytes, GPU count) of each shape; tuples, because there is one for each node.
+    :param amounts: (CPU millicores, memory bytes, GPU count) of each shape. There may be one shape for each node, so
+        these are plain tuples, which are faster to create than :class:`FreeShape`.
     """
     kept: list[tuple[int, int, int]] = []
     # Sort in descending order, so that no shape covers an earlier shape.
@@ -77,8 +79,9 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
 class Availability:
     """The units (GPUs, MIG slices or shares) of one GPU type. ``free <= healthy <= total``.
 
-    All fields are None if the hub does not know the nodes, or how many units some node has. ``free``,
-    ``largest``, ``waiting`` and ``shapes`` are also None if the hub cannot read the pods of all namespaces.
+    All fields except ``own`` are None if the hub does not know the nodes, or the number of units on one of the type's
+    nodes. ``free``, ``largest``, ``waiting`` and ``shapes`` are also None if the hub cannot read the pods of all
+    namespaces.
 
     :param total: all units.
     :param healthy: units that work, on ready nodes.

@@ -36,8 +36,9 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes whose labels and taints are the same to this pod; only their amounts differ.
-    :param unseen: None = a node has only the units that it reports. Otherwise, also return nodes whose device plugin
-        may be unregistered, and nodes that may have hidden DRA devices of one of these resources.
+    :param unseen: None = a node has only the units that it reports. Otherwise, the resources of which a node may have
+        DRA devices that are not published yet: also return such nodes, and nodes whose device plugin may be
+        unregistered.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -49,7 +50,7 @@ def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:
 
     The result is None if there is no such node.
 
-    :param nodes: all existing nodes, including those whose labels or taints exclude the pod.
+    :param nodes: the nodes to compare; the labels or taints of some of them may exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     # Compare sizes first: few of these nodes have labels or taints that exclude the pod.
@@ -105,7 +106,7 @@ def explain_wait(
     if not now:
         return _explain_closed(gpu)
     if gpu is not None:
-        # Compare GPUs before other resources: most pods wait for GPUs, and there may be hundreds of nodes.
+        # Compare GPUs first to save time: most pods wait for GPUs, so the check of hundreds of nodes often ends here.
         needed = pod.requests.get(gpu.resource, 0)
         free = _list_free(now, gpu.resource, pod=pod, occupancy=occupancy)
         if all(number < needed for number in free):
@@ -260,7 +261,8 @@ _FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
         lambda size_bytes: format_rounded_memory(size_bytes, round_up=False),
     ),
 }
-"""Resource → function that formats a requested amount, rounded up; function for an available amount, rounded down."""
+"""Resource → two functions: the first formats a requested amount, rounded up; the second formats an available amount,
+rounded down."""
 
 
 def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
@@ -321,7 +323,10 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
 
 
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
-    """Return whether a node may have units that it does not report yet: a device plugin or DRA driver is starting."""
+    """Return whether a node may have units that it does not report yet.
+
+    A device plugin or DRA driver of the node may still be starting.
+    """
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))
     )
@@ -364,7 +369,7 @@ def _find_capacity(node: Node) -> ResourceAmounts:
 
 
 def _find_pod_capacity(node: Node) -> ResourceAmounts:
-    """Return resource → the most that one pod could have on an empty node."""
+    """Return resource → the largest amount that one pod could have on a node if the node were empty."""
     published = {name: count_units_for_pod(node, name) for name in node.published_by_dra}
     return {**node.allocatable, **published, **dict.fromkeys(node.uncounted, MAX_CLAIM_DEVICES)}
 

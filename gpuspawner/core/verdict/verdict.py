@@ -1,17 +1,18 @@
 """Predicts whether a server would start now, later or never, from the pod that would be created.
 
-A verdict is advice; only the verdict NEVER stops a start. NEVER requires all of this: the data is fresh; no node could
-take the pod even if it were empty and healthy; no new node of a known node pool could take the pod; no unknown
-autoscaler may add a node; and no devices that the pod requests can be hidden. In doubt, the verdict is UNKNOWN.
+A verdict is advice; only NEVER stops a start. NEVER because of the nodes requires all of this: the data is fresh; no
+node could take the pod even if the node were empty and healthy; no new node of a known node pool could take the pod; no
+unknown autoscaler may add a node; and no requested device can be unreported. In doubt, the verdict is UNKNOWN.
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
-A pod that Kueue will queue is first compared with the queue's quotas, and with the nodes only if Kueue
-admits it at once. If the hub cannot read enough of the queue, the verdict is UNKNOWN.
+A pod that Kueue will queue is first compared with the queue's quotas, and with nodes only if Kueue admits the pod at
+once. The verdict is NEVER if Kueue can never admit the pod, and UNKNOWN if the hub cannot read enough of the queue.
 
-Devices can be hidden for a while after kubelet starts: it deletes the ResourceSlices of DRA drivers until they register
-again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of device plugins
-for that time. A hub that cannot read DeviceClasses does not know which resources are DRA devices.
+Devices can be unreported for a while after kubelet starts: kubelet deletes the ResourceSlices of DRA drivers until the
+drivers register again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of
+device plugins until the plugins register again. A hub that cannot read DeviceClasses does not know which resources are
+DRA devices, so it assumes that any extended resource may be one.
 """
 
 from __future__ import annotations
@@ -62,10 +63,11 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""Largest number of node selectors and affinities of pending pods that a verdict compares with nodes, to save time."""
+"""Largest number of pending pods' combinations of node selector, affinity and tolerations that a verdict compares with
+nodes. To save time, further combinations are compared only with the labels of the GPU type."""
 
 _MAX_COMPARED_NODES = 10_000
-"""A verdict compares pending pods with at most about this many nodes that do not take them, to save time."""
+"""To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in vain."""
 
 
 def find_pods_ahead(
@@ -73,9 +75,9 @@ def find_pods_ahead(
 ) -> tuple[Pod, ...]:
     """Return the pending pods that compete with a pod and are scheduled before it, in any order.
 
-    A competing pod could run on a node that could take the pod. It also requests one of the pod's extended resources,
-    or none if the pod requests none. kube-scheduler takes higher priorities first, then older pods
-    (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
+    A competing pod could run on a node that could take the pod. If the pod requests extended resources, a competing
+    pod requests at least one of them; otherwise, a competing pod requests none. kube-scheduler takes higher priorities
+    first, then older pods (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
 
     :param nodes: nodes that could take the pod.
     :param gpu: the GPU type of all ``nodes``; if ``nodes`` is empty, the type's labels decide whether a pod competes.
@@ -113,7 +115,7 @@ def select_runnable_pods(
     pools = tuple(pools)
     known: dict[tuple[object, ...], bool] = {}
     takers: dict[tuple[object, ...], tuple[Node, ...]] = {}
-    """The node that took the last pod with the same constraints: it probably takes the next one, too."""
+    """Constraints → the node that took the last pod with them: this node probably takes the next such pod, too."""
     left = _MAX_COMPARED_NODES
     found = []
     for pod in pods:
@@ -132,7 +134,10 @@ def select_runnable_pods(
 
 
 def _make_choice_key(constraints: PodConstraints) -> tuple[object, ...]:
-    """Return a cache key of what a pod demands of an empty node besides its size, valid as long as the pod lives."""
+    """Return a cache key of what a pod demands of an empty node, except the pod's requests.
+
+    The key contains ``id()`` of parts of ``constraints``, so it is valid as long as this Python object exists.
+    """
     key = constraints.node_affinity_key
     return (*key, id(constraints.tolerations), constraints.volume_terms, constraints.topology_keys)
 
@@ -162,9 +167,9 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 
 
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
-    """Return whether a pod that fits no node may fit one after a DRA driver has published further devices.
+    """Return whether a pod that fits no node may fit one after a node has reported further devices.
 
-    That is possible in two cases: no node has the requested resource yet, or a node lacks only such devices.
+    That is possible if no node has a requested DRA resource yet, or if a node lacks only devices that may appear later.
 
     :param dra_resources: extended resources that map to DRA device classes; None if the hub could not read them.
     """
@@ -180,16 +185,16 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
 _MAX_COMPARED_FLAVORS = 32
 """If no node takes a pod with the ResourceFlavors that Kueue chooses now, a verdict compares the nodes with at most
-this many other choices; if there are more, one of them may do."""
+this many other choices of flavors. If there are more choices, the verdict is UNKNOWN: one of them may fit."""
 
 _MAX_COMPARED_GROUPS = 5_000
-"""Largest number of groups of like nodes in all these comparisons together: the comparisons block the event loop."""
+"""Largest number of groups of equivalent nodes in all these comparisons together: comparisons block the event loop."""
 
 MAX_DATA_AGE_S = 60.0
 """If data about the cluster is older than this many seconds, every verdict is UNKNOWN."""
 
 _MAX_PLACES = 100
-"""A verdict counts how many servers of the same size could start now, up to this many."""
+"""A verdict counts how many copies of the pod could start now, up to this many."""
 
 _UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
 _UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
@@ -219,7 +224,7 @@ class Verdict:
     """When a server starts, and why not now. Fields that do not apply to the outcome are None or empty.
 
     :param outcome: when the server starts.
-    :param places: for NOW, how many servers of the same size could start.
+    :param places: for NOW, how many copies of the pod could start.
     :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
     :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when unknown.
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
@@ -252,7 +257,7 @@ def predict_verdict(
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
     :param inventory: the cluster's state, with the age of its data.
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
-    :param queue: the queue of a pod that does not exist yet; None if Kueue does not queue it or nothing is known.
+    :param queue: the queue of a pod that does not exist yet; None if Kueue does not queue the pod, or if unknown.
     """
     admission = _ask_queue(pod, queue, gpu=gpu)
     if isinstance(admission, Verdict):
@@ -293,10 +298,10 @@ def starts_now(pod: Pod, inventory: Inventory, *, queue: QueueState | None = Non
 def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     """Return whether a pod starts now even if all competing pending pods are bound first, to any node.
 
-    With n competing pods, n + 1 copies of the pod must fit on the nodes. Each copy requests as much as the largest of
-    all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower priority do
-    not count as free: the caller would otherwise make kube-scheduler preempt these pods although another node may be
-    free.
+    With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
+    amount of all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower
+    priority do not count as free: if the result is True, the caller keeps the pod off all other nodes, and
+    kube-scheduler would preempt these pods although another node may be free.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -325,12 +330,12 @@ def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
 
 
 class _Admission(NamedTuple):
-    """A pod to compare with the nodes, and what Kueue's quota leaves for it.
+    """A pod to compare with the nodes, and how many such pods Kueue's quota allows.
 
     :param pod: without Kueue's gate if Kueue admits the pod at once; otherwise unchanged.
-    :param places: how many such pods Kueue admits at once; None if Kueue's quota does not limit them.
-    :param has_more: whether Kueue may admit more than ``places``, to other nodes.
-    :param others: the pod as Kueue may admit it at another time, to other nodes.
+    :param places: how many such pods Kueue admits at once; None if Kueue's quota does not limit them, or if unknown.
+    :param has_more: whether Kueue may admit more than ``places`` such pods, with other ResourceFlavors for example.
+    :param others: the pod with each other choice of ResourceFlavors that Kueue may make at another time.
     """
 
     pod: Pod
@@ -398,7 +403,7 @@ def _explain_problem(queue: QueueState) -> str:
 def _explain_idle_queue(queue: QueueState) -> str:
     """Return why Kueue does nothing with the server's pod now; empty if there is no such reason.
 
-    A reason may end soon: an admin may be adding an object, or Kueue may have just started.
+    The verdict is then UNKNOWN, not NEVER: an admin may be adding an object, or Kueue may have just started.
     """
     if queue.problem is QueueReason.INACTIVE or (queue.capacity is not None and not queue.capacity.is_active):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
@@ -425,20 +430,20 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
     if capacity.is_strict and ahead is None:
         return _Admission(pod)
     if capacity.may_preempt and not capacity.is_strict and queue.may_have_waiting:
-        # While a Workload preempts others, Kueue takes it first and keeps unused quota for it (``stickyWorkload``).
+        # A Workload that preempts others comes first and keeps unused quota (``stickyWorkload``), so this is UNKNOWN.
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # Workloads ahead hold up no other if Kueue requeues them later, or if their namespace is not selected.
+        # Not WAITS: Workloads ahead block no other if Kueue requeues them later, or if their namespace is not selected.
         return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
 
 
 def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
-    """Return a pod without Kueue's gate, with ``nodeSelector`` and tolerations extended by its ResourceFlavors.
+    """Return a pod without Kueue's gate, with ``nodeSelector`` and tolerations extended by what ``flavors`` add.
 
-    The result is the unchanged pod if flavors have different values for a label: Kueue uses one of these at random.
+    The result is the unchanged pod if flavors have different values for a label: Kueue takes one value at random.
     """
     own, selector, tolerations = pod.constraints, dict(pod.constraints.node_selector), [*pod.constraints.tolerations]
     added: dict[str, str] = {}
@@ -517,9 +522,9 @@ class _PodCase:
         """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
 
         The answer is True if the hub cannot read NodePools. It is False if ``scale_up`` of the GPU type, or of each
-        type in a combined type, says which nodes can be added. Otherwise the nodes' labels show which autoscaler runs.
-        Karpenter may add nodes of any size. Other autoscalers only copy the nodes of a pool; if the GPU type has nodes,
-        these could not take the pod, so copies could not, either.
+        type that it combines, says which nodes can be added. Otherwise the nodes' labels show which autoscaler runs. If
+        it is Karpenter, the answer is True, because Karpenter may add nodes of any size. Other autoscalers only copy
+        the nodes of a pool. If the GPU type has nodes, the answer is then False: copies could not take the pod, either.
         """
         if self._pools is None:
             return True

@@ -1,4 +1,4 @@
-"""Admits or refuses a user's choice of image and GPUs, and reserves the GPUs until the server's pod exists.
+"""Admits or refuses a user's choice of image and GPUs, and reserves the GPUs while the server starts.
 
 The input is a spawner, user options and the :class:`~gpuspawner.hub.config.offer.Offer`. The output is an
 :class:`~gpuspawner.core.policy.admission.Admission`, or an error for the form. This package reads groups, servers and

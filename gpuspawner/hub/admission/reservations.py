@@ -3,7 +3,8 @@
 Running servers are read from the pods that KubeSpawner watches, so the count is correct after a restart of the hub. A
 new start has no pod yet, so admission reserves its GPUs here. The reservation lasts as long as the start. If the start
 ends before KubeSpawner's reflector has the created pod, the reservation lasts until the reflector has the pod, but at
-most a minute. No function here awaits, so no other start can change the counts during a call.
+most a minute from the request that creates the pod. No function here awaits, so no other start can change the counts
+during a call.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""For this many seconds after the request for a pod, its GPUs stay reserved even if KubeSpawner's reflector lacks it.
+"""Maximum number of seconds, from the request for a pod, for which the GPU reservation may outlast the start.
 
-The reflector lists all pods twice a minute."""
+KubeSpawner's reflector lists all pods at least twice a minute. If the reflector still lacks the pod after this time,
+the hub assumes that the pod does not exist."""
 
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches the owner (user and server) of each pod."""
@@ -124,8 +126,8 @@ class Reservations:
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
         """Keep a start's GPUs reserved until KubeSpawner's reflector has the pod that the ``with`` block creates.
 
-        The reservation lasts until then even if the start ends earlier: a pod that the reflector lacks may hold GPUs.
-        If the API server refuses the pod, the reservation ends with the start.
+        The reservation may outlast the start, until :data:`UNSEEN_POD_S` after this call, because a pod that the
+        reflector lacks may hold GPUs. If the API server refuses the pod, the reservation ends with the start.
 
         :param spawner: the spawner of the server.
         """
@@ -143,7 +145,7 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Let the GPU reservation of a start end with the start if KubeSpawner's reflector has the start's pod.
+        """Let a start's GPU reservation last no longer than the start, if KubeSpawner's reflector has the start's pod.
 
         :param spawner: the spawner of the server.
         """

@@ -118,7 +118,7 @@ def guard_stored_options() -> None:
 
     JupyterHub stores the options of a start before a spawner sees them. If the database cannot hold them, JupyterHub
     answers with status 500, counts a failed start and shows the server as running. Call this function in the request's
-    own asyncio task.
+    own asyncio task, because it sets a context variable.
     """
     _guards_options.set(True)
 
@@ -129,10 +129,10 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 
 
 _NO_SERVER_NAME = "/"
-"""Stands for no server where a server name is expected, because JupyterHub allows no slash in the name of a server.
+"""A name that no server has, because JupyterHub allows no slash in the name of a server.
 
-The hub leaves one server, the one that a form or start is for, out of a user's used GPUs. With this name, it leaves out
-none."""
+The GPUs of the server that a form or start is for do not count as used. With this name in place of the server's, the
+GPUs of all servers count."""
 _MAX_RULES = 4096
 
 
@@ -153,8 +153,8 @@ class AdmissionService:
 
         :param spawner: the user's spawner.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: True if the spawner is starting its server: this server's GPUs do not count as used. False for
-            the spawn form.
+        :param is_start: True if the spawner is starting its server, whose GPUs then do not count as used. False for the
+            spawn form: the GPUs of the form's server do not count, see :func:`_find_excluded_server`.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer, waits_again=False)
@@ -170,7 +170,8 @@ class AdmissionService:
         :param options: the user options, any JSON value. Options that the admin lists in the trait ``extra_options``
             are returned unchanged.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: whether the spawner is starting its server; if so, the chosen GPUs are reserved from now on.
+        :param is_start: whether the spawner is starting its server; if so, and if the admin has set a policy, the
+            chosen GPUs are reserved from now on.
         :raises SelectionError: the choice is invalid or not allowed.
         """
         check_size(options)
@@ -244,8 +245,8 @@ class AdmissionService:
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
-    The GPUs of the returned server do not count as used. After JupyterHub has refused the form of a named server, it
-    asks the default server's spawner for a new form. If the default server is active, the form cannot be for the
-    default server. Its server is then unknown, so the GPUs of all servers count.
+    The GPUs of the returned server do not count as used. After a sent form of a named server was refused, JupyterHub
+    asks the default server's spawner for a new form. If the default server is active, the form is not for the default
+    server. The form's server is then unknown, so the GPUs of all servers count.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

@@ -76,8 +76,9 @@ class Offer:
         the namespace's LimitRanges.
 
         :param manifest: JSON of the pod, as sent to the API server.
-        :param new_claims: claims that the hub will create for the pod → name of the StorageClass, None for the default;
-            None if the hub has created them; see :meth:`VolumeTopology.resolve_claims`.
+        :param new_claims: name of a claim that the hub will create if it does not exist → name of the claim's
+            StorageClass, or None for the default class. The whole mapping is None if the hub has already created the
+            claims; see :meth:`VolumeTopology.resolve_claims`.
         """
         spec, metadata = as_dict(manifest.get("spec")), as_dict(manifest.get("metadata"))
         is_new = not metadata.get("uid")
@@ -101,7 +102,8 @@ class Offer:
     def complete_spec(self, spec: Mapping[str, object], limit_ranges: Iterable[object]) -> Mapping[str, object]:
         """Return a new pod's spec with what its RuntimeClass and LimitRanges add.
 
-        If the hub does not know the RuntimeClass, the spec still names it.
+        The fields of a known RuntimeClass replace ``runtimeClassName``. With an unknown RuntimeClass,
+        ``runtimeClassName`` stays in the spec and shows that fields are missing.
 
         :param spec: ``spec`` of a v1 Pod that does not exist yet.
         :param limit_ranges: the result of :meth:`read_limit_ranges`.
@@ -111,7 +113,7 @@ class Offer:
         )
 
     async def read_limit_ranges(self, namespace: str) -> Sequence[object]:
-        """Return the LimitRanges (v1) of a namespace as JSON; none if the hub cannot read them in time.
+        """Return the LimitRanges (v1) of a namespace as JSON; empty if the hub cannot read them in time.
 
         :param namespace: namespace of the pods.
         """
@@ -138,8 +140,8 @@ class Offer:
 
         :param manifest: JSON of the pod, as sent to the API server or as a dry run returned it.
         :param pod: the decoded manifest.
-        :param is_namespace_sure: whether the pod's namespace certainly exists. Otherwise a missing LocalQueue may still
-            be created together with the namespace.
+        :param is_namespace_sure: whether the pod's namespace certainly exists. If not, the LocalQueue may be created
+            together with the namespace later, so the state of a missing LocalQueue is unknown.
         """
         name = read_queue_name(manifest)
         if not (name and pod.constraints.is_gated) or has_other_gates(manifest) or self.queues is None:
@@ -211,8 +213,8 @@ class OfferFactory:
     """Makes :class:`Offer` objects; owns the stores of this process, which cache nodes and pods.
 
     Each API client has one store. Most hubs have one client; a site's spawner may use several clusters, with a client
-    for each. The hub stops a store that it has not used for :data:`UNUSED_CLIENT_S` while it used others. An API client
-    belongs to one event loop, and the store's tasks end with the loop.
+    for each. When the hub uses one store, it stops all others that it has not used for :data:`UNUSED_CLIENT_S`. An API
+    client belongs to one event loop, and the store's tasks end with the loop.
 
     :param clock: returns monotonic seconds.
     """

@@ -21,7 +21,7 @@ from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
-"""Maximum number of other GPU types to try if the selected type is not free; the hub builds a pod for each type."""
+"""Maximum number of other GPU types to try if the selection cannot start now; the hub builds a pod for each type."""
 
 _MAX_PRESETS = 8
 """Maximum number of presets with a prediction.

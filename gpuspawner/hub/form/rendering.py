@@ -194,7 +194,7 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
     """Return values with their types, as part of the key of a cached row.
 
-    A ``str`` and a ``Markup`` of one text are equal, but templates escape only the ``str``.
+    A ``str`` and a ``Markup`` of one text are equal, but templates escape only the ``str``, so their rows differ.
     """
     return tuple((name, type(value), value) for name, value in values.items())
 

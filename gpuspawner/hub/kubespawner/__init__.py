@@ -1,7 +1,8 @@
 """Reads the pods and events of servers from KubeSpawner's reflectors, and replaces reflectors that have stopped.
 
 KubeSpawner watches the pods and events of its servers through reflectors, which all spawners of a namespace share. This
-package reads pods and events from the reflectors; only the reflectors send requests to the API server.
+package reads pods and events from the reflectors' memory. It sends requests to the API server only through methods of
+KubeSpawner.
 
 The input is a spawner or a reflector. The output is pods and events as the API server sends them, and the owners of
 pods. This package contains no code for choices, policy or starts.

@@ -47,7 +47,7 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
 
     The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
     users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A call of the
-    function takes as long as decoding a pod's JSON, so call it once for each version of a pod.
+    returned function takes as long as decoding a pod's JSON, so call it once for each version of a pod.
 
     :param spawner: any spawner of the hub.
     """

@@ -151,7 +151,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return all names in the code of a class's methods; the class itself lacks attributes that its methods assign."""
+    """Return all names in the code of a class's methods; they include attributes that only the class's objects have."""
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
 
@@ -207,7 +207,7 @@ def get_spawn_future(spawner: object) -> asyncio.Future[Any] | None:
 
 
 def set_spawn_future(spawner: object, future: asyncio.Future[Any]) -> None:
-    """Store JupyterHub's future of a failed start in a new spawner, so that JupyterHub's pages show its exception.
+    """Store JupyterHub's future of a failed start in a new spawner; JupyterHub's pages then show the start's exception.
 
     :param spawner: the new spawner of the server.
     :param future: the future of an earlier spawner of the server.
@@ -265,9 +265,9 @@ async def wait_for_hub() -> None:
 
 
 async def wait_until_answering(spawner: object) -> None:
-    """Have JupyterHub wait until the server answers, or stop the server after ``http_timeout``.
+    """Let JupyterHub wait until the server answers; JupyterHub stops the server if ``http_timeout`` passes first.
 
-    :raises Exception: JupyterHub has stopped the server, because it did not answer.
+    :raises Exception: JupyterHub has stopped the server.
     """
     private = cast("_Spawner", spawner)
     private._waiting_for_response = True
@@ -293,8 +293,8 @@ def get_start_future(spawner: object) -> asyncio.Future[Any] | None:
 def is_starting(spawner: object) -> bool:
     """Return whether a start of the spawner is in progress in JupyterHub or KubeSpawner.
 
-    The public property ``pending`` does not suffice: GPUSpawner's ``pending`` hides a cancelled start, which may still
-    run.
+    The public property ``pending`` does not suffice: GPUSpawner's ``pending`` does not report a cancelled start, which
+    may still run.
     """
     private = cast("_Spawner", spawner)
     start = private._start_future

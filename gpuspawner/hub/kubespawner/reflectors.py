@@ -83,15 +83,16 @@ def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[.
 def unregister_failed_reflector(
     reflectors: MutableMapping[Any, Any], key: Any, *, spares_hub: bool = False
 ) -> Iterator[None]:
-    """Unregister a reflector that fails to start in the ``with`` block; restore the predecessor if it still watches.
+    """Correct ``reflectors`` after a reflector failed to start in the ``with`` block.
 
     KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. KubeSpawner keeps
     the cancelled reflector registered, so the failed start's clean-up and all later starts would wait forever for the
-    reflector's first list.
+    reflector's first list. This context manager unregisters the cancelled reflector and registers its predecessor, if
+    any, again.
 
     KubeSpawner also replaces a reflector after a server was slow to start or stop, for example because the API server
-    is overloaded. If the new reflector fails, the predecessor continues. A predecessor that no longer watches is not
-    restored, because its pods would be outdated.
+    is overloaded. If the new reflector's first list fails, and the predecessor still watches, the predecessor is
+    registered again. Otherwise, the failed reflector stays registered, and the next start replaces it.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
@@ -128,7 +129,7 @@ def _retrieve_failure(reflector: Any) -> BaseException | None:
 
 
 async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
-    """Wait until a reflector that reads its first list has the list; return at once if no such reflector exists.
+    """Wait while a reflector reads its first list; return at once if no reflector with this key is reading one.
 
     In KubeSpawner, all starts await one future of the first list. A cancelled start cancels this future, and the other
     starts fail with HTTP status 500. If a start waits with this function, its cancellation does not cancel the future.

@@ -1,7 +1,7 @@
 """Computes metrics at each scrape: servers and GPUs by type, the age of the cluster's data, the settings files.
 
-A scrape reads each pod of the hub's servers from memory and sends no requests to the API server. The names of the
-settings metrics are modeled on Prometheus' own ``prometheus_config_last_reload_successful``.
+A scrape reads the pods in KubeSpawner's reflectors from memory and sends no requests to the API server. The names of
+the settings metrics are modeled on Prometheus' own ``prometheus_config_last_reload_successful``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def count_servers(
 
     A pod with a node holds its GPUs (:data:`HELD`); a pod without a node requests them (:data:`REQUESTED`).
 
-    :param pods: JSON of the pods, as the API server sends them; malformed pods do not count.
+    :param pods: JSON of the pods, as the API server sends them; finished and malformed pods do not count.
     :param label: returns the metric label for the slug of a GPU type.
     """
     servers: Counter[GPUState] = Counter()

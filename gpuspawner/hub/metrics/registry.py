@@ -12,7 +12,7 @@ from prometheus_client import Counter, Histogram
 
 NO_GPU = "none"
 OTHER_LABEL = "other"
-"""Label value for GPU types that users cannot choose, and for all new values once a label has its maximum number."""
+"""Label value for GPU types that users cannot choose, and for new values of a label with :data:`_MAX_VALUES` values."""
 
 _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"

@@ -32,8 +32,8 @@ _AT_ONCE_S = 10.0
 def classify_outcome(error: BaseException | None) -> str:
     """Return a code for how a start ended.
 
-    The code is ``ready``, ``cancelled``, ``cluster``, ``timeout``, ``refused``, ``error``, or the code of a
-    :class:`RefusedStart`.
+    The code is ``ready``, ``cancelled``, the code of a :class:`RefusedStart`, ``cluster`` for a
+    :class:`ClusterFailure`, ``timeout``, ``refused`` for any other HTTP error below 500, or ``error``.
 
     :param error: the exception that ended the start, or None if the server answers.
     """
@@ -56,8 +56,8 @@ def classify_outcome(error: BaseException | None) -> str:
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
     """Return a code for a start's real outcome, which a metric compares with the prediction.
 
-    The code is ``ready``, ``waited`` (ready, but the pod waited for a node), ``refused``, ``no_node``, ``failed`` or
-    ``cancelled``.
+    The code is ``ready``, ``waited`` (ready, but the pod waited longer than :data:`_AT_ONCE_S` for a node),
+    ``refused``, ``no_node`` (failed before the pod had a node), ``failed`` (failed later) or ``cancelled``.
 
     :param outcome: result of :func:`classify_outcome`.
     :param refused: whether the start was refused before its pod was created.

@@ -38,7 +38,8 @@ def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
     new = [entry for entry in entries if entry not in known]
     if not isinstance(merged, dict):
         return [*merged, *new]
-    # In a dict, each new entry needs a key. The number makes the key unique, because the dict grows with each entry.
+    # In a dict, each new entry needs a key. The entry's position makes the key unique, also if this function is
+    # called again with the result.
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 
@@ -74,7 +75,7 @@ def merge_required_terms(
 def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
     """Return preferred node selector terms, with which a pod avoids some nodes, such as GPU nodes, if possible.
 
-    :param avoided: expressions that only the other nodes match.
+    :param avoided: expressions that match all nodes except those to avoid.
     """
     if not avoided:
         return []

@@ -25,7 +25,7 @@ from gpuspawner.hub.trait_overrides import copy_nested
 
 
 def list_gpu_resources(catalog: Catalog) -> frozenset[str]:
-    """Return the extended resources of all GPU types in a catalog, including types that are hidden in the form.
+    """Return the extended resources of all GPU types in a catalog, including types that users cannot choose.
 
     :param catalog: the catalog that the hub offers.
     """

@@ -143,7 +143,8 @@ def exclude_gpu_nodes(
 ) -> Mapping[str, Any]:
     """Return a pod's manifest that requires a node without GPUs, if the pod would start on such a node now.
 
-    Return the given manifest itself if the nodes without GPUs may lack capacity.
+    The nodes without GPUs need capacity for this pod and all competing pending pods. If they may lack this capacity,
+    return the given manifest itself.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
@@ -202,9 +203,9 @@ class PodPreviews:
                 self._pods[key] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return a selection's pod; None if :meth:`prepare` built no pod for its GPU type, priority and kind of image.
+        """Return a selection's pod, or None if :meth:`prepare` built no pod with the selection's :data:`_PreviewKey`.
 
-        :param selection: a valid selection; CPU, memory and GPU count may differ from those that were prepared.
+        :param selection: a valid selection; its CPU, memory and GPU count may differ from those of the prepared pod.
         """
         found = self._pods.get(self._make_key(selection))
         if found is None:
@@ -222,7 +223,7 @@ class PodPreviews:
         return None if found is None else found.queue
 
     async def find_priority(self, selection: Selection | None) -> int | None:
-        """Return the priority with which a server's pod preempts other pods; None if unknown or without preemption.
+        """Return the priority with which a server's pod preempts other pods; None if unknown or if it preempts none.
 
         :param selection: a valid selection; None for the priority that the admin has set in KubeSpawner's traits.
         """

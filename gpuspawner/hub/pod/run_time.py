@@ -1,8 +1,8 @@
-"""Deletes pods that exceed their maximum run time if Kubernetes does not, and announces the end in the hub's log.
+"""Announces that a pod's run time ends soon, and deletes the pod if Kubernetes does not end it in time.
 
 The kubelet ends a pod after ``activeDeadlineSeconds``, but not if the node is gone. The hub then deletes the pod, so
 that the user can start the server again. JupyterHub cannot show a message in an open notebook, so the hub announces the
-end in its log and in JupyterHub's event log, from which the admin's own programs can tell the user.
+end in its log and in JupyterHub's event log. The admin's own programs can read the event log and warn the user.
 
 The kubelet counts ``activeDeadlineSeconds`` from ``status.startTime``, when it accepted the pod, so a pending pod does
 not expire. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
@@ -65,7 +65,7 @@ WARNING_S = 15 * 60
 GRACE_S = 120
 """Minimum number of seconds from the end of the run time until the hub deletes the pod, if Kubernetes has not ended it.
 
-If the pod's own grace period is longer, the hub waits until the grace period is over."""
+If the pod's own grace period is longer than 60 s, the hub waits until 60 s after the end of this grace period."""
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Environment variable with the server's maximum run time in seconds."""

@@ -48,7 +48,7 @@ class PodChoice:
     """The user's choice, to be merged into the admin's values.
 
     :param placement: the choice's requirements for the pod.
-    :param resources: extended resources of the catalog's GPU types, which are removed from the admin's values.
+    :param resources: extended resources of the catalog's GPU types, to be removed from the admin's values.
     """
 
     placement: PodRequirements
@@ -58,7 +58,7 @@ class PodChoice:
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     """Return the values of KubeSpawner's traits for one start.
 
-    The result lacks ``start_timeout``, which ``apply_user_options`` sets: JupyterHub reads it before any hook.
+    The result lacks ``start_timeout``: JupyterHub reads it earlier, so ``apply_user_options`` sets it.
 
     :param choice: the user's choice.
     :param base: the admin's value of each trait.
@@ -120,7 +120,8 @@ OWN_RESOURCE_TRAITS = (
 def read_own_resources(base: AdminValues) -> OwnResources:
     """Return the CPU, memory and GPUs that KubeSpawner's own traits give each server.
 
-    As in KubeSpawner, 0 counts as not set. An invalid amount also counts as not set; the API server rejects the pod.
+    As in KubeSpawner, 0 counts as not set. An invalid amount also counts as not set, because the API server rejects a
+    pod with such an amount.
 
     :param base: the admin's values, from a spawner or from Helm values.
     """
@@ -141,7 +142,7 @@ def _read_own_amount(base: AdminValues, prefix: str, *, parse: Callable[[object]
 
 def _read_amount(value: Any, parse: Callable[[object], int]) -> int | None:
     if value is None:
-        return None  # return without calling parse(), which would raise: most admins set no amount, and this is faster
+        return None  # most admins set no amount, and returning here is faster than catching parse()'s exception
     try:
         return parse(value) or None
     except QuantityError:

@@ -3,7 +3,7 @@
 The module keeps them in context variables, because tornado runs each request in its own context:
 
 - The viewer may be an admin who opens the form of a user. ``Spawner.handler`` does not tell who the viewer is, because
-  it may belong to a different request.
+  this handler may belong to a different request.
 - After an invalid form, JupyterHub asks the spawner of the user's default server for the form again, but does not pass
   the values that the user sent. :class:`FormDraft` keeps the values, even those of a form for a named server.
 - An open form refreshes itself. The form sends its values in a header, because a query would start a server.
@@ -117,8 +117,9 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember the form that this request sent, and return its draft; call this in the request's own task.
 
-    If JupyterHub wraps a coroutine in a task of its own, a context variable that the coroutine sets is lost when the
-    task ends. The draft is not lost: all tasks of the request share it, so each of them may add problems to it.
+    JupyterHub may run a coroutine in an inner task. If an inner task set the draft's context variable, the request's
+    own task would not see the draft. If the request's own task sets the variable, all inner tasks share the draft, and
+    the request's own task sees the problems that they store in the draft.
 
     :param form: values by field, as JupyterHub parses the form or a query.
     """
@@ -128,7 +129,7 @@ def keep_draft(form: Mapping[str, object]) -> FormDraft:
 
 
 def note_problems(problems: tuple[Problem, ...]) -> None:
-    """Add problems to the form that this request sent, if any.
+    """Store problems in the draft of the form that this request sent; do nothing if the request sent no form.
 
     :param problems: problems that the validation found.
     """

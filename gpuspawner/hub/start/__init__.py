@@ -1,4 +1,4 @@
-"""Checks a start's pod before anything is created, reports the start's progress, and ends a start that cannot succeed.
+"""Checks a start's pod before KubeSpawner creates it, reports progress, and ends a start that cannot succeed.
 
 KubeSpawner creates the pod and waits for it. This package decides whether to end the wait, and tells the user why.
 

@@ -148,7 +148,8 @@ async def repeat_until_accepted(
 def is_refusal(error: Exception) -> bool:
     """Return whether the API server has refused a request with a 4xx status other than 429.
 
-    After such a refusal, a repeated request may fail again; after an outage of the API server, it may succeed.
+    After such a refusal, a repeated request will probably fail, too. After any other failure, such as an outage of the
+    API server, a repeated request may succeed.
 
     :param error: the error of the request.
     """
@@ -312,7 +313,7 @@ class EndedStart(Protocol):
     """The state of a server's last start.
 
     :ivar last_pod: JSON of the server's pod at the last poll; empty before the first poll.
-    :ivar end: why the server ended; None while it runs or if the user is told nothing.
+    :ivar end: why the server ended; None while it runs or if there is no reason to announce.
     """
 
     last_pod: Mapping[str, Any]
@@ -352,7 +353,9 @@ def find_message(error: BaseException) -> str:
 
 
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
-    """Store and log why a running server has ended; do nothing if its program exited by itself or a reason is stored.
+    """Store and log why a running server has ended.
+
+    Do nothing if a reason is already stored, or if the server's program exited by itself.
 
     :param spawner: the spawner of the server; its last poll found that the server has ended.
     :param language: language of the user.
@@ -388,10 +391,10 @@ def _has_run(spawner: EndedSpawner) -> bool:
 
 
 def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
-    """Return the events of a server's pod.
+    """Return the events of a server's pod and of its earlier pods, which had the same name.
 
-    The hub identifies the pod's events by its uid. If this process of the hub has not seen the pod, the uid is unknown;
-    the result then contains only events since the last start.
+    The caller selects the events of the last pod by the pod's uid. If this process of the hub has not seen the pod, the
+    uid is unknown; the result then contains only events since the last start began.
     """
     reflector = spawner.event_reflector
     if reflector is None:
@@ -453,8 +456,8 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
     :param template_vars: the admin's template variables; a value may be a function that gets the user who views a page.
     """
-    # Set the variable of a single page only if the admin has set it: on this page, JupyterHub then shows its value and
-    # not the announcement for all pages.
+    # Set the variable of a single page only if the admin has set it: on this page, JupyterHub then shows this variable
+    # and not the announcement for all pages.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {

@@ -1,9 +1,9 @@
 """Creates the pods of servers without a GPU, and keeps them off GPU nodes while other nodes have room for them.
 
 The pod of a server without a GPU has a preferred node affinity for nodes without GPUs, but kube-scheduler may weigh
-other criteria higher. Only a required node affinity keeps the pod off GPU nodes for certain. With it, the pod stays
-pending if no other node has room. Right before the hub sends the finished pod, gpuspawner therefore checks whether a
-node without GPUs has room, and only then requires one.
+other criteria higher. Only a required node affinity keeps the pod off GPU nodes for certain, but then the pod stays
+pending if no other node has room. Right before sending the finished pod, the hub therefore checks whether a node
+without GPUs has room. If so, the hub makes the node affinity required; if not, the pod may run on any node.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class GPUNodeExclusion:
             if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                # Extend the affinity of KubeSpawner's pod. The pod in the dry run's answer contains the rules that
-                # webhooks have added, and the webhooks will add them again.
+                # Extend the affinity of KubeSpawner's pod, not that of the pod in the dry run's answer. The answer
+                # contains rules from webhooks, and the webhooks would add these rules a second time.
                 affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
                 is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created

@@ -1,8 +1,9 @@
 """Collects the facts about one start: the pod, its events, its node, and the verdict (whether the pod can start).
 
-Most facts come from reflectors and the cluster store; only volume claims and queue positions need requests, which are
-cached. The hub observes each start once a second, so an observation without changes must be cheap. If fifty servers are
-pending, each needs verdicts, and the hub has only one thread: a throttle limits verdicts to a share of its time.
+Most facts come from reflectors and the cluster store. Only volume claims and queue positions need requests; their
+answers are cached. The hub observes each start once a second, so an observation without changes must be cheap. If fifty
+servers are pending, each needs verdicts, and the hub has only one thread. A throttle therefore limits verdicts to a
+share of the thread's time.
 """
 
 from __future__ import annotations
@@ -68,16 +69,16 @@ RECHECK_S = 3.0
 """Seconds after which the hub evaluates a start's facts again even without a change: messages depend on time, too."""
 
 _VERDICT_S = 5.0
-"""Minimum number of seconds between two predictions whether the pod of a start can start."""
+"""Minimum number of seconds between two verdicts about the pod of a start."""
 
 _VERDICT_MAX_AGE_S = 15.0
-"""Seconds after which the hub no longer uses a prediction whether a pod can start."""
+"""Maximum age of a verdict in seconds; the hub ignores an older verdict."""
 
 _NEW_NODE_S = 10.0
 """For this many seconds after a pod is bound to a node, the hub ignores that the node is missing or not ready."""
 
 _VERDICT_SHARE = 0.05
-"""Maximum share of the event loop's time for predictions whether pending pods can start."""
+"""Maximum share of the event loop's time for verdicts about pending pods."""
 
 
 class StartObserver:
@@ -163,8 +164,8 @@ class StartObserver:
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         now = self._feed.elapsed_s
-        # A start ends after two predictions that its pod can never start. After the first prediction, wait until the
-        # throttle allows the second.
+        # The hub ends a start if a later verdict confirms that the pod can never start. After such a verdict, wait up
+        # to _VERDICT_S seconds until the throttle allows the next verdict.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):

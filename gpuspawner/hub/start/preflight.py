@@ -1,4 +1,4 @@
-"""Refuses a start whose pod can never fit a node or is rejected by the API server, before anything is created.
+"""Refuses a start, before its claim or pod is created, if the pod can never fit a node or the API server rejects it.
 
 The answer to a dry run is the pod with all that RuntimeClass, LimitRanges, PriorityClass and webhooks add. The
 preflight checks whether this pod can fit a node. If there is no answer, because the admin has disabled dry runs, for
@@ -39,9 +39,10 @@ _DRY_RUN_ALL = "All"
 """The only valid value of ``dryRun``: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
 
 _LEFT_TO_KUBESPAWNER = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
-"""HTTP statuses of the dry run that do not end the start, because KubeSpawner handles them when it creates the pod.
+"""HTTP statuses of the dry run that do not end the start yet: KubeSpawner's own request to create the pod decides.
 
-KubeSpawner creates the user's namespace (404), or deletes the server's earlier pod and waits until it is gone (409)."""
+If the namespace is still missing then (404), the start fails. If the server's earlier pod still exists (409),
+KubeSpawner deletes this pod, waits until it is gone, and repeats the request."""
 
 _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
 """HTTP statuses after which the hub repeats the dry run: the API server or a webhook is overloaded or restarts."""
@@ -56,7 +57,7 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
 """HTTP statuses of a request to read a pod after which the hub creates the pod.
 
-The pod does not exist (404), or the hub may not read it (403)."""
+The pod does not exist (404), or the hub has no permission to read it (403)."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -124,10 +125,11 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] | None:
-    """Return the pod in the answer to a dry run; None if the answer has no pod or KubeSpawner will handle the error.
+    """Return the pod in the answer to a dry run; None without a pod, or after a status in :data:`_LEFT_TO_KUBESPAWNER`.
 
-    Repeat failed requests for ``k8s_api_request_retry_timeout`` seconds. When KubeSpawner creates the pod, it repeats
-    only requests that time out, so any other failure would end the start.
+    While the API server or a webhook is overloaded or fails, repeat the dry run for ``k8s_api_request_retry_timeout``
+    seconds. KubeSpawner repeats its own request to create the pod only after a timeout, so any other failure of that
+    request would end the start.
     """
     state = spawner.start_state
     answers: list[bytes] = []
@@ -166,7 +168,7 @@ async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
 
 
 def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
-    """Return the pod in a dry run's answer without ``env`` and mounts, which may hold secrets; None without a pod."""
+    """Return the pod in a dry run's answer without :data:`_UNUSED_FIELDS`, or None if the answer has no pod."""
     try:
         answer = as_dict(json.loads(body))
     except (ValueError, RecursionError):
@@ -187,9 +189,9 @@ async def send_pod(
 ) -> bool:
     """Send a start's pod if it does not exist, and return whether it exists now; if not, KubeSpawner repeats the call.
 
-    The API server may have created the pod, but the answer to this request was lost. If the hub just sent the pod
-    again, KubeSpawner would take the existing pod for that of an earlier start and delete it. A new pod would wait
-    behind other pending pods, or the API server might refuse it.
+    An earlier request may have created the pod although the hub never received the answer. If the hub just sent the
+    pod again, KubeSpawner would take the existing pod for that of an earlier start and delete it. The new pod would
+    then wait behind other pending pods, or the API server might refuse it.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
@@ -265,7 +267,7 @@ class NewClaims:
             self._tokens.pop(key, None)
 
     def forget(self, spawner: ClaimingSpawner, *, token: str) -> None:
-        """Forget which start has created a volume claim, when this start ends: no start removes the claim any more.
+        """Forget that a start has created its volume claim; call this when the start ends. The claim then stays.
 
         :param spawner: the spawner of the server.
         :param token: the random ID of the start (see :meth:`mark`).
@@ -321,5 +323,6 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
             raise
         return False
 
-    # Wait until the claim is gone. If the next start used the claim before, its pod would stay pending forever.
+    # Wait until the claim is gone. If the next start used the claim before then, that start's pod would stay pending
+    # forever.
     await exponential_backoff(is_gone, "It is still being deleted", timeout=_CLAIM_GONE_S)

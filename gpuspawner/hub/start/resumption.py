@@ -131,7 +131,7 @@ def build_record(spawner: ResumableSpawner) -> dict[str, object]:
     record = write_end(state.end)
     if state.feed.language is not ENGLISH:
         record[_LANGUAGE_KEY] = state.feed.language.tag
-    # Keep the start until JupyterHub has stopped the server, also if the start has failed: the pod exists until then.
+    # Record the start until JupyterHub has stopped the server, even after the start has failed: the pod still exists.
     if state.feed.is_sent and (_is_in_progress(spawner) or state.end is not None):
         record[_START_KEY] = {"timeout_s": float(spawner.start_timeout)}
     return {RECORD_KEY: record} if record else {}
@@ -148,7 +148,7 @@ class StateWriter:
         self._waiting: list[ResumableSpawner] = []
 
     def schedule(self, spawner: ResumableSpawner) -> None:
-        """Schedule that the state of a start is written to the hub's database soon.
+        """Schedule a commit that writes the state of a start to the hub's database.
 
         :param spawner: the spawner of the server, which has sent the server's pod.
         """
@@ -187,10 +187,11 @@ def store_states(spawners: Sequence[ResumableSpawner]) -> None:
 
 
 def store_failure(spawner: ResumableSpawner, start: asyncio.Future[Any]) -> None:
-    """Write why a start has failed to the hub's database, if the hub has sent the pod.
+    """Store in the hub's database why a start has failed, if the hub has sent the pod.
 
-    JupyterHub then stops the server, and writes the reason only after the pod is gone. If the hub ends before that, the
-    next process would otherwise resume the start, miss the pod, and give the user a wrong reason.
+    JupyterHub then stops the server, and writes the reason itself only after the pod is gone. The hub may end before
+    that. If the reason were not in the database, the next process of the hub would resume the start, find no pod, and
+    give the user a wrong reason.
 
     :param spawner: the spawner of the server.
     :param start: the start, which has ended.
@@ -324,8 +325,9 @@ async def can_read_pods(spawner: ResumableSpawner) -> bool:
     """Return whether KubeSpawner has listed the pods of servers, so that a poll can find out whether a server runs.
 
     When JupyterHub starts, it checks all servers, and forgets a server that it cannot poll although the pod runs.
-    During this check, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, do not
-    wait: JupyterHub then finds out with a request to the server.
+    During this check, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, give up
+    after ``k8s_api_request_retry_timeout`` seconds; JupyterHub then sends a request to the server to find out whether
+    the server runs. At any other time, wait at most ``k8s_api_request_timeout`` seconds.
 
     :param spawner: the spawner of the server.
     """

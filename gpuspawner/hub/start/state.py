@@ -24,20 +24,21 @@ class StartState:
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param removed_environment: names of environment variables that the pod must not have.
     :param avoided: node selector expressions that no GPU node fulfills, for a server without a GPU; else empty.
-    :param pending_preflight: function that checks the pod before anything is created; None once it was called.
+    :param pending_preflight: function that checks the pod before KubeSpawner creates it; None once it was called.
     :param unaccepted: the error of the last dry run while the hub repeats the dry run; None at any other time.
     :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
-    :param is_refused: whether the start was refused before anything was created.
+    :param is_refused: whether the start was refused before KubeSpawner created a volume claim or the pod.
     :param is_admitted: whether the hub has admitted the user's choice.
     :param is_pod_unseen: whether the pod was sent, and the hub knows neither that it exists nor that it was refused.
     :param token: random text that identifies this start.
     :param is_removing: whether the hub is deleting the pod.
     :param hold: text that tells the user which finalizers keep a stopped server's pod; empty if none does.
-    :param is_resumed: whether an earlier process of the hub began the start; JupyterHub does not count its failure.
+    :param is_resumed: whether an earlier process of the hub began the start; JupyterHub does not count the failure of
+        such a start.
     :param is_hidden: whether JupyterHub, when it starts, must not check the server, because the start is to be resumed.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
     :param last_pod: the pod at the last poll; empty before the first poll.
-    :param end: why the server ended; None while it runs or if the user is told nothing.
+    :param end: why the server ended; None while it runs or if there is no reason to announce.
     """
 
     feed: ProgressFeed = field(default_factory=ProgressFeed)

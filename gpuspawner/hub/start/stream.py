@@ -5,8 +5,9 @@ generator, which yields progress events in JupyterHub's format. The page also sh
 KubeSpawner: ``slow_spawn_message`` and, in newer versions, the messages of an event formatter and of a progress hook.
 
 JupyterHub 6's progress page has a stop button, which stops the user's default server even on the page of a named
-server; JupyterHub 5's page has none. gpuspawner therefore adds a cancel button to its messages, which may be HTML, and
-hides JupyterHub's button. The page repeats each message in its log, where the cancel button is hidden.
+server; JupyterHub 5's page has none. With JupyterHub 6, gpuspawner therefore adds a cancel button on the pages of named
+servers and hides JupyterHub's button; with JupyterHub 5, it adds the cancel button on all pages. The button is part of
+the progress messages, which may be HTML. The page repeats each message in its log, where the button is hidden.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ Each event has a ``message``, like KubeSpawner's own events, because clients suc
 """
 
 _BAR_STEP = 5
-"""Percentage points. If the bar has moved this far without a new message, the page gets an event with the last one."""
+"""Percentage points. If the bar has moved this far without a new message, the page gets the last message again."""
 
 
 class ProgressSpawner(UserServer, Protocol):

@@ -32,9 +32,10 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time from the supervisor's deadline to ``start_timeout`` for which a search may wait for its turn.
+"""Share of the time between the supervisor's deadline and ``start_timeout``.
 
-The search looks for similar choices that may work; the error that ends the start shows them."""
+At the deadline, the search for similar choices waits at most this long for its turn. The error that ends the start
+shows these choices."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a resumed start, even if the start has timed out."""
 _ALTERNATIVES_S = 10.0

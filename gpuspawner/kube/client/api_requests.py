@@ -53,7 +53,7 @@ class APIUnavailableError(Exception):
 
 
 async def send_request(method: APIMethod, **arguments: Any) -> aiohttp.ClientResponse:
-    """Send a request and return the response once its headers have arrived; the caller reads its body and closes it.
+    """Send a request and return the response once its headers have arrived; the caller reads and closes the response.
 
     :param method: method of a ``kubernetes_asyncio`` API class.
     :param arguments: arguments of that method.

@@ -1,7 +1,7 @@
-"""Parses the JSON of a list, and splits a watch into lines, while chunks arrive.
+"""Parses the JSON of a list, and splits a watch into lines, while the response's chunks arrive.
 
 ``json.loads`` on a page of 500 pods blocks the event loop for at least 50 ms and keeps all pods in memory at once.
-:func:`parse_members` keeps only the text that it has not parsed yet.
+:func:`parse_members` yields one object at a time and keeps only the text that it has not parsed yet.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Maximum size in bytes of a line or a JSON value. Kubernetes objects are smaller: etcd allows 1.5 MiB a request
-(``--max-request-bytes``), before JSON escapes."""
+"""Maximum size of an unfinished line (in bytes) or of an unfinished JSON value (in characters). Kubernetes objects are
+smaller: etcd allows 1.5 MiB a request (``--max-request-bytes``), and JSON escapes lengthen an object's text."""
 
 
 class LineTooLongError(Exception):
@@ -59,7 +59,7 @@ def strip_managed_fields(text: bytes) -> bytes:
     """Return the JSON of an object without ``metadata.managedFields``, which is half of a pod's bytes.
 
     The API server writes ``managedFields`` last in the metadata and ``spec`` right after the metadata. JSON escapes
-    quotes in strings, so a search for a quoted key finds no text inside a string. Without these keys, return the
+    quotes in strings, so a search for a quoted key cannot match inside a string. If a key is missing, return the
     text unchanged.
     https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
 
@@ -83,7 +83,8 @@ async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str,
     """Yield the members of a JSON object in order, and the elements of its array ``items`` one at a time.
 
     Each element is yielded as ``("items", element)``. An empty array is yielded as ``("items", [])``, so that the
-    caller can tell it from a missing one. An element that is nested too deeply for Python is yielded as None.
+    caller can tell an empty array from a missing array. If an element is nested too deeply for Python, None is
+    yielded instead.
 
     :param pieces: the JSON text, cut into pieces at any position.
     :raises ValueError: the text is not a JSON object; members before the error have been yielded.

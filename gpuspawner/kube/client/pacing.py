@@ -41,7 +41,8 @@ class SharedTasks(Generic[_K, _T]):
     """Runs one task at a time for each key; all callers with the key wait for the same task.
 
     A task continues if a caller is cancelled or its wait times out. The timeout of each caller counts from the
-    beginning of the task. A task that never ends therefore delays only the callers that come before the timeout.
+    beginning of the task. A caller therefore gets None at once if the task has already run longer than the caller's
+    timeout.
 
     :param clock: monotonic seconds.
     """
@@ -100,7 +101,8 @@ class SteadyClock:
     """A clock that never goes back.
 
     If the underlying clock jumps forward, data looks too old until the API server confirms it again, which is harmless.
-    If the underlying clock jumps back, old data must not look fresh, so this clock then stands still.
+    If the underlying clock jumps back, old data must not look fresh. This clock then ignores the jump and continues
+    from its last value.
 
     :param clock: the underlying clock, in seconds.
     """

@@ -1,7 +1,8 @@
-"""Watches DRA's DeviceClasses, and its ResourceSlices and ResourceClaims once a DeviceClass names an extended resource.
+"""Watches DeviceClasses; once a DeviceClass names an extended resource, also ResourceSlices and ResourceClaims.
 
-Until then the hub watches only DeviceClasses, which rarely change. If one of these resources cannot be read or its data
-is stale, the number of devices is unknown, which is not an error.
+These are the resources of Dynamic Resource Allocation (DRA). In a cluster without such a DeviceClass, the hub watches
+only DeviceClasses, which rarely change. If one of the resources cannot be read, or the data is stale, the number of
+devices is unknown. This is not an error.
 https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 """
 
@@ -73,7 +74,7 @@ class DRADevices:
     def update(self, *, since: float) -> None:
         """Update the devices in the :class:`Occupancy`.
 
-        :param since: seconds of the store's clock; data that the API server has not confirmed since counts as unknown.
+        :param since: seconds of the store's clock; data that was last confirmed before this time counts as unknown.
         """
         fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._watch_loops]
         classes_known, slices_known, claims_known = (*fresh, False, False)[:3]

@@ -1,7 +1,7 @@
 """Lists Karpenter's NodePools, which say which nodes Karpenter may add.
 
-There are few NodePools, so a list every 10 s costs less than a watch. A cluster without Karpenter has none. If the hub
-may not list them, they are unknown, which is not an error.
+There are few NodePools, so a list every 10 s costs less than a watch. In a cluster without Karpenter the result is
+empty. If the hub may not list NodePools, the result is unknown. Neither is an error.
 """
 
 from __future__ import annotations

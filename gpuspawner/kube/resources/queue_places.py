@@ -1,11 +1,12 @@
 """Reads a pod's place in a queue of Kueue, or the state of the queue if the pod does not exist yet.
 
-The place is the pod's position, and why Kueue does not admit the pod. The state of the queue is the quotas of its
-ClusterQueue and the priorities of the Workloads that wait there.
+The place consists of the pod's position and the reason why Kueue does not admit the pod. The state of a LocalQueue
+consists of the quotas of its ClusterQueue and the priorities of the Workloads that wait in the ClusterQueue.
 
-Kueue's visibility API calculates the positions for each request and stores them nowhere. The reasons are in the pod's
-Workload and in the LocalQueue, the quotas in ClusterQueues, Cohorts and ResourceFlavors. Without Kueue, or without the
-right to read one of these resources, that part of the result is unknown, which is not an error.
+Kueue's visibility API calculates positions for each request and stores them nowhere, so the hub cannot watch them. The
+reasons are in the pod's Workload and in the LocalQueue. The quotas are in ClusterQueues, Cohorts and ResourceFlavors.
+If Kueue is missing, or the hub may not read one of these resources, the part of the result that needs the resource is
+unknown. This is not an error.
 https://kueue.sigs.k8s.io/docs/tasks/manage/monitor_pending_workloads/pending_workloads_on_demand/
 """
 
@@ -52,20 +53,22 @@ QUEUE_CACHE_S = 5.0
 QUEUE_SETUP_CACHE_S = 30.0
 """Seconds for which the hub reuses Cohorts, ResourceFlavors and WorkloadPriorityClasses, which only admins change."""
 QUEUE_DENIED_S = 60.0
-"""Seconds until the next request for a queue after the API server refused a request for it."""
+"""Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""While the API server does not answer, the hub uses its last answer for at most this many times the usual seconds."""
+"""While a request is unanswered, the hub uses the last answer until its age is this many times the usual seconds."""
 NEW_POD_S = 1.0
-"""Minimum seconds between two requests for a namespace's Workloads if the first one did not ask for a new pod."""
+"""Minimum seconds between two requests for a namespace's Workloads if the second is for a pod that the first did not
+include; for other pods, :data:`QUEUE_CACHE_S` applies."""
 _FORGOTTEN_S = 30.0
-"""Seconds after the last call of :meth:`QueuePlaces.find_place` for a pod until the hub stops reading its Workload."""
+"""Seconds for which the hub reads a pod's Workload after the last :meth:`QueuePlaces.find_place` for the pod."""
 _PER_REQUEST = 100
-"""Maximum number of Workloads in one request. It limits the length of the URL, which contains a uid per Workload."""
+"""Maximum number of pods in one request for Workloads. The URL contains the uid of each pod, so this number limits the
+URL's length."""
 
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 _Positions = Mapping[str, int]
-"""Name of a Workload, or uid of its pod → number of Workloads before it in the queue."""
+"""Name of a Workload, or uid of the Workload's pod → number of Workloads before this Workload in the ClusterQueue."""
 _Workloads = Mapping[str, WorkloadState | None]
 """Uid of a pod → state of its Workload, or None if Kueue has created no Workload."""
 
@@ -87,9 +90,9 @@ class _LocalQueue(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedRead:
-    """The cached result of the last request for positions, Workloads or a LocalQueue of Kueue.
+    """The cached result of the last request of one kind, such as a LocalQueue's positions or the list of Cohorts.
 
-    :param value: None if the request failed.
+    :param value: None if the request failed or there was none yet.
     :param at: seconds of the clock at which the request ended.
     :param until: seconds of the clock until which the result is reused.
     """
@@ -145,7 +148,8 @@ class QueuePlaces:
         )
         found: _LocalQueue | None = local_queue.value
         if found is not None and found.problem is not None:
-            # If the queue is missing or stopped, Kueue serves no positions, or positions that mean nothing.
+            # If the queue is missing or admits nothing, do not read positions: Kueue serves none, or positions that
+            # say nothing about a start.
             return QueuePlace(queue=queue, reason=found.problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)
@@ -236,7 +240,7 @@ class QueuePlaces:
 
     async def _read_local_queue(self, namespace: str, queue: str, *, wait_s: float | None) -> _CachedRead:
         async def ask() -> _LocalQueue:
-            # Send a list request: its result is empty if the queue is missing, and 404 if the cluster lacks the API.
+            # Send a list request: the list is empty if the queue is missing, and 404 shows that the API is missing.
             query = {"fieldSelector": f"metadata.name={queue}"}
             answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "localqueues"}, query=query)
             return next(map(_read_local_queue, _list_items(answer)), _LocalQueue(QueueReason.NO_QUEUE))
@@ -360,7 +364,7 @@ def _find_position(pod_metadata: Mapping[str, object], positions: _Positions) ->
     found = positions.get(as_text(pod_metadata.get("uid")))
     if found is not None:
         return found
-    # Find the Workload by its name instead of the pod's uid; the name consists of "pod", the pod's name and a hash.
+    # No position has the pod's uid. Find the Workload by its name, which consists of "pod", the pod's name and a hash.
     name = re.compile(rf"pod-{re.escape(as_text(pod_metadata.get('name')))}-[0-9a-f]{{5}}")
     return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
 

@@ -1,7 +1,8 @@
 """Reads how much a namespace's ResourceQuotas leave for new pods, and the LimitRanges of a namespace.
 
-The hub reads both only for a form or a start and does not watch them: the status of a quota changes with every pod, and
-the hub's Role covers only one namespace. Simultaneous callers for the same namespace share one request.
+The hub reads both only for a form or a start. It does not watch them, because the status of a quota changes with every
+pod, and because a watch of all namespaces needs more rights than the hub's Role grants for its one namespace.
+Simultaneous callers for the same namespace share one request.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _CachedAnswer(NamedTuple, Generic[_T]):
     """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
 
     :param value: None if the request failed.
-    :param at: seconds of the clock at which the hub sent the request, or at which it failed.
+    :param at: seconds of the clock at which the hub sent the request; after a failure, at which the request failed.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 
@@ -121,7 +122,7 @@ class ResourceQuotas:
     async def read_remaining(
         self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S, wait_s: float | None = None
     ) -> RemainingQuota | None:
-        """Return how much a namespace's quotas leave; None without quotas, or if the hub cannot read them in time.
+        """Return how much a namespace's quotas leave, or None if no quota applies or the hub cannot read them in time.
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.

@@ -1,9 +1,9 @@
 """Reads on which nodes the volumes of a pod's claims can be mounted, and how many volumes each node may have.
 
 :class:`VolumeTopology` reads only the claims of the current user's pod and caches each result for up to a minute.
-:class:`VolumeLimits` watches the limits of CSI drivers. If a node has one, it also watches the cluster's volumes, their
-attachments and the StorageClasses. Objects that the hub may not read count as absent, so a node never counts as full
-without proof.
+:class:`VolumeLimits` watches the limits of CSI drivers, which CSINodes contain. If a node has such a limit, the class
+also watches PersistentVolumes, VolumeAttachments and StorageClasses. An object that the hub may not read counts as
+absent. A node thus counts as full only if objects that the hub can read show it.
 """
 
 from __future__ import annotations

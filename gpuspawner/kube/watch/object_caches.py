@@ -82,7 +82,7 @@ class NodeCache(ObjectCache[Node]):
 
 
 class PodCache(ObjectCache[Pod]):
-    """Stores the cluster's pods that have not finished in an :class:`Occupancy`.
+    """Stores the cluster's unfinished pods in an :class:`Occupancy`.
 
     :param occupancy: receives the pods.
     """

@@ -4,7 +4,7 @@ A pod changes about five times while it starts, and each event has about 10 KB. 
 only the last event of each object.
 
 After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` applies all changes when
-the last page has arrived. If it applied each page at once, new pods would count beside pods that no longer exist.
+the last page has arrived. If it applied each page on arrival, new pods would count beside pods that no longer exist.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ class PendingEvents:
         _, previous = self._last.pop(key, ("", b""))
         self._bytes += len(line) - len(previous)
         self._last[key] = (version, line)
-        # Drop the resourceVersion of the last bookmark, because the version of this event is newer. The hub goes by the
-        # order of arrival, because two versions cannot be compared as texts.
+        # Drop the resourceVersion of the last bookmark, because the version of this event is newer: the event arrived
+        # later. A comparison of the two strings would not show which version is newer.
         self._bookmark = ""
 
     def _apply_line(self, key: ObjectKey, line: bytes) -> None:

@@ -12,9 +12,9 @@ import math
 from typing import Protocol
 
 MAX_UNREAD_BYTES = 192 * 1024
-"""Number of bytes that should arrive in one pause; the length of the next pause follows from it. asyncio stops reading
-from a TLS connection at 256 KiB (``sslproto.SSLProtocol._set_read_buffer_limits``). Below 256 KiB, all events are in
-memory when a pause ends."""
+"""Number of bytes that should arrive in one pause; if more bytes arrive, the next pause is shorter. asyncio stops
+reading from a TLS connection once 256 KiB are unread (``sslproto.SSLProtocol._set_read_buffer_limits``). With fewer
+bytes, all events that the API server sent are in memory when a pause ends."""
 
 MIN_PAUSE_S = 0.005
 """Shortest pause in seconds. Each pause is a multiple of the last one, so after a pause of zero all pauses would be

@@ -38,7 +38,7 @@ _NEVER_COLLECT = 2**31 - 1
 
 
 class GCTuning:
-    """Adjusts Python's garbage collector for large lists of objects; the hub may read several lists at once."""
+    """Adjusts Python's garbage collector while the hub reads large lists, also for several lists at the same time."""
 
     def __init__(self) -> None:
         self._readers = 0
@@ -60,7 +60,7 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exempt all present objects from garbage collection if the list has doubled since the last exemption.
+        """Exempt all present objects from garbage collection if the list has more than doubled since the last time.
 
         Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
         of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
@@ -80,9 +80,9 @@ class WatchTiming:
     """Timeouts and intervals of a watch, in seconds.
 
     :param answer_s: timeout for a connection, and for each piece of a list's response.
-    :param watch_s: length of each watch request. The API server sends a bookmark two seconds before the request ends
-        (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also the
-        usual maximum age of the data, and the time after which the hub notices a dead connection.
+    :param watch_s: longest duration of a watch request. The API server sends a bookmark two seconds before the request
+        ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also
+        the usual maximum age of the data.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
     :param settle_s: seconds within which the API server should begin to send the changes since the last watch.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.

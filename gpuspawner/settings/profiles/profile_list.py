@@ -53,7 +53,7 @@ class ProfileAmounts:
         return limit or guarantee
 
     def compute_guarantee(self, name: str, variant: ProfileVariant) -> Fraction | None:
-        """Return the guarantee as a fraction of the limit, or None if the variant lacks either.
+        """Return the guarantee as a fraction of the limit; None if either is missing or the guarantee is larger.
 
         :param name: ``cpu`` or ``memory``.
         :param variant: one way to start a server.
@@ -129,7 +129,8 @@ def convert_profile_list(
     """Return settings that offer the same as a profile list.
 
     Images, amounts and GPU types become separate choices of the form, which users may combine freely. Each profile
-    becomes a preset for each combination of choices in its options. Custom images are allowed if a profile allows any.
+    becomes one preset for each combination of choices in its options; an option that changes only the image adds none.
+    Custom images are allowed if at least one profile allows any image reference.
 
     :param profile_list: as in ``c.KubeSpawner.profile_list`` or ``singleuser.profileList``.
     :param default_image: reference of KubeSpawner's own image, for profiles without one; empty if unknown.

@@ -1,7 +1,7 @@
-"""Expands a KubeSpawner ``profile_list`` into variants: each way to start a server, with all traits that it sets.
+"""Expands a KubeSpawner ``profile_list`` into variants: ways to start a server, each with all its traits.
 
-KubeSpawner 7 accepts a list, or a dict sorted by key. A profile has ``kubespawner_override`` and ``profile_options``,
-whose ``choices`` have overrides of their own.
+KubeSpawner 7 accepts a list, or a dict, which KubeSpawner sorts by key. A profile has ``kubespawner_override`` and
+``profile_options``, whose ``choices`` have overrides of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MARKUP = re.compile(r"<\w+[^<>]*>")
 _MOST_VARIANTS = 100
 """Greatest number of variants of a profile; an option that would make more keeps only its default choice."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
-"""Image references in three registries. If a ``validation_regex`` matches all three, it counts as one for any image."""
+"""Image references in three registries. A ``validation_regex`` that matches all three counts as matching any image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
