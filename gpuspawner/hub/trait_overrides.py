@@ -49,7 +49,7 @@ class TraitOverrides:
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return trait overrides for a copy of the spawner, with the admin's values that this object keeps.
+        """Return trait overrides for a copy of the spawner; they begin with the admin's values that are saved here.
 
         :param twin: the copy of the spawner.
         """

@@ -117,7 +117,7 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
 def format_findings(findings: Iterable[Finding], paint: Paint) -> Iterator[str]:
     """Yield lines ``file:line:column: severity: path: message``, which editors and terminals turn into links.
 
-    :param findings: in the order of the lines.
+    :param findings: in the order of the output.
     :param paint: the colors for the output.
     """
     colors = {Severity.ERROR: paint.style_error, Severity.WARNING: paint.style_warning, Severity.HINT: paint.style_dim}

@@ -163,7 +163,7 @@ def check_overlooked_pods(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the scheduler of servers, which the Helm values name, is down or probably does not exist."""
+    """Yield a finding if the scheduler that the Helm values name for servers is down or probably does not exist."""
     name = facts.requirements.scheduler if facts.requirements is not None else DEFAULT_SCHEDULER
     if name in _group_overlooked_pods(facts):
         return

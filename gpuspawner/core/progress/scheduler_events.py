@@ -58,7 +58,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Beginning of the part of kube-scheduler's message about preemption or ResourceClaims, which this module ignores."""
+"""Where the part about preemption or ResourceClaims begins in kube-scheduler's message. This module ignores it."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")

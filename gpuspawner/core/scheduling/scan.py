@@ -259,7 +259,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # All nodes of a group have unknown amounts of the same resources, so it is enough to check ``group.example``.
+        # The resources whose amount is unknown are the same on all nodes of a group: look at one of them.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)

@@ -93,8 +93,8 @@ _MAX_COMPARED = 100
 """If more words than this are allowed, gpuspawner compares a misspelled word only with candidates from an n-gram index,
 because comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""Largest number of words that get a score for one n-gram; further words with the n-gram get none. This saves time, and
-an n-gram that so many words contain hardly tells which word the user meant."""
+"""The search for a misspelled word looks at this many of the words that share an n-gram with it, and at no more. This
+saves time, and an n-gram that so many words contain hardly tells which word the user meant."""
 _MAX_CANDIDATES = 12
 
 

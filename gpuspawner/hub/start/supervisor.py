@@ -65,7 +65,8 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
     else:
-        # In a busy event loop, the supervisor's task may end a start that has just succeeded. The success counts.
+        # In a busy event loop, the supervisor may decide to end a start just as it succeeds. Then the start counts as
+        # a success.
         if ending.done() and (not starting.done() or starting.exception() is not None):
             raise ending.result()
         # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so it may end the start first.

@@ -234,11 +234,11 @@ class Watch:
             raise RelistError("the API server has nothing to say")
 
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
-        """Read a watch to its end; return whether it lasted long enough to confirm the cache.
+        """Read a watch to its end; return whether all changes since the last watch have arrived.
 
-        A watch confirms that the cache was complete at the time of the watch's request. The first gap between events
-        shows that all changes since the last watch have arrived. A bookmark shows the same, because it follows all
-        earlier changes. An event alone shows nothing, because it may have been delayed.
+        The first gap between events shows that they have, and so does a bookmark, which follows all earlier changes. An
+        event alone shows nothing, because it may have been delayed. Once they have arrived, this method confirms that
+        the cache was complete when the watch was requested.
         """
         time = asyncio.get_running_loop().time
         answered_at = time()

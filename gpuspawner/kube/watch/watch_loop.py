@@ -74,7 +74,7 @@ class RetryDelays:
 class WatchLoop:
     """Lists and watches one resource, with retries, until its task is cancelled.
 
-    :param description: the resource in words for users, as after "The hub may not list".
+    :param description: the resource's name for users, as it follows "The hub may not list".
     :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string for none.
     :param pauses: delays before retries.
     :param random: returns a random number of at least 0 and below 1.
