@@ -3,10 +3,16 @@
 Settings, user options, checks, policy, the form and the pod are built from these declarations. Further rules are
 in :mod:`gpuspawner.core.request.checks` (number of GPUs, shared memory) and :mod:`gpuspawner.core.request.selection`.
 
-To add a field that offers a fixed list of entries (as the priority does), add a
-:class:`~gpuspawner.core.request.fields.ClosedChoiceField` to :data:`CLOSED_CHOICES`, a model of its entries and keys to
-:mod:`gpuspawner.settings.models`, a key to :mod:`gpuspawner.settings.policy` if rules may restrict it, a trait to
-:mod:`gpuspawner.hub.config.traits`, and code to ``templates/choice.js`` and ``templates/island.schema.json``.
+To add a field that offers a fixed list of entries (as the priority does), of which the first one is the default:
+
+- here, a :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, with ``not_allowed`` if
+  rules of the policy may restrict it, and a class of its entries
+- :mod:`gpuspawner.settings.models`: a model of the entries, the settings' key, and the key in ``PresetEntry``
+- :mod:`gpuspawner.settings.policy`: the key of rules that may restrict the field
+- :mod:`gpuspawner.hub.config.traits`: a trait, and its name in ``SETTING_TRAITS``
+- ``templates/choice.js`` (``CLOSED``, in the order of :data:`CLOSED_CHOICES`) and ``templates/island.schema.json``
+- the generated files: ``helm-values/values.schema.json`` (``gpuspawner schema``) and
+  ``docs/reference/configuration.md`` (``python -m docsite --reference``); then ``docs/form.md`` and ``CHANGELOG.md``
 """
 
 from __future__ import annotations
