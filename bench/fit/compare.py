@@ -113,8 +113,12 @@ def compare(opinion: Opinion, decision: Decision) -> Outcome:
 
     kube-scheduler does not try a pod again when a victim with several anti-affinity terms is gone unless all of the
     terms match the pod. The pod then waits until the scheduler tries all pods again, within 5 min.
+
+    A preemption can be in vain, and then the pod does not start: to find its victims, kube-scheduler subtracts deleted
+    pods that match a topology spread constraint, although it has not counted them (``updateWithPod`` and
+    ``countPodsMatchSelector`` of ``podtopologyspread``).
     """
-    node = decision.preempting or decision.node
+    node = decision.node if decision.is_in_vain else decision.preempting or decision.node
     chosen = opinion.nodes[node].answer if node else None
     if opinion.contradicts_itself or chosen is Answer.NO:
         return Outcome.DISAGREED

@@ -46,12 +46,14 @@ class Decision:
     :param reason: of the condition PodScheduled, where it was not bound.
     :param message: the scheduler's words about it.
     :param preempting: the node where the scheduler ends pods of lower priority to make room.
+    :param is_in_vain: whether the scheduler refuses the same pod once those pods are gone.
     """
 
     node: str = ""
     reason: str = ""
     message: str = ""
     preempting: str = ""
+    is_in_vain: bool = False
 
 
 class Oracle:
@@ -114,9 +116,12 @@ class Oracle:
         created = self._api.create(_collection("pods", pod), pod)
         try:
             decision = self._decision(created)
-            return self._complete_preemption(created, decision) if decision.preempting else decision
+            if not decision.preempting:
+                return decision
+            decision = self._complete_preemption(created, decision)
+            return decision if decision.node else replace(decision, is_in_vain=self._is_refused(pod))
         finally:
-            self._api.delete(f"{_collection('pods', pod)}/{pod['metadata']['name']}")
+            self._delete_pod(pod)
 
     def _complete_preemption(self, created: Manifest, decision: Decision) -> Decision:
         """Remove the pods that the scheduler ends, as kubelet does, and return where the pod is bound within 10 s.
@@ -132,6 +137,15 @@ class Oracle:
                     self._api.delete(f"{_collection('pods', pod)}/{metadata['name']}")
             time.sleep(POLL_S)
         return replace(decision, node=bound)
+
+    def _is_refused(self, pod: Manifest) -> bool:
+        """Create a pod anew, and return whether the scheduler refuses it without another preemption."""
+        self._delete_pod(pod)
+        decision = self._decision(self._api.create(_collection("pods", pod), pod))
+        return not decision.node and not decision.preempting
+
+    def _delete_pod(self, pod: Manifest) -> None:
+        self._api.delete(f"{_collection('pods', pod)}/{pod['metadata']['name']}")
 
     def _find_node(self, created: Manifest) -> str:
         found = self._api.get(f"{_collection('pods', created)}/{created['metadata']['name']}")

@@ -22,6 +22,8 @@ from bench.fit.suite import UNKNOWN_BUDGET_PERCENT, Tally, run
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, ObstacleGroup, Reason, ScanResult
 
 SEEDS = range(500)
+PREEMPTED_IN_VAIN = 46_796
+"""Case in which kube-scheduler ends pods although the pod cannot start without them."""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,16 @@ def test_the_sample_has_pods_that_fit_and_pods_that_do_not(tally: Tally):
 
 def test_the_sample_has_pods_that_start_by_a_preemption(tally: Tally):
     assert tally.preempted > len(SEEDS) / 100
+
+
+def test_our_fit_says_no_where_a_preemption_is_in_vain():
+    tally = Tally()
+    run(range(PREEMPTED_IN_VAIN, PREEMPTED_IN_VAIN + 1), tally=tally)
+    assert tally.last is not None
+    _, opinion, decision = tally.last
+
+    assert (decision.preempting, decision.node, decision.is_in_vain) == ("n2-4679", "", True)
+    assert (opinion.answer, tally.outcomes) == (Answer.NO, {Outcome.AGREED: 1})
 
 
 def test_everything_that_the_generator_can_draw_occurs():
@@ -120,6 +132,10 @@ def test_answers_agree_only_where_the_pod_goes_where_we_said(
         pytest.param((YES, NO), Decision(preempting="b", node="b"), Outcome.DISAGREED, id="another node"),
         pytest.param((YES, NO), Decision(preempting="a"), Outcome.NOT_RETRIED, id="not retried"),
         pytest.param((UNKNOWN, YES), Decision(preempting="a"), Outcome.UNKNOWN, id="unknown"),
+        pytest.param((NO, NO), Decision(preempting="a"), Outcome.DISAGREED, id="refused by us alone"),
+        pytest.param((NO, NO), Decision(preempting="a", is_in_vain=True), Outcome.AGREED, id="in vain, as we said"),
+        pytest.param((YES, NO), Decision(preempting="a", is_in_vain=True), Outcome.DISAGREED, id="in vain"),
+        pytest.param((NO, UNKNOWN), Decision(preempting="a", is_in_vain=True), Outcome.UNKNOWN, id="in vain, unknown"),
     ],
 )
 def test_after_a_preemption_the_node_of_the_victims_counts(
