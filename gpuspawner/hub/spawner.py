@@ -70,7 +70,6 @@ from gpuspawner.hub.start.supervisor import supervise_start
 from gpuspawner.hub.trait_overrides import TraitOverrides
 from gpuspawner.kube.store import StoreTiming
 
-_OWN_FORM = ("options_form", "options_from_form")
 _MAX_FAILED_STARTS = 256
 """Maximum number of failed starts whose errors forms can show; each of these starts keeps an HTTP request in memory."""
 
@@ -548,8 +547,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
         # To save time, parse the settings only if the admin has set a list or form: a start calls `_is_ours` 16 times.
-        has_own_form = self.profile_list or not self._find_my_config(self.config).keys().isdisjoint(_OWN_FORM)
-        if self.settings_files or not has_own_form:
+        if self.settings_files or not (self.profile_list or self.has_configured_form()):
             return True
         return not self._parse_settings().is_empty
 

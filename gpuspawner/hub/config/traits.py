@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from traitlets import Bool, Dict, Float, List, Unicode
-from traitlets.config import LoggingConfigurable
+from traitlets.config import Config, LoggingConfigurable
 
 SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
     *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
 """Names of the traits that settings files may set, too; :class:`gpuspawner.settings.Settings` validates the values."""
+_FORM_TRAITS = frozenset({"options_form", "options_from_form"})
 
 
 class GPUSpawnerTraits(LoggingConfigurable):
@@ -453,3 +454,17 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """Return the configured value of each trait in :data:`SETTING_TRAITS` that is not None."""
         written = {name: getattr(self, name) for name in SETTING_TRAITS}
         return {name: value for name, value in written.items() if value is not None}
+
+    _form_found_in: tuple[Config | None, bool] = (None, False)
+
+    def has_configured_form(self) -> bool:
+        """Return whether the admin has configured a form of their own.
+
+        A start calls this method 16 times, and a list of users calls it for each server. Merging the configuration's
+        sections is slow, so the object keeps the answer. It finds the answer anew for another ``config``, because the
+        constructor sets ``config`` only after some of the other traits.
+        """
+        if self._form_found_in[0] is not self.config:
+            found = not _FORM_TRAITS.isdisjoint(self._find_my_config(self.config))
+            self._form_found_in = (self.config, found)
+        return self._form_found_in[1]

@@ -11,6 +11,7 @@ from bs4 import BeautifulSoup
 from jupyterhub.utils import maybe_future
 from kubespawner import KubeSpawner
 from tornado import web
+from traitlets.config import Config
 
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.errors import SEE_FORM
@@ -264,6 +265,25 @@ async def test_a_class_that_reads_the_form_in_the_constructor_keeps_the_sites_ow
     usual = make_spawner(settings={}, kubespawner={"options_form": "<input name=x>"})
     early = EarlySpawner(hub=usual.hub, user=usual.user, config=usual.config, api_token="secret", oauth_client_id="x")
     assert await read_form(early, {"x": ["1"]}) == await read_form(usual, {"x": ["1"]})
+
+
+async def test_a_start_does_not_merge_the_configuration_for_each_look_for_a_form(make_spawner: MakeSpawner):
+    class CountingSpawner(GPUSpawner):
+        merges = 0
+
+        def _find_my_config(self, cfg: Config) -> Any:
+            self.merges += 1
+            return super()._find_my_config(cfg)
+
+    usual = make_spawner()
+    spawner = CountingSpawner(
+        hub=usual.hub, user=usual.user, config=usual.config, api_token="secret", oauth_client_id="x"
+    )
+    constructed = spawner.merges
+    await spawner.load_user_options()
+    spawner.get_state()
+    spawner.clear_state()
+    assert spawner.merges - constructed <= 1
 
 
 async def test_settings_of_kubespawner_are_settings_of_the_spawner(make_spawner: MakeSpawner):
