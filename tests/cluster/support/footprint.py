@@ -49,7 +49,9 @@ class Footprint:
     @classmethod
     def of(cls, run_dir: RunDir) -> Footprint:
         processes, mounts = _processes_and_mounts(run_dir)
-        cgroups = frozenset(str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{run_dir.digest}*"))
+        # os.walk goes on where a cgroup is removed in the meantime; Path.rglob raises FileNotFoundError.
+        folders = ((Path(folder), names) for folder, names, _ in os.walk("/sys/fs/cgroup"))
+        cgroups = frozenset(str(folder / name) for folder, names in folders for name in names if run_dir.digest in name)
         files = frozenset(str(path) for path in (run_dir.path, run_dir.lock_file) if path.exists())
         return cls(processes, mounts, cgroups, _links(run_dir), files)
 
