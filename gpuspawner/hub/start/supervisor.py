@@ -57,6 +57,28 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
     supervisor = _Supervisor(spawner, feed)
     starting = asyncio.ensure_future(start)
     ending = asyncio.create_task(supervisor.watch_until_end())
+    has_reason = False
+    try:
+        return await _wait_until_end(supervisor, starting, ending=ending)
+    except Exception:
+        has_reason = True
+        raise
+    finally:
+        try:
+            await _cancel_all(starting, ending)
+        except asyncio.CancelledError:
+            # JupyterHub's timer may go off while KubeSpawner's start is being cancelled. The user still reads the
+            # reason for which the start has failed, not an empty timeout.
+            if not has_reason:
+                raise
+            await _cancel_all(starting, ending)
+        finally:
+            feed.close()
+
+
+async def _wait_until_end(
+    supervisor: _Supervisor, starting: asyncio.Future[Any], *, ending: asyncio.Task[Exception]
+) -> Any:
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
@@ -64,25 +86,19 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
-    else:
-        # In a busy event loop, the supervisor may decide to end a start just as it succeeds. Then the start counts as
-        # a success.
-        if ending.done() and (not starting.done() or starting.exception() is not None):
-            raise ending.result()
-        # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so it may end the start first.
-        timeout = starting.exception()
-        if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
-            raise refused from timeout
-        address = starting.result()
-        await _cancel_all(ending)
-        if (failure := await supervisor.watch_until_listening(address)) is not None:
-            raise failure
-        return address
-    finally:
-        try:
-            await _cancel_all(starting, ending)
-        finally:
-            feed.close()
+    # In a busy event loop, the supervisor may decide to end a start just as it succeeds. Then the start counts as a
+    # success.
+    if ending.done() and (not starting.done() or starting.exception() is not None):
+        raise ending.result()
+    # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so it may end the start first.
+    timeout = starting.exception()
+    if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
+        raise refused from timeout
+    address = starting.result()
+    await _cancel_all(ending)
+    if (failure := await supervisor.watch_until_listening(address)) is not None:
+        raise failure
+    return address
 
 
 async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
