@@ -6,8 +6,6 @@ const LONGEST_REFERENCE = 521;
 // Fields whose bounds are the site's, each null where the form has no such field.
 const AMOUNTS = ["cpu", "memory", "run_time"];
 const NUMBERS = [...AMOUNTS, "shared_memory", "gpu_count"];
-// Closed choices: field → where the data has its entries, the usual one first, and what a sentence says of one.
-const CLOSED = { priority: { section: "priorities", describe: (name) => t("priority {name}", { name }) } };
 const GIB = { K: 1 / 1024 ** 2, M: 1 / 1024, G: 1, T: 1024 };
 const NUMBER = String.raw`(\d+\.?\d*|\.\d+)`;
 const UNITS = [["day", 1440, "d(?:ays?)?"], ["hour", 60, "h(?:ours?)?"], ["minute", 1, "m(?:in(?:utes?)?)?"]];
@@ -128,9 +126,9 @@ export function chosen(values, data) {
   };
 }
 
-/** Names of the closed choices that the form has. */
-export function offeredChoices(data) {
-  return Object.keys(CLOSED).filter((name) => data[CLOSED[name].section].length);
+/** Names of the fields with a fixed list of entries. */
+export function namesOfChoices(data) {
+  return data.choices.map(({ name }) => name);
 }
 
 /** Bounds of the number of GPUs, in the form of the other numbers' bounds. */
@@ -226,9 +224,10 @@ export function sentenceOf(values, data) {
   const choice = data.run_time
     ? t("{image} with {amounts} for at most {length}", told)
     : t("{image} with {amounts}", told);
-  return Object.entries(CLOSED).reduce((sentence, [field, { section, describe }]) => {
-    const { display_name: name } = bySlug(data[section].slice(1), values[field]) ?? {};
-    return name ? t("{choice}, {priority}", { choice: sentence, priority: describe(name) }) : sentence;
+  return data.choices.reduce((sentence, { name, entries }) => {
+    // The default goes without saying.
+    const { phrase } = bySlug(entries.slice(1), values[name]) ?? {};
+    return phrase ? t("{choice}, {priority}", { choice: sentence, priority: phrase }) : sentence;
   }, choice);
 }
 
@@ -258,7 +257,7 @@ export function hintOf(values, data) {
 export function holdsPreset(values, wanted, data) {
   if (values.image !== wanted.image || values.gpu !== wanted.gpu) return false;
   if (wanted.gpu && countOf(values) !== countOf(wanted)) return false;
-  if (offeredChoices(data).some((name) => values[name] !== wanted[name])) return false;
+  if (namesOfChoices(data).some((name) => values[name] !== wanted[name])) return false;
   // An empty field is one that was left empty.
   const amount = (name, held) => held[name].trim() && amountOf(name, held[name]);
   return [...AMOUNTS, "shared_memory"].every((name) => !data[name] || amount(name, values) === amount(name, wanted));

@@ -2,7 +2,6 @@
 // JSON island; choice.js and live.js know what to make of it, display.js keeps it new.
 
 const TYPED = ["custom_image", ...NUMBERS];
-const CHOICES = ["image", "gpu", ...Object.keys(CLOSED)];
 
 /** Say a choice by its name, and the rest as its description; without a script its button has all of it as name. */
 function nameChoice(radio, number) {
@@ -25,11 +24,12 @@ function enhance(root, data, isLeaving) {
   const radios = (name) => all(root, `input[name=${name}]`);
   const picked = (name) => radios(name).find((radio) => radio.checked);
   const inputs = Object.fromEntries(TYPED.map((name) => [name, find(name)]));
+  const choices = ["image", "gpu", ...namesOfChoices(data)];
 
   function read() {
-    const choices = CHOICES.map((name) => [name, picked(name)?.value ?? ""]);
+    const checked = choices.map((name) => [name, picked(name)?.value ?? ""]);
     const typed = TYPED.map((name) => [name, inputs[name]?.value ?? ""]);
-    return Object.fromEntries([...choices, ...typed]);
+    return Object.fromEntries([...checked, ...typed]);
   }
 
   /** What the server said about a field is over once the field is changed. */
@@ -98,7 +98,7 @@ function enhance(root, data, isLeaving) {
   }
 
   function fill(wanted) {
-    for (const name of CHOICES) {
+    for (const name of choices) {
       radios(name).forEach((radio) => { radio.checked = radio.value === wanted[name]; });
       settle(name);
     }
@@ -108,8 +108,8 @@ function enhance(root, data, isLeaving) {
       settle(name);
     }
     const isUnusual = (name) => inputs[name] && wanted[name] !== (data[name].default ?? "");
-    const isFirst = (name) => wanted[name] === data[CLOSED[name].section][0].slug;
-    if (find("more") && (!offeredChoices(data).every(isFirst) || ["run_time", "shared_memory"].some(isUnusual))) open("more");
+    const isDefault = ({ name, entries }) => wanted[name] === entries[0].slug;
+    if (find("more") && (!data.choices.every(isDefault) || ["run_time", "shared_memory"].some(isUnusual))) open("more");
     update();
     NUMBERS.forEach((name) => complain(name));
     find("summary").scrollIntoView({ block: "nearest" });
@@ -158,12 +158,12 @@ function enhance(root, data, isLeaving) {
     });
   }
 
-  CHOICES.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
+  choices.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
   const changed = keepLive(root, data, { find, read, fill, update, complain, isLeaving });
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
   on(root, "input", ({ target }) => {
-    if (![...CHOICES, ...TYPED].includes(target.name)) return; // a site's own field
+    if (![...choices, ...TYPED].includes(target.name)) return; // a site's own field
     settle(target.name);
     update();
     complain(target.name, { whileTyping: true });

@@ -21,7 +21,7 @@ export function sentValues(values, data) {
   const names = ["image", ...[...AMOUNTS, "shared_memory"].filter((name) => data[name]), "gpu"];
   const sent = Object.fromEntries(names.map((name) => [name, values[name].trim().slice(0, LONGEST_TEXT)]));
   if (data.custom_image && !values.image) sent.custom_image = referenceOf(values);
-  for (const name of offeredChoices(data)) sent[name] = values[name];
+  for (const name of namesOfChoices(data)) sent[name] = values[name];
   if (values.gpu) sent.gpu_count = values.gpu_count.trim().slice(0, LONGEST_TEXT) || "1";
   return sent;
 }

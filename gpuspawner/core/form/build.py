@@ -284,10 +284,10 @@ def encode_view_without_gpus(view: FormView) -> dict[str, object]:
         "images": _encode_table(_IMAGE_COLUMNS, [_encode_image(image) for image in view.images if not image.denied]),
         "custom_image": view.custom_image and _pick_attributes(view.custom_image, "complaint"),
         **{each.name: _encode_bounds(each, getattr(view, each.name)) for each in AMOUNT_FIELDS},
-        **{
-            each.section: [_pick_attributes(entry, "slug", "display_name") for entry in view.list_entries(each.section)]
-            for each in CLOSED_CHOICES
-        },
+        "choices": [
+            {"name": each.name, "entries": [_pick_attributes(entry, "slug", "phrase") for entry in each.entries]}
+            for each in view.choices
+        ],
         "presets": _encode_table(_PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets]),
         "values": dict(view.values),
         "verdict": view.verdict and _encode_verdict(view.verdict),
@@ -355,7 +355,12 @@ def _build_choice_field_views(catalog: Catalog) -> Iterator[ChoiceFieldView]:
                 label=translate_now(each.label),
                 title=translate_now(each.title),
                 entries=tuple(
-                    ChoiceView(slug=entry.slug, display_name=entry.display_name, description=entry.description)
+                    ChoiceView(
+                        slug=entry.slug,
+                        display_name=entry.display_name,
+                        description=entry.description,
+                        phrase=each.describe(entry.display_name),
+                    )
                     for entry in offered.values()
                 ),
             )

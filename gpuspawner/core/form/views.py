@@ -287,11 +287,13 @@ class ChoiceView:
     :param slug: key in the settings.
     :param display_name: name for users.
     :param description: the admin's text, may be empty.
+    :param phrase: the entry in the sentence that describes the user's choice: "priority Low".
     """
 
     slug: str
     display_name: str
     description: str = ""
+    phrase: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +301,7 @@ class ChoiceFieldView:
     """A field that offers a fixed list of entries from the settings, such as the priority.
 
     :param name: name of the field.
-    :param section: key of the entries in the settings and in the data for form.js.
+    :param section: key of the entries in the settings and part of the ID of their HTML element.
     :param label: text above the field.
     :param title: name of the field, written for the middle of a sentence.
     :param entries: at least one, the default first.
@@ -343,7 +345,7 @@ class FormView:
     :param policy: the user's limits; None without limits.
     """
 
-    version: int = 5
+    version: int = 6
     images: tuple[ImageView, ...]
     custom_image: CustomImageView | None = None
     cpu: NumberView | None
@@ -369,14 +371,7 @@ class FormView:
     @property
     def priorities(self) -> tuple[ChoiceView, ...]:
         """The priorities, the default first; empty if none are offered. The admin's own templates may read this."""
-        return self.list_entries("priorities")
-
-    def list_entries(self, section: str) -> tuple[ChoiceView, ...]:
-        """Return the entries of a field with a fixed list, such as the priority; empty if the form lacks the field.
-
-        :param section: key of the entries in the settings.
-        """
-        return next((each.entries for each in self.choices if each.section == section), ())
+        return next((each.entries for each in self.choices if each.section == "priorities"), ())
 
     @property
     def misfits(self) -> dict[str, str]:

@@ -10,9 +10,11 @@ To add a field that offers a fixed list of entries (as the priority does), of wh
 - :mod:`gpuspawner.settings.models`: a model of the entries, the settings' key, and the key in ``PresetEntry``
 - :mod:`gpuspawner.settings.policy`: the key of rules that may restrict the field
 - :mod:`gpuspawner.hub.config.traits`: a trait, and its name in ``SETTING_TRAITS``
-- ``templates/choice.js`` (``CLOSED``, in the order of :data:`CLOSED_CHOICES`) and ``templates/island.schema.json``
 - the generated files: ``helm-values/values.schema.json`` (``gpuspawner schema``) and
-  ``docs/reference/configuration.md`` (``python -m docsite --reference``); then ``docs/form.md`` and ``CHANGELOG.md``
+  ``docs/reference/configuration.md`` (``python -m docsite --reference``)
+- ``docs/form.md``, ``docs/user-guide.md``, ``docs/policy.md`` and ``CHANGELOG.md``
+
+The page's script takes the fields and their entries from the page's data (``choices`` in ``island.schema.json``).
 """
 
 from __future__ import annotations

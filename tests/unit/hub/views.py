@@ -118,8 +118,8 @@ MORE = replace(
     run_time=RUN_TIME,
     shared_memory=SHARED_MEMORY,
     choices=priorities(
-        ChoiceView(slug="normal", display_name="Normal"),
-        ChoiceView(slug="low", display_name="Low", description="It may be stopped."),
+        ChoiceView(slug="normal", display_name="Normal", phrase="priority Normal"),
+        ChoiceView(slug="low", display_name="Low", description="It may be stopped.", phrase="priority Low"),
     ),
     values={**VALUES, "run_time": "8h", "priority": "normal"},
 )
@@ -163,6 +163,9 @@ HOSTILE_POLICY = PolicyView(
 )
 
 
+HOSTILE_CHOICE = ChoiceView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, phrase=HOSTILE)
+
+
 def hostile_view() -> FormView:
     gpu = replace(
         T4,
@@ -198,7 +201,7 @@ def hostile_view() -> FormView:
         values=values,
         run_time=RUN_TIME,
         shared_memory=SHARED_MEMORY,
-        choices=priorities(ChoiceView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE), label=HOSTILE),
+        choices=priorities(HOSTILE_CHOICE, label=HOSTILE),
         errors={"cpu": HOSTILE, HOSTILE: HOSTILE},
         notices={"image": HOSTILE, "run_time": HOSTILE, "": HOSTILE},
         capacity_notice=HOSTILE,

@@ -150,7 +150,7 @@ test("the values are sent as the form would send them", () => {
   const more = { run_time: "8h", shared_memory: "", priority: "normal" };
   const sent = { image: "plain", cpu: "2", memory: "8", ...more, gpu: "a100-80gb", gpu_count: "1" };
   assert.deepEqual(sentValues(values({ cpu: " 2 ", gpu_count: "" }), island), sent);
-  assert.deepEqual(sentValues(values({ gpu: "", gpu_count: "7" }), { ...island, cpu: null, run_time: null, shared_memory: null, priorities: [] }), {
+  assert.deepEqual(sentValues(values({ gpu: "", gpu_count: "7" }), { ...island, cpu: null, run_time: null, shared_memory: null, choices: [] }), {
     image: "plain", memory: "8", gpu: "",
   });
 });

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from gpuspawner._resources import data_dir
+from gpuspawner.core.form.build import encode_view
 from gpuspawner.core.text.i18n import Language, use_language
 from gpuspawner.hub.form.rendering import translate_script
 from gpuspawner.hub.request.languages import load_languages
@@ -53,10 +54,19 @@ def test_the_script_and_the_server_say_the_same_in_each_language(language: Langu
         told = [
             {**case, "sentence": build_view(CATALOG, INVENTORY, typed=case["values"]).summary} for case in SENTENCES
         ]
+        island = json.loads((HERE / "island.json").read_text()) | {
+            "choices": encode_view(build_view(CATALOG, INVENTORY))["choices"]
+        }
         script = served(tmp_path)
+    (tmp_path / "island.json").write_text(json.dumps(island))
     cases = tmp_path / "sentences.json"
     cases.write_text(json.dumps(told))
-    run(HERE / "sentences.test.mjs", SCRIPT_AS_SERVED=str(script), SENTENCES=str(cases))
+    run(
+        HERE / "sentences.test.mjs",
+        SCRIPT_AS_SERVED=str(script),
+        SENTENCES=str(cases),
+        ISLAND=str(tmp_path / "island.json"),
+    )
 
 
 def served(folder: Path) -> Path:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from gpuspawner._resources import data_dir
-from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, FIELDS, POLICY_CHOICES
+from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, FIELDS, POLICY_CHOICES
 from gpuspawner.core.request.fields import ChoiceField, Field
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.settings.models import PresetEntry, SettingsModel
@@ -34,9 +31,3 @@ def test_what_a_field_offers_is_a_key_of_the_settings_and_a_trait(section: str):
 @pytest.mark.parametrize("field", POLICY_CHOICES, ids=lambda field: field.name)
 def test_rules_list_the_choices_that_they_may_restrict(field: ChoiceField):
     assert field.section in RuleEntry.model_fields
-
-
-def test_the_script_declares_the_same_closed_choices():
-    script = (data_dir("templates") / "choice.js").read_text(encoding="utf-8")
-    found = re.findall(r'(\w+): \{ section: "(\w+)"', script)
-    assert found == [(each.name, each.section) for each in CLOSED_CHOICES]

@@ -159,7 +159,7 @@ def test_the_island_of_a_form_without_bounds_is_json():
     bare = replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None, choices={})
     island = json.loads(json.dumps(encode_view(build_view(bare, Inventory()))))
     assert [island[name] for name in ("cpu", "memory", "run_time", "shared_memory")] == [None] * 4
-    assert (island["priorities"], things(island["gpus"])[0]["free"]) == ([], None)
+    assert (island["choices"], things(island["gpus"])[0]["free"]) == ([], None)
 
 
 @pytest.mark.parametrize("case", json.loads((JS_TESTS / "sentences.json").read_text()))
