@@ -71,7 +71,8 @@ from gpuspawner.hub.trait_overrides import TraitOverrides
 from gpuspawner.kube.store import StoreTiming
 
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts whose errors forms can show; each of these starts keeps an HTTP request in memory."""
+"""Maximum number of failed starts, of all users together, that the hub keeps so that a form can show the user's error.
+Each of them keeps an HTTP request in memory."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):

@@ -124,8 +124,9 @@ async def read_facts(
 ) -> tuple[ClusterFacts, Mapping[ObjectKind, str]]:
     """Return the facts about a cluster, and a mapping: kind of object → why ``doctor`` cannot read such objects.
 
-    :param viewer: the connection to the cluster, and the settings.
-    :param account: the hub's ServiceAccount; if None, the function takes it from the hub's pod or the values.
+    :param viewer: has the connection to the cluster and what the admin's values files contain.
+    :param account: the hub's ServiceAccount; None = that of the running hub's pod, or else the one that the Helm values
+        name.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart

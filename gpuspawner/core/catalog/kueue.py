@@ -561,10 +561,11 @@ def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
 
 
 def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> bool:
-    """Return whether Kueue may reserve unused quota for the first Workload of a ClusterQueue, which does not fit yet.
+    """Return whether Kueue may keep unused quota for the first Workload of a ClusterQueue while that does not fit yet.
 
-    Kueue tries the first Workload of a ``StrictFIFO`` ClusterQueue in each cycle (``schedule`` of
-    ``pkg/scheduler/scheduler.go``). It reserves nothing if the ClusterQueue can always reclaim its quota from others.
+    Kueue tries the first Workload of a ``StrictFIFO`` ClusterQueue in each cycle and keeps the unused quota for it
+    (``schedule`` of ``pkg/scheduler/scheduler.go``). It keeps none if ``reclaimWithinCohort`` is ``Any``: the
+    ClusterQueue can then preempt any Workload of its cohort that borrows from it, whatever that Workload's priority.
     """
     is_waiting = as_int(status.get("pendingWorkloads")) != 0
     can_reclaim = as_dict(spec.get("preemption")).get("reclaimWithinCohort") == "Any"

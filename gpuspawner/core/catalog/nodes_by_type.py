@@ -121,11 +121,11 @@ def may_have_units(node: Node, resource: str) -> bool:
 
 
 def has_silent_plugin(node: Node, resource: str) -> bool:
-    """Return whether kubelet reports 0 units of a resource on a node, as while the device plugin is not registered.
+    """Return whether kubelet reports 0 units of a resource on a node: the device plugin may not be registered yet.
 
     kubelet begins to report 0 when kubelet restarts, or a few minutes after the plugin stops. It reports 0 until the
     plugin registers again (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet
-    also reports 0 if all GPUs are sliced or gone; the function cannot tell these cases apart.
+    also reports 0 if all GPUs are divided into MIG slices or gone; the function cannot tell these cases apart.
     """
     return (resource in node.capacity or resource in node.allocatable) and not may_have_units(node, resource)
 

@@ -145,12 +145,13 @@ class ConfiguredCatalog:
     :param shared_memory: bounds in bytes; None = the GPU types decide.
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
-    :param uncounted: slugs of described and combined types without ``max_count`` in the settings, but no described
-        types of shared GPUs. A described type in this set gets the largest number of its GPUs (or MIG slices) on one
-        node as ``max_count``.
+    :param uncounted: slugs of described and combined types for which the settings have no ``max_count``: the most GPUs
+        (or MIG slices) of the type that one node has become the limit. Described types of shared GPUs are not in it:
+        their limit is 1.
     :param unions: slug → combined type, which offers several GPU types as one; the form shows it after the others.
     :param hidden: slugs of GPU types that the settings disable, whether described, combined or discovered.
-    :param hidden_gpus: the disabled types that the settings describe; the hub hides discovered types of the same nodes.
+    :param hidden_gpus: the disabled types that the settings describe. A discovered type is hidden as well if all of its
+        nodes belong to described types, and at least one of them to a disabled type.
     :param presets: slug → preset.
     :param discover: whether GPU types are also discovered from node labels.
     :param policy: the admin's rules; None = every user can have everything.

@@ -27,7 +27,7 @@ class GPUNodeExclusion:
 
     def __init__(self) -> None:
         self._excluded: set[asyncio.Future[bool]] = set()
-        """Requests in progress that create pods which must not run on GPU nodes."""
+        """The hub's requests in progress that create pods which must not run on GPU nodes, of all users."""
 
     async def create_pod(self, spawner: StartingSpawner, pod: Any, *, create: CreatePod) -> bool:
         """Create a pod and return whether it exists now; KubeSpawner repeats the call if the pod does not exist.

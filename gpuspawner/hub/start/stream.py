@@ -229,8 +229,8 @@ class _SlowStartReminder:
 
     def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
-        # KubeSpawner 7.0 lacks slow_spawn_message and its _frequency and _threshold. Without them, the page shows no
-        # reminder.
+        # KubeSpawner 7.0 lacks slow_spawn_message, slow_spawn_message_frequency and slow_spawn_message_threshold.
+        # Without them, the page shows no reminder.
         self._pause_s = max(1.0, float(getattr(spawner, "slow_spawn_message_frequency", 0)))
         self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
         self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""

@@ -60,7 +60,7 @@ NEW_POD_S = 1.0
 """Minimum seconds between two requests for a namespace's Workloads if the second is for a pod that the first did not
 include; for other pods, :data:`QUEUE_CACHE_S` applies."""
 _FORGOTTEN_S = 30.0
-"""Seconds for which the hub reads a pod's Workload after the last :meth:`QueuePlaces.find_place` for the pod."""
+"""Seconds after the last :meth:`QueuePlaces.find_place` for a pod until the hub stops reading the pod's Workload."""
 _PER_REQUEST = 100
 """Maximum number of pods in one request for Workloads. The URL contains the uid of each pod, so this number limits the
 URL's length."""
