@@ -5,11 +5,12 @@ since the start began.
 Output: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
 This package must not read a clock or the API. No sentence may contain text of Kubernetes about other users' pods.
 
-:mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts. :mod:`.model`
-has the data classes. One module describes each state of the pod: :mod:`.waiting` (no node yet), :mod:`.on_node` (disks,
-images, program), :mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and describes image pulls,
-:mod:`.containers` describes containers that fail. :mod:`.scheduler_events` parses messages of kube-scheduler,
-autoscalers and Kueue. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
+:mod:`.tracker` reports what has changed since the last report. It measures how long each problem lasts, such as a pod
+that no scheduler has looked at, and has these times. :mod:`.model` has the data classes. One module describes each
+state of the pod: :mod:`.waiting` (no node yet; the sentences about kube-scheduler, autoscalers and Kueue),
+:mod:`.on_node` (disks, images, program), :mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and
+describes image pulls, :mod:`.containers` describes containers that fail. :mod:`.scheduler_events` parses messages of
+kube-scheduler, autoscalers and Kueue; the sentences for them are in :mod:`.waiting`. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
 """
 
 from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure

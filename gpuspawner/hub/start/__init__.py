@@ -6,7 +6,8 @@ The input is a spawner with admitted user options, the cluster's nodes, and the 
 reflectors. The output is messages for the progress page, and a :class:`~gpuspawner.hub.errors.RefusedStart` with other
 choices that may work, or a ``SlowStartError``. This package contains no code that admits options or renders a form.
 
-- ``state``: the state of one start. ``preflight``: dry run of the pod, and check whether the pod can fit a node.
+- ``state``: the state of one start. ``preflight``: dry run of the pod, check whether the pod can fit a node, and
+  removal of the volume claims of a refused start.
 - ``gpu_nodes``: keeps servers without a GPU off GPU nodes.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
 - ``stream``: progress and the cancel button for open pages.
