@@ -10,7 +10,8 @@ that no scheduler has looked at, and has these times. :mod:`.model` has the data
 state of the pod: :mod:`.waiting` (no node yet; the sentences about kube-scheduler, autoscalers and Kueue),
 :mod:`.on_node` (disks, images, program), :mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and
 describes image pulls, :mod:`.containers` describes containers that fail. :mod:`.scheduler_events` parses messages of
-kube-scheduler, autoscalers and Kueue; the sentences for them are in :mod:`.waiting`. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
+kube-scheduler, autoscalers and Kueue; the sentences for them are in :mod:`.waiting`. :mod:`.events` parses events and
+redacts them. :mod:`.pod_status` reads the pod's JSON.
 """
 
 from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure
