@@ -8,7 +8,7 @@ calls neither JupyterHub nor Kubernetes: the hub reads the input and passes it i
 - ``allowance``: what the user may have now, and why the user may not have a choice: compares each field of the choice
   with the limits. The form and ``admission`` both use it.
 - ``rules``: merges the admin's rules into one rule for a user.
-- ``gpu_limits``: lists the limits on the number of GPUs, for ``allowance``. ``denials``: the codes and texts of refusals.
+- ``gpu_limits``: lists the limits on numbers of GPUs for ``allowance``. ``denials``: the codes and texts of refusals.
 - ``server_pods``: decides which pods count as servers, of which user and with how many GPUs.
 - ``usage``: sums of GPUs in use, and namespace quotas.
 """
