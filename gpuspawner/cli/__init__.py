@@ -7,7 +7,7 @@ exit code of ``common.output``.
 
 The commands share the packages ``common`` (exit codes, findings, output), ``values`` (Helm values files) and
 ``cluster`` (connection to a cluster). No other package imports ``cli``. To add a command, write a module with the
-functions ``configure`` and ``run``, and add it to ``main._COMMANDS``.
+functions ``configure`` and ``run``, and add the module to ``main._COMMANDS``.
 """
 
 __all__: list[str] = []

@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the file, write settings to ``out`` and notes on lost options to ``notes``, and return the exit code.
+    """Convert the file, write settings to ``out`` and notes on unconverted options to ``notes``; return the exit code.
 
     :raises SettingsError: the file has no profile list, or an invalid one.
     :raises OSError: the file cannot be read.
@@ -81,7 +81,11 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
-    """Return the key of a parent chart (empty without one), the values below that key, and the profile list."""
+    """Return the path of the parent chart's key, the values below that key, and the profile list.
+
+    Without a parent chart the path is () and the values are those of the whole file. If the file is a bare list, the
+    path and the values are empty.
+    """
     document = _load_document(file)
     if isinstance(document, list):
         return (), {}, document
@@ -115,7 +119,7 @@ def _find_default_image(section: Mapping[str, Any]) -> str:
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return trait → default limit or guarantee of all profiles; ``hub.config`` overrides ``singleuser``."""
+    """Return trait → limit or guarantee of profiles that set none, or None; ``hub.config`` overrides ``singleuser``."""
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
         for key, trait in zip(("limit", "guarantee"), traits, strict=True):

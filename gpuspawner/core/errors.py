@@ -17,7 +17,8 @@ from dataclasses import dataclass
 class Problem:
     """One invalid field or setting.
 
-    :param field: form field or user option (``gpu_count``), or dotted YAML path (``memory.max``).
+    :param field: form field or user option (``gpu_count``), or dotted YAML path (``memory.max``); empty if the problem
+        is about no single field.
     :param code: stable, machine-readable reason (``out_of_range``); the module that raises the error documents it.
     :param message: sentence for the user or the admin, usually with the allowed values.
     """

@@ -1,4 +1,4 @@
-"""Read JSON of unknown shape: for a value of an unexpected type, functions return an empty value or None."""
+"""Read JSON of unknown structure: for a value of an unexpected type, functions return an empty value or None."""
 
 from __future__ import annotations
 

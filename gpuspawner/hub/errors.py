@@ -2,9 +2,9 @@
 
 JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts. If a start raises it, JupyterHub logs
 no traceback, uses the exception's reason as a label of its metrics, and does not count the start among the failures
-that stop the hub (``consecutive_failure_limit``). JupyterHub's pages show the exception's ``jupyterhub_message``; its
-REST API shows ``message`` or the log message. This module's exceptions set these attributes, and
-``jupyterhub_html_message`` for messages with links.
+that stop the hub (``consecutive_failure_limit``). JupyterHub's pages show the exception's ``jupyterhub_message``, or
+``jupyterhub_html_message`` for a message with links. The REST API shows ``jupyterhub_message`` in JupyterHub 6, and the
+log message in JupyterHub 5. This module's exceptions set these attributes.
 
 :class:`FailureCount` decides which failed starts JupyterHub counts.
 """
@@ -230,10 +230,11 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """Correct JupyterHub's count of failed starts when a start has failed.
+        """Correct JupyterHub's count of failed starts as soon as a start fails.
 
-        If JupyterHub cleans up after the failed start, the spawner has already corrected the count with :meth:`settle`.
-        After a start that succeeded or was cancelled, each user's next failure counts again.
+        If JupyterHub cleans up after the failed start, the spawner calls :meth:`settle` during the clean-up, and the
+        count is not corrected again. After a start that succeeded or was cancelled, each user's next failure counts
+        again.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.

@@ -72,7 +72,7 @@ from gpuspawner.kube.store import StoreTiming
 
 _MAX_FAILED_STARTS = 256
 """Maximum number of failed starts, of all users together, that the hub keeps so that a form can show the user's error.
-Each of them keeps an HTTP request in memory."""
+Each failed start keeps an HTTP request in memory. Beyond the maximum, the hub forgets the oldest failed start."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
@@ -160,13 +160,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
-        """If the request is an open form's refresh, store the server's failed start in this spawner; else forget it.
+        """Store the server's failed start in this spawner if an open form refreshes itself; else forget the start.
 
         After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error of
         a failed start only if the new spawner has the future of this start.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # If this spawner has a start, keep it: JupyterHub may be running this start, and the failed start is older.
+        # If this spawner has its own start, keep that one: JupyterHub may be running it, and the failed start is older.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
@@ -318,7 +318,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while gpuspawner hides the server from JupyterHub."""
+        """JupyterHub's record of the server's address; None hides a resumed start from JupyterHub's first check."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -383,7 +383,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
         starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # A task that is cancelled before it begins cannot cancel KubeSpawner's start, so this callback does.
+        # If `future` is cancelled before its task begins, only this callback cancels KubeSpawner's start.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
         future.add_done_callback(partial(resumption.store_failure, self))
@@ -394,9 +394,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # In a start, KubeSpawner calls _make_create_pvc_request, unless it knows that the volume claim exists, and then
-    # _make_create_pod_request, each until it returns True. The first of these calls checks the pod, because the dry run
-    # and many hooks need the user's namespace, which KubeSpawner has then created.
+    # In a start, KubeSpawner calls _make_create_pvc_request until it returns True, unless the volume claim is known to
+    # exist or is not needed. KubeSpawner then calls _make_create_pod_request until it returns True. The first of these
+    # calls checks the pod. An earlier check could fail: the dry run and many hooks need the user's namespace, which
+    # KubeSpawner creates just before these calls.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -418,7 +419,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # The pod may exist even now, if the answer to an earlier request was lost or this request ended with a 5xx.
+            # Despite the error, the pod may exist, if an earlier request's answer was lost or this answer is a 5xx.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -434,7 +435,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """At the first call in a start, check the pod that KubeSpawner is to create; build it if ``pod`` is None."""
+        """Check the pod to be created, which is built here if ``pod`` is None; only a start's first call does this."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -590,8 +591,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # JupyterHub's admin page shows the summary in the stored options, which a user's own options may lack. Store
-        # the options now: JupyterHub commits after this function returns. It may roll back an assignment made later.
+        # JupyterHub's admin page shows the stored options' key `profile`, which the user's options may lack. Store the
+        # options now: JupyterHub commits after this function returns. It may roll back an assignment made later.
         stored.user_options = admission.options
 
 

@@ -135,4 +135,4 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     get_pod_manifest: Callable[[], Awaitable[Any]]
 
     async def apply_group_overrides(self) -> None:
-        """Change traits by the groups of the user, as JupyterHub does before a start."""
+        """Set the traits that ``group_overrides`` has for the user's groups, as JupyterHub does before a start."""

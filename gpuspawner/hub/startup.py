@@ -33,12 +33,12 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits of JupyterHub that it sets after it has read its configuration; a change of one triggers the settings check.
+"""Traits that JupyterHub sets after it has read its configuration; a change of one triggers the settings check.
 
-traitlets has no event for the end of the configuration, and it sets a file's traits before it merges the file into
-``config``. A check of ``config`` at that moment would miss the file. JupyterHub sets ``cookie_secret`` before it opens
-its database, unless the admin has configured ``cookie_secret``. JupyterHub always sets ``session_factory``, but only
-after it has opened the database.
+traitlets has no event for the end of the configuration. It sets the traits of a configuration file before it merges the
+file into ``config``, so a check at the change of such a trait would miss the file. JupyterHub sets ``cookie_secret``
+before it opens its database, unless the admin has configured ``cookie_secret``. For that case there is
+``session_factory``, which JupyterHub always sets, but only after it has opened the database.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -65,8 +65,9 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Return the files or the mapping that the admin has passed to :func:`configure`; refuse any other argument.
+    """Return the settings files that the admin has passed to :func:`configure`, and the mapping of settings.
 
+    The admin passes either files or a mapping, so one of the two is empty. Any other argument raises a SettingsError.
     For example, the admin may pass None by mistake, from an unset environment variable. The hub must then not start,
     because it would lack the admin's settings.
     """
@@ -92,7 +93,9 @@ def check_config(config: Mapping[str, Any], *, with_files: bool = True) -> None:
 
 
 def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequence[SettingsFile] = ()) -> None:
-    """Check the settings; each problem names the file that sets the wrong key, or the last one if several files set it.
+    """Check the settings; raise a SettingsError whose problems name the files that set the wrong keys.
+
+    If several files set a wrong key, the problem names the file with the highest precedence.
 
     :param given: the files that :func:`configure` has read, lowest precedence first.
     """
@@ -144,7 +147,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:
-    """Merge the sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``.
+    """Return the merged sections of ``GPUSpawner`` and its base classes, such as ``c.KubeSpawner``.
 
     A value for the derived class overrides a value for its base class.
     """

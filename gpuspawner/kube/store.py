@@ -75,7 +75,8 @@ class CoreAPI(Protocol):
 class StoreTiming:
     """Timeouts, retry delays and sources of time and randomness.
 
-    :param first_sync_timeout_s: seconds that the first callers wait for the first lists.
+    :param first_sync_timeout_s: seconds after the first call of :meth:`ClusterStore.read_inventory` until which callers
+        wait for the first lists.
     :param timing: timeouts and intervals of each watch.
     :param pauses: delays before retries.
     :param clock: monotonic seconds.
@@ -133,7 +134,10 @@ class ClusterStore:
         self._logged_reason = ""
 
     async def read_inventory(self) -> Inventory:
-        """Return the cluster's state from memory; first wait for the first lists, up to ``first_sync_timeout_s``."""
+        """Return the cluster's state from memory.
+
+        For ``first_sync_timeout_s`` after the first call, callers wait until the first lists have succeeded or failed.
+        """
         if self._is_stopped:
             return Inventory(reason=HUB_STOPPING)
         now = asyncio.get_running_loop().time()

@@ -216,7 +216,7 @@ def _check_range(
 
 
 _Limit = tuple[str, int | None]
-"""YAML path of an entry in the settings, and its ``max_runtime`` in seconds (None if it sets none)."""
+"""YAML path of an entry in the settings, and its ``max_runtime`` in seconds (None if the entry sets no limit)."""
 
 
 def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
@@ -426,8 +426,8 @@ def _check_accelerators(settings: SettingsModel, known: frozenset[str]) -> Itera
 def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
     """Return the problems of presets; each preset is validated like a user's choice.
 
-    The result leaves out problems that the cluster's nodes may solve: a GPU type that discovery may add, and a GPU
-    count that depends on the nodes.
+    The result leaves out problems that the cluster's nodes may solve: an unknown GPU type that ``discover_gpus`` may
+    add, and a GPU count whose maximum depends on the nodes.
 
     :param configured: the catalog without the cluster's nodes.
     """

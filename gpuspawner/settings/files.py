@@ -148,7 +148,7 @@ def merge_settings_files(
     parse: Callable[[Mapping[str, Any]], ParsedT],
     source: Sequence[SettingsFile] = (),
 ) -> tuple[dict[str, Any], ParsedT]:
-    """Merge the settings in files into ``base``; return the merged settings, and what ``parse`` returns for them.
+    """Return ``base`` with the settings in files merged into it, and what ``parse`` returns for the merged settings.
 
     :param base: settings with lower priority than the files.
     :param paths: files and folders, lowest priority first.
@@ -169,7 +169,8 @@ def merge_settings_files(
 def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsError:
     """Return an error whose problems name the file that they come from.
 
-    If no settings come from a file, return the error unchanged. Otherwise keep the first hundred problems.
+    If no settings come from a file, return the error unchanged. Otherwise, the returned error has the first hundred
+    problems, and one that says how many more there are.
 
     :param error: problems of the merged settings.
     :param layers: the settings before they were merged, lowest priority first.
@@ -184,9 +185,10 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem whose message names the file that contains the longest part of the problem's YAML path.
+    """Return a problem whose message names the file that contains the longest beginning of the problem's YAML path.
 
-    If several files contain an equally long part, the message names the file with the highest priority.
+    If several files contain an equally long beginning, the message names the file with the highest priority. If that
+    beginning comes from no file, or no file contains even the path's first key, return the problem unchanged.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
@@ -271,7 +273,10 @@ def _parse_document(content: bytes, budget: _SizeBudget) -> object:
 
 
 def _count_values(text: str, budget: _SizeBudget) -> int:
-    """Return the number of values in a YAML document, without expanding aliases, before PyYAML builds the values."""
+    """Return the number of values in a YAML document, without expanding aliases, and take them from the budget.
+
+    The function counts PyYAML's events, and thus rejects a document that is too large before PyYAML builds the values.
+    """
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.NodeEvent):
@@ -316,7 +321,6 @@ def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
     """Return the number of values in a YAML node with aliases expanded; ``known`` caches numbers by ``id`` of a node.
 
     A node that contains itself counts once; :func:`.parsing.convert_to_plain` rejects it later.
-
     """
     if id(node) not in known:
         known[id(node)] = 1

@@ -38,7 +38,7 @@ def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None)
 def build_values_schema(section: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of zero-to-jupyterhub's Helm values, at the top of a file or below its key ``jupyterhub``.
 
-    The schema covers only gpuspawner's keys; the chart has its own schema.
+    The schema covers only gpuspawner's keys; zero-to-jupyterhub's chart has its own schema for the others.
 
     :param section: schema of the settings, as :func:`build_settings_schema` returns it.
     """

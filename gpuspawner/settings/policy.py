@@ -210,7 +210,10 @@ def _convert_rule(entry: RuleEntry) -> Rule:
 
 
 def _convert_custom_images(entry: RuleEntry) -> bool | None:
-    """Return whether a rule allows custom images (None: not set); if the rule lists images, the default is False."""
+    """Return whether a rule allows custom images, or None if the rule does not say.
+
+    A rule that lists images, without ``*``, and omits ``custom_images`` allows no custom images.
+    """
     lists_images = entry.images is not None and ANY not in entry.images
     return False if entry.custom_images is None and lists_images else entry.custom_images
 

@@ -34,7 +34,7 @@ class DottedPaths(Generic[NodeT]):
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
-        """Return the keys and indexes of the longest resolvable part of a path, and the unresolved rest.
+        """Return the keys and indexes of the longest beginning of a path that exists, and the rest of the path.
 
         :param path: path with dots between its parts; empty for ``top`` itself.
         :param top: value in which the path starts.

@@ -1,4 +1,4 @@
-"""Warns about valid values of zero-to-jupyterhub that contradict gpuspawner, and about images that are not pre-pulled.
+"""Warns about values of zero-to-jupyterhub that contradict gpuspawner, and about the images that the chart pre-pulls.
 
 The chart's pre-pullers pull the images that the chart's own values name, such as ``singleuser.image`` and
 ``prePuller.extraImages``. They do not pull the images of gpuspawner's setting ``images``.
@@ -116,7 +116,8 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
     """Return whether the setting ``images`` lists the image that ``singleuser.image`` or KubeSpawner's ``image`` names.
 
-    If it does, the caller does not report the value as unused: the chart may pre-pull the image because of the value.
+    If the setting lists the image, the caller does not report the chart value or trait as unused, because the chart's
+    pre-pullers may pull the image that it names.
     """
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
@@ -214,8 +215,8 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
     """Yield a warning for each pre-pulled image that no user can choose and no sidecar container uses.
 
-    :param configured: the catalog that the settings describe. If it lists no image or allows custom images, users may
-        choose any image, so there is no warning.
+    :param configured: the catalog that the settings describe. The function yields nothing if this catalog lists no
+        images, or if it allows custom images: users may then choose images that the catalog does not list.
     """
     puller = values.get_chart_section(("prePuller",))
     is_any_allowed = not configured.images or configured.custom_images is not None

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def collect_findings(values: HelmValues) -> list[Finding]:
-    """Return all findings that need no cluster, in the order of the files.
+    """Return all findings that need no cluster, sorted by file name and line.
 
     :param values: the merged values files.
     """

@@ -2,7 +2,8 @@
 
 JupyterHub at most logs a warning about a misplaced key. Some files have values of zero-to-jupyterhub both at the top
 level and below ``jupyterhub:``, although only one of the two has an effect. The other modules of ``check`` read only
-the values below :attr:`HelmValues.root`; this module reports the values outside.
+the values below :attr:`HelmValues.root`, the path of zero-to-jupyterhub's values. This module also reports values of
+zero-to-jupyterhub outside this path.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ _FREE_KEYS = frozenset(
 """Names of chart sections in which the admin may choose any key; the search for misplaced sections skips them."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
-"""Chart section → its own keys that happen to have the name of a gpuspawner setting, and so are not misplaced."""
+"""Section of zero-to-jupyterhub's values → keys of the chart that have the same name as a setting of gpuspawner.
+
+Such a key is not misplaced in this section.
+"""
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
 """Traits that this module does not check, because :mod:`gpuspawner.cli.values.chart_config` checks their values."""
 _CHART_SECTIONS = ("hub", "singleuser")
@@ -134,7 +138,7 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each chart value that the matching trait of KubeSpawner rejects: no server could start."""
+    """Yield an error for each chart value with which no server could start: KubeSpawner's matching trait rejects it."""
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
@@ -161,8 +165,8 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # If the misplaced section is as deep as the right place, one key of its path is probably misspelled: show the
-        # path up to that key.
+        # If the path of the misplaced section has as many keys as the right path, one key is probably misspelled: show
+        # the path up to that key.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"
@@ -211,10 +215,11 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 
 
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding for each key with values of the chart that are outside :attr:`HelmValues.root`.
+    """Yield a finding for each key outside :attr:`HelmValues.root` that contains values of zero-to-jupyterhub's chart.
 
-    The other checks do not read these values. A parent chart may include zero-to-jupyterhub under two keys, so the
-    finding for a second key is only a warning.
+    The other checks do not read these values. The finding is an error if the key is ``hub`` or ``singleuser``, or if it
+    equals, regardless of case, the key in the root (``jupyterhub`` if the root is empty). For any other key the finding
+    is a warning, because a parent chart may include zero-to-jupyterhub under two keys.
     """
     for depth in range(max(len(values.root), 1)):
         above, root = values.root[:depth], "".join(values.root[depth : depth + 1])

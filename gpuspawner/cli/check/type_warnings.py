@@ -28,7 +28,10 @@ _TAINTS_BY_LABEL = (
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     (_AKS_SPOT, "spot", Taint(key=_AKS_SPOT, value="spot", effect="NoSchedule"), "AKS puts on spot nodes"),
 )
-"""Rows: a node label; its value, or "" for any; the taint of nodes with the label; a clause that names the cloud."""
+"""Taints that clouds set on nodes with a label.
+
+Rows: the label; its value, or "" for any; the taint; a clause for messages that names the cloud and the nodes.
+"""
 _START_TIMEOUT_S = 300
 """Default of ``singleuser.startTimeout`` in zero-to-jupyterhub, in seconds."""
 

@@ -5,7 +5,7 @@ RBAC rights that ``helm-values/rbac.yaml`` grants. The package imports no comman
 
 - ``connection``: connects with a kubeconfig or ServiceAccount token, and may impersonate the hub's ServiceAccount.
 - ``cluster_view``: the state of a cluster with the settings applied.
-- ``shipped_roles``: reads the hub's rights from ``helm-values/rbac.yaml``; dangerous rights that no hub needs.
+- ``shipped_roles``: reads the hub's rights from ``helm-values/rbac.yaml``; lists dangerous rights that no hub needs.
 """
 
 from gpuspawner.cli.cluster.cluster_view import (

@@ -135,8 +135,8 @@ async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[Cl
 
     :param arguments: parsed arguments, among them those of :func:`add_view_arguments`.
     :raises SettingsError: settings are invalid; the error has one problem for each invalid setting.
-    :raises ClusterError: the connection fails. If it works but nodes or pods cannot be read, the function raises no
-        error; the inventory then contains the reason.
+    :raises ClusterError: the connection fails. If the connection works but nodes or pods cannot be read, the function
+        raises no error; the inventory then contains the reason.
     """
     values = load_values(arguments.values)
     require_sections(values)

@@ -27,11 +27,14 @@ _TLS_CLOSE_S = 0.25
 """Seconds to wait for TLS connections to close, because aiohttp does not signal when they are closed
 (https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
 FIRST_READ_TIMEOUT_S = 15.0
-"""Seconds that the first read of a large cluster may take."""
+"""Seconds that a command waits for the first read of nodes and pods, enough for a large cluster.
+
+Nodes or pods that the command has not read by then count as unreadable.
+"""
 
 
 class ClusterError(GPUSpawnerError):
-    """The command cannot connect to the cluster, or the API server does not answer."""
+    """The command cannot connect to the cluster, read its nodes, or impersonate the ServiceAccount."""
 
 
 _ACCOUNT_PATTERN = re.compile(r"(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?):(?:[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)", re.ASCII)
@@ -111,8 +114,9 @@ async def connect_to_cluster(
 
 
 async def _impersonate(client: ApiClient, account: str) -> None:
-    """Make the client impersonate a ServiceAccount in every request; the API server adds the account's groups.
+    """Make the client impersonate a ServiceAccount in every request.
 
+    The requests name no groups, because the API server adds the groups of the ServiceAccount.
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
     """
     if not _ACCOUNT_PATTERN.fullmatch(account):
@@ -144,7 +148,11 @@ def _parse_account(text: str) -> str:
 
 
 async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:
-    """Configure a client by kubeconfig, or else by the ServiceAccount of the command's pod; return the namespace."""
+    """Configure a client by kubeconfig, and return the namespace of the kubeconfig's context.
+
+    If the kubeconfig is missing or incomplete, and the arguments name neither a kubeconfig nor a context, configure the
+    client by the ServiceAccount of the command's pod, and return the pod's namespace.
+    """
     file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
     try:
         _require_kubeconfig(file)

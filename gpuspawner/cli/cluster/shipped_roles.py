@@ -249,7 +249,10 @@ def _is_comment(line: str) -> bool:
 
 
 def _split_comment(comment: Sequence[str]) -> tuple[str, str]:
-    """Split a comment into the purpose of a right and, from "without it" on, what fails if the right is missing."""
+    """Return two parts of a comment: the purpose of a right, and what fails if the right is missing.
+
+    The second part begins with the first sentence that contains "without it"; without such a sentence it is empty.
+    """
     sentences = _SENTENCE_END.split(" ".join(" ".join(line.lstrip(" #") for line in comment).split()))
     begins = next((at for at, sentence in enumerate(sentences) if "ithout it" in sentence), len(sentences))
     return " ".join(sentences[:begins]), " ".join(sentences[begins:])

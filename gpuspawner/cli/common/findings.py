@@ -51,7 +51,7 @@ class Finding:
     :param code: stable identifier for programs, as in :class:`gpuspawner.core.errors.Problem`.
     :param path: keys joined by dots; empty if the finding concerns a whole file.
     :param message: the rest of a sentence that begins with the path, such as ``must be a number``.
-    :param place: position in the file, None if no file contains the path.
+    :param place: position of the path, or of the nearest section above it; None if the files contain neither.
     :param more: further lines, such as YAML to copy.
     """
 
@@ -104,7 +104,7 @@ def describe_type(value: object) -> str:
 
 
 def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings in the order of files and lines, without duplicates; findings without a position come last.
+    """Return findings sorted by file name and line, without duplicates; findings without a position come last.
 
     :param findings: in any order.
     """

@@ -41,7 +41,9 @@ class Paint:
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> Paint:
-        """Return colors for a terminal, and none for other streams or with ``NO_COLOR`` set (https://no-color.org).
+        """Return a ``Paint`` that colors texts if the stream is a terminal.
+
+        It leaves texts unchanged if ``NO_COLOR`` is set (https://no-color.org) or ``TERM`` is ``dumb``.
 
         :param stream: the stream that the text goes to.
         """

@@ -132,7 +132,10 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type of the settings that no node has and no autoscaler adds (``scale_up``)."""
+    """Yield a finding for each GPU type of the settings that no node has and that has no ``scale_up``.
+
+    The finding is a warning if the cluster may have an autoscaler, else a fault.
+    """
     may_grow = can_scale_up(facts)
     for slug, gpu in facts.configured.gpus.items():
         if any(gpu.matches_labels(node.labels) and may_have_units(node, gpu.resource) for node in facts.nodes):
@@ -186,7 +189,10 @@ def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each maximum of the settings that exceeds every node; none if an autoscaler may add nodes."""
+    """Yield a finding for each maximum of the settings that no node can satisfy.
+
+    Yield nothing if an autoscaler may add nodes, because a new node may be larger.
+    """
     if not facts.nodes or can_scale_up(facts) or any(gpu.scale_up for gpu in facts.configured.gpus.values()):
         return
     yield from _check_amounts(facts)

@@ -14,8 +14,7 @@ _MAX_NAMES = 3
 class DiagnosisSeverity(StrEnum):
     """Severities of findings about a cluster, the worst first.
 
-    ``check`` has other severities (:mod:`gpuspawner.cli.common.findings`): its worst is an error, which prevents the
-    hub's start.
+    Findings of ``gpuspawner check`` have other severities (:class:`gpuspawner.cli.common.findings.Severity`).
     """
 
     FAULT = "fault"

@@ -125,8 +125,8 @@ async def read_facts(
     """Return the facts about a cluster, and a mapping: kind of object → why ``doctor`` cannot read such objects.
 
     :param viewer: has the connection to the cluster and what the admin's values files contain.
-    :param account: the hub's ServiceAccount; None = that of the running hub's pod, or else the one that the Helm values
-        name.
+    :param account: the hub's ServiceAccount. None = that of the hub's pod; without such a pod, the one that the Helm
+        values name, if any.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart

@@ -30,7 +30,10 @@ _VARIABLE_VALUES = {UNSET: None, ALL_DEVICES: "all", VOID: "void"}
 PROBE_LABEL = "gpuspawner.jupyter.org/probe"
 """Label of probe pods, by which the admin finds pods that were not deleted."""
 _PROBE_DEADLINE_S = 120
-"""Seconds after which the kubelet stops a probe pod if ``doctor`` was killed before it could delete the pod."""
+"""Seconds after a probe pod's start at which the kubelet stops the pod, in case ``doctor`` was killed.
+
+If ``doctor`` is not killed, it deletes the pod earlier.
+"""
 _MAX_PROBE_NODES = 5
 
 _PROBE_SCRIPT = (
@@ -155,9 +158,9 @@ async def run_probe_pods(
     :param cluster: the connection to the cluster; the pods run in its namespace.
     :param nodes: names of the nodes.
     :param image: an image with /bin/sh.
-    :param leftover: the function adds the names of pods that may still exist after it ends or is cancelled.
+    :param leftover: list to which the function adds the names of pods that may still exist when the function ends.
     :param pull_policy: ``imagePullPolicy``, empty for Kubernetes' default.
-    :param timeout_s: seconds for all pods, including the image pull.
+    :param timeout_s: seconds that all pods together may take, including image pulls.
     """
     pods = [_ProbePod(cluster, node) for node in nodes]
     # Add all pods to leftover now, and remove each pod's name once the pod is deleted: a second Ctrl-C may stop the

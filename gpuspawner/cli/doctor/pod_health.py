@@ -54,9 +54,10 @@ def parse_timestamp(raw: object) -> datetime | None:
 
 _ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 _START_GRACE = timedelta(minutes=2)
-"""A hub counts as failing if it is not ready after this time.
+"""A hub's pod counts as failing if it has been not ready for longer than this time.
 
-A new hub is not ready at once, because it first reads its database and queries its proxy.
+The time begins with the last change of the pod's condition Ready, or with the pod's creation if the pod has no such
+condition. A new hub is not ready at once, because it first reads its database and queries its proxy.
 """
 
 

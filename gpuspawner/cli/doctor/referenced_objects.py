@@ -184,7 +184,10 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 
 
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about GPU types whose servers Kueue admits never, or only with fewer GPUs than ``max_count``."""
+    """Yield findings about the ClusterQueue of servers, and about GPU types whose servers Kueue never admits.
+
+    A GPU type also counts if Kueue admits its servers only with fewer GPUs than ``max_count``.
+    """
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
     if queue is None or not name or ObjectKind.CLUSTER_QUEUES not in facts.read:

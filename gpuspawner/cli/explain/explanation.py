@@ -76,7 +76,7 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups, sorted by the answer (yes, no, unknown), then by size with the largest first.
+    """Return all nodes in groups, sorted by the answer (yes, no, unknown), then by number of nodes, largest first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -102,10 +102,12 @@ def _format_obstacle(obstacle: Obstacle) -> str:
 class Explanation:
     """The predicted outcome of a choice.
 
-    :param options: the user options that the hub would store; empty if the choice is invalid.
+    :param options: the user options that the hub would store; empty if the choice is invalid, or cannot be validated
+        because the nodes cannot be read.
     :param invalid: problems that make the choice invalid for every user.
-    :param refused: problems with this user's policy or limits; empty if allowed, None if the admin named no user.
-    :param verdict: the prediction for the pod that the hub would create, or None if there is no pod.
+    :param refused: problems with this user's policy, or with the namespace's quotas; empty if there are none. None if
+        the choice is invalid, or if the admin named no user and no quota refuses the choice.
+    :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
     :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
     :param nearest: user options of similar choices that start now.
     :param manifest: the pod's manifest as the hub would send it to the API server.

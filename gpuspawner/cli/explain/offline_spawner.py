@@ -59,7 +59,10 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """Pretend that the server runs, so that the policy counts the resources of all servers of the user."""
+    """Pretend that the server runs, so that the policy counts the resources of all servers of the user.
+
+    For a spawner that is not active, the policy would not count the user's default server.
+    """
 
 
 def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:

@@ -79,7 +79,7 @@ class TypeRow:
     :param reserved: number of nodes with such GPUs and a permanent taint that servers of the type don't tolerate.
     :param there_is: total, healthy and free GPUs, and the most GPUs that one server could get.
     :param taints: each permanent taint of a node with the type, and whether servers of the type tolerate it.
-    :param access: users that may choose the type; None without values files.
+    :param access: users that may choose the type; None for a hidden type, or without values files.
     """
 
     gpu: GPUType
@@ -137,7 +137,7 @@ class TypeRow:
 
 
 def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
-    """Return the rows of all GPU types, hidden types last.
+    """Return the rows of all GPU types; the last rows are those of :func:`list_hidden_types`.
 
     :param view: the state of the cluster.
     """
@@ -163,9 +163,10 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types whose slug the settings hide.
+    """Return the GPU types whose slug the settings hide (``enabled: false``).
 
-    Leave out the discovered types that the hub hides only because hidden types of the settings match their nodes.
+    The hub also hides a discovered type if the settings describe types for all its nodes, and hide at least one of
+    these types. The result does not contain such a discovered type.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)

@@ -118,7 +118,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # skip a resource without units; nvidia.com/gpu has none if MIG divides all GPUs of the node
+            continue  # skip a resource of which the node has 0, such as nvidia.com/gpu if MIG divides all GPUs
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,

@@ -1,7 +1,7 @@
 """Derives the configuration of the hub's spawners, and objects that the hub needs, from zero-to-jupyterhub's values.
 
 :func:`build_spawner_config` applies most values that change a server's pod, as the chart's jupyterhub_config.py does.
-:func:`list_omissions` names the values that it leaves out.
+:func:`list_omissions` names the values that :func:`build_spawner_config` leaves out.
 
 :func:`read_chart_requirements` returns the objects and rights that must exist in the cluster. It ignores values of a
 wrong type.
@@ -69,7 +69,10 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""Paths of chart values besides :data:`CHART_KEYS`; :func:`_check_sections` checks the sections above these values."""
+"""Paths of further chart values that commands read.
+
+:func:`_check_sections` checks that the sections above these values and above those of :data:`CHART_KEYS` are mappings.
+"""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -348,7 +351,7 @@ def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any]
 
 
 def _check_tolerations(tolerations: Any, *, path: str) -> None:
-    """Raise an error if the value is neither a list nor a mapping of valid tolerations; KubeSpawner accepts both."""
+    """Raise an error if a non-null value is no list or mapping of valid tolerations; KubeSpawner accepts both."""
     if tolerations is None:
         return
     if not isinstance(tolerations, list | Mapping):

@@ -28,15 +28,15 @@ SETTINGS_PATH = ("hub", "config", "GPUSpawner")
 """Path of gpuspawner's settings in the values of zero-to-jupyterhub."""
 HUB_CONFIG_PATH = SETTINGS_PATH[:2]
 SPAWNER_SECTIONS = ("GPUSpawner", "KubeSpawner", "Spawner")
-"""Sections of JupyterHub's configuration that set traits of GPUSpawner; the first wins."""
+"""Sections of ``hub.config`` that set traits of GPUSpawner. If several sections set a trait, the first of them wins."""
 
 _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleuser",))
-"""A mapping with one of these paths counts as values of zero-to-jupyterhub; the most reliable path comes first."""
+"""Paths by which :func:`_find_root` recognizes zero-to-jupyterhub's values in a mapping, the most reliable first."""
 CHART_NAME = "jupyterhub"
-"""Name of the chart, and usually its key in the values of a parent chart."""
+"""Name of zero-to-jupyterhub's chart. A parent chart usually has this chart's values under a key of the same name."""
 _MAX_PARENTS = 3
 _NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of a chart's own values; :func:`_find_root` does not search below them for values of zero-to-jupyterhub."""
+"""Keys of zero-to-jupyterhub's values. :func:`_find_root` does not look below these keys for values of a subchart."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -47,8 +47,8 @@ class HelmValues:
     :param merged: plain values, as Helm passes them to the chart.
     :param tree: the same values with positions.
     :param flaws: mistakes in the YAML.
-    :param is_read: false if values are missing because a file cannot be parsed.
-    :param redundant_nulls: paths that a file sets to null although no earlier file sets them.
+    :param is_read: false if values are missing because a file is no valid YAML, is too large or is not a mapping.
+    :param redundant_nulls: paths that a file sets to null although no earlier file gives them a value.
     :ivar root: path of the values of zero-to-jupyterhub: keys of parent charts, or () if the values are at the top.
     """
 
@@ -73,9 +73,9 @@ class HelmValues:
         return self.get_chart_section(SETTINGS_PATH)
 
     def get_chart_section(self, path: Sequence[str]) -> Mapping[str, Any]:
-        """Return the mapping at a path of the chart's values, or an empty mapping if there is none.
+        """Return the mapping at a path of zero-to-jupyterhub's values, or an empty mapping if there is none.
 
-        :param path: keys from the top of the chart's values.
+        :param path: keys from the top of zero-to-jupyterhub's values.
         """
         return self.get_section((*self.root, *path))
 
@@ -104,10 +104,13 @@ class HelmValues:
         return found
 
     def locate(self, path: KeyPath, *, of_key: bool = False) -> FilePosition | None:
-        """Return the position of the value at a path, else of its nearest parent, or None if the files contain neither.
+        """Return the position that findings about a path show, or None if the files lack the path and its parents.
+
+        The position is that of the value at the path, or of its nearest parent if the files lack the value. For a
+        mapping, list or null, it is the position of the key (:attr:`.LocatedValue.shown`).
 
         :param path: keys and list indexes from the top of the files.
-        :param of_key: whether to return the position of the key instead of that of its value.
+        :param of_key: True = return the position of the key for any value.
         """
         for length in range(len(path), 0, -1):
             if found := self.find_value(path[:length]):
@@ -134,7 +137,7 @@ def load_values(files: Sequence[str]) -> HelmValues:
     """Return the merged values of files, or raise an error if a file has YAML mistakes.
 
     :param files: names in the order of merging; ``-`` is the standard input.
-    :raises SettingsError: a file is not YAML, is not a mapping, or contains a key twice.
+    :raises SettingsError: a file has a mistake: for example, it is not YAML, is not a mapping, or contains a key twice.
     :raises OSError: a file cannot be read.
     """
     values = read_values(files)
@@ -169,7 +172,9 @@ def read_values(files: Sequence[str]) -> HelmValues:
 
 
 def merge_settings(values: HelmValues) -> dict[str, Any]:
-    """Return gpuspawner's settings from the sections :data:`SPAWNER_SECTIONS` of ``hub.config``; the first one wins.
+    """Return gpuspawner's settings from the sections :data:`SPAWNER_SECTIONS` of ``hub.config``.
+
+    If several sections contain the same setting, the first section in :data:`SPAWNER_SECTIONS` wins.
 
     :param values: the merged values files.
     """
@@ -194,14 +199,17 @@ def require_sections(values: HelmValues) -> None:
 
 
 def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the path of zero-to-jupyterhub's values; of several candidates, prefer one with gpuspawner's settings."""
+    """Return the path of zero-to-jupyterhub's values; () means the top of the files.
+
+    If several mappings may be these values, the function prefers one with gpuspawner's settings.
+    """
     nested = list(_iterate_nested(merged, ()))
     for marker in _CHART_MARKERS:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # With two or more keys above it, a section hub or singleuser may belong to a different chart. Accept it
-            # only if the key directly above it is jupyterhub.
+            # A section hub or singleuser with two or more keys above the section may belong to a different chart.
+            # Accept such a section only if the key directly above is jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             if is_sure and isinstance(_get_at(value, marker), Mapping):
                 return path

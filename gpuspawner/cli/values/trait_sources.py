@@ -65,10 +65,11 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
 
 
 def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
-    """Return the node selector terms of every server, or None if the admin wrote none or the values have a wrong type.
+    """Return the required node selector terms of every server, with the path at which the admin wrote terms.
 
-    A node must match one of the terms. If ``extraPodConfig.affinity`` has terms, they replace all others: those of
-    ``extraNodeAffinity``, and the one that the chart adds for its node label ``hub.jupyter.org/node-purpose``.
+    The result is None if the admin wrote no terms, or if the values have a wrong type. A node must match one of the
+    terms. If ``extraPodConfig.affinity`` has terms, they replace all others: those of ``extraNodeAffinity``, and the
+    term that the chart adds for its node label ``hub.jupyter.org/node-purpose``.
 
     :param values: the merged values files.
     """
@@ -109,10 +110,10 @@ def _list_entries(value: Any) -> list[Any]:
 def make_finding(
     values: HelmValues, path: KeyPath, *, severity: Severity, code: str, message: str, of_key: bool = False
 ) -> Finding:
-    """Return a finding located at the line of its path.
+    """Return a finding with the position of its path in the files, or without a position if the files lack the path.
 
     :param path: keys and list indexes from the top of the files.
-    :param of_key: whether to locate the key instead of its value.
+    :param of_key: True = the position of the key for any value (:meth:`.HelmValues.locate`).
     """
     place = values.locate(path, of_key=of_key)
     return Finding(severity=severity, code=code, path=format_path(path), message=message, place=place)

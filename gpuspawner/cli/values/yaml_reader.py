@@ -354,7 +354,7 @@ class _Reader:
         merged: Mapping[str, LocatedValue],
         own: Mapping[str, FilePosition],
     ) -> None:
-        """Warn about each key of a mapping that a merge key ``<<`` below the key overrides with a different value."""
+        """Warn about each key of a mapping whose value a later merge key ``<<`` replaces with a different value."""
         for name, value in merged.items():
             if name in found and found[name].plain != value.plain:
                 message = "is overridden by << below it: Helm takes the last one, so write << first"
@@ -363,7 +363,7 @@ class _Reader:
                 self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
     def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
-        """Return the values that a merge key ``<<`` merges in; the first mapping of a list wins."""
+        """Return the values that a merge key ``<<`` adds; if several mappings in a list have a key, the first wins."""
         found: dict[str, LocatedValue] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):

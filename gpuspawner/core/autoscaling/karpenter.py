@@ -76,7 +76,9 @@ def derive_pools_from_nodes(
 ) -> Iterator[ScalableNodePool]:
     """Yield one scalable pool for each pair of a NodePool and an instance type of its existing nodes.
 
-    A NodePool does not say how large its machines are. The existing nodes show the size of their instance type.
+    A NodePool does not say how large its machines are. The existing nodes show the size of their instance type. The
+    function skips NodePools that are not reliable (``is_reliable``), and nodes that no longer meet their NodePool's
+    requirements.
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
     :param nodes: all existing nodes; labels tell which of them Karpenter added.
@@ -202,7 +204,11 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
 
 
 def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None:
-    """Return a NodePool's requirement, None if malformed; ignore ``minValues``, which restricts no single node."""
+    """Return a requirement of a NodePool, or None if it is malformed.
+
+    The function ignores ``minValues``, the number of values that Karpenter must be able to choose from, because this
+    number excludes no node.
+    """
     values = raw.get("values") or []
     operator, step = _KARPENTER_OPERATORS.get(as_text(raw.get("operator")), (as_text(raw.get("operator")), 0))
     requirement = SelectorRequirement(key=as_text(raw.get("key")), operator=operator, values=as_texts(values))
@@ -243,7 +249,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Extend a vendor's possible numbers of GPUs per machine down to 0: the GPUs may be another vendor's."""
+    """Return a vendor's possible numbers of GPUs per machine, extended down to 0: the GPUs may be another vendor's."""
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))

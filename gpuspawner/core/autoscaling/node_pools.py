@@ -179,7 +179,9 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
 
 
 def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Return whether a pod may run on a node pool's new nodes, by all that gpuspawner knows about these nodes.
+    """Return whether a pod may run on a node pool's new nodes.
+
+    The result is False if the size, labels or taints of these nodes exclude the pod, or if the pool's limits do.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
@@ -189,6 +191,8 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
     """Return whether the taints and labels of a node pool's new nodes may allow a pod, regardless of its requests.
+
+    If the pool's machine type is fixed, the function checks only labels.
 
     :param scalable_pool: the node pool.
     :param constraints: the pod's constraints.
@@ -200,7 +204,7 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a node pool whose machines may have any number of a type's GPUs if their real number is unknown.
+    """Return a node pool, with any number of a type's GPUs per machine if the pool does not declare the number.
 
     Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
     that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without
@@ -308,9 +312,9 @@ _AUTOSCALER_GROUPING = NodeGrouping(presence=(*_ANY_SIZE_LABELS, *_FIXED_SIZE_LA
 
 
 class AutoscalerTraces(NamedTuple):
-    """Labels that autoscalers have set on nodes. A label proves that a node pool exists, not that the pool can grow.
+    """Which kinds of autoscalers have set labels on nodes. A label proves that a pool exists, not that it can grow.
 
-    :param any_size: True if Karpenter added nodes; Karpenter may add nodes of any size.
+    :param any_size: True if Karpenter or EKS Auto Mode added nodes; both may add nodes of any size.
     :param fixed_size: True if existing nodes belong to node pools with one machine type. The cluster may have further
         node pools without nodes, which no label shows.
     """

@@ -41,8 +41,8 @@ def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
 
     The affinity also excludes nodes of GPU types that users cannot choose, and GPU nodes that belong to no type. Of
     the labels by which a type matches nodes, the affinity uses those that only GPU nodes carry. If a type has none of
-    these, the affinity uses the type's other labels, but no general label: a ``NotIn`` for ``kubernetes.io/arch`` would
-    exclude nodes without GPUs, too.
+    these, the affinity uses the type's other labels, except those in :data:`_GENERAL_LABELS`: a ``NotIn``
+    for ``kubernetes.io/arch`` would exclude nodes without GPUs, too.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):

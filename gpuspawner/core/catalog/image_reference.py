@@ -105,8 +105,8 @@ def parse_reference(text: str) -> ImageReference | None:
 def parse_origin(text: str) -> str | None:
     """Return a registry, or a path in a registry, in its normalized form; None if the text is neither.
 
-    :meth:`ImageReference.is_from` compares the result with whole path components: the image ``ghcr.io/acme-labs/x`` is
-    not from ``ghcr.io/acme``.
+    :meth:`ImageReference.is_from` compares only whole path components with the result: the image
+    ``ghcr.io/acme-labs/x`` is not from ``ghcr.io/acme``.
     """
     found = _ORIGIN.fullmatch(text) if len(text) <= _MAX_NAME_LENGTH else None
     return None if found is None else f"{_normalize_registry(found['host'])}{found['path'] or ''}"

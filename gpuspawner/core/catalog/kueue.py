@@ -55,7 +55,7 @@ class QueueReason(StrEnum):
     STOPPED = "Suspended"
     """An admin has stopped the LocalQueue."""
     INACTIVE = "ClusterQueueIsInactive"
-    """Kueue does not use the ClusterQueue: it is stopped, or names an object that does not exist yet."""
+    """Kueue does not use the ClusterQueue: an admin stopped it, or it names an object that does not exist yet."""
     NO_QUEUE = "QueueNotFound"
     MISCONFIGURED = "Misconfigured"
     DEACTIVATED = "Deactivated"
@@ -153,7 +153,8 @@ class QueueCapacity:
     :param is_strict: whether a Workload that cannot be admitted holds up all Workloads behind it (``StrictFIFO``).
     :param has_checks: whether AdmissionChecks must also agree after Kueue has reserved the quota.
     :param takes_first: whether Kueue takes the first flavor with enough unused quota. False = Kueue may prefer a later
-        flavor without borrowing, or an earlier flavor with preemption (``flavorFungibility``).
+        flavor in which the pod borrows no quota, or an earlier flavor in which Kueue preempts other Workloads
+        (``flavorFungibility``).
     :param is_fair: whether the order of Workloads depends on the past usage of each LocalQueue (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     :param is_stopped: whether an admin has stopped the ClusterQueue (``stopPolicy``).
@@ -174,6 +175,8 @@ class QueueCapacity:
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
         """Return whether the ClusterQueue could admit a pod, and why not.
 
+        The pod needs quota in every resource group, so the result is the worst answer of the groups.
+
         :param requests: effective requests of the pod.
         :param constraints: the pod's constraints on its node.
         """
@@ -190,7 +193,7 @@ class QueueCapacity:
         return max(judgments, key=lambda each: each.answer, default=QuotaJudgment(QuotaAnswer.UNKNOWN))
 
     def list_flavors(self, resource: str, constraints: PodConstraints) -> tuple[FlavorCapacity, ...]:
-        """Return the ResourceFlavors whose labels and taints fit a pod, even if they lack quota.
+        """Return a resource's ResourceFlavors whose labels and taints may fit a pod, even if they lack quota.
 
         :param resource: a resource that the pod requests.
         :param constraints: the pod's constraints on its node.
@@ -271,8 +274,8 @@ def _judge_flavor(
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     used = next((name for name, number in needed.items() if number > max(0, flavor.free[name])), "")
     if used and flavor.has_topology:
-        # Even with unused quota, Kueue may refuse the pod this flavor because of the flavor's topology
-        # (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
+        # IN_USE would mean that the pod gets the flavor once quota is unused. Kueue may still refuse the pod because of
+        # the flavor's topology (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     return QuotaJudgment(QuotaAnswer.IN_USE if used else QuotaAnswer.ROOM, used)
 
@@ -346,7 +349,7 @@ class ClusterQueues:
 
 _NEXT_FLAVOR = "TryNextFlavor"
 _UNDECIDED: LabelSelector = (SelectorRequirement(key="unknown", operator=EXISTS),)
-"""Replaces an invalid namespace selector of a ClusterQueue: the hub does not know which namespaces it selects."""
+"""Replaces an invalid namespace selector of a ClusterQueue, so that :attr:`.QueueState.is_selected` is None."""
 
 
 def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
@@ -401,7 +404,8 @@ def _build_flavor(name: str, spec: Mapping[str, object] | None, *, quota: _Count
 
 _FlavorResource = tuple[str, str]
 _CountedQuota = tuple[dict[_FlavorResource, int], dict[_FlavorResource, int], dict[_FlavorResource, int]]
-"""A ClusterQueue's amounts ``most``, ``free`` and ``sure`` of :class:`FlavorCapacity`; unknown amounts are left out."""
+"""A ClusterQueue's amounts ``most``, ``free`` and ``sure`` of :class:`FlavorCapacity`, in this order, each as (flavor,
+resource) → amount. Unknown amounts are left out."""
 
 
 class _Quota(NamedTuple):
@@ -420,11 +424,11 @@ class _QuotaNode:
     :param parent: name of the Cohort to which the ClusterQueue or Cohort belongs; empty for none.
     :param total: its own quota and all that its children lend (``SubtreeQuota``).
     :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
-    :param unread_quotas: keys that ``quotas`` here or in a descendant lacks because a value is malformed.
-    :param unread_usage: keys that ``used`` here or in a descendant lacks because a value is malformed or missing.
+    :param unread_quotas: pairs (flavor, resource) for which this object or a descendant has a malformed quota.
+    :param unread_usage: pairs (flavor, resource) whose usage is malformed or missing in this object or a descendant.
     :param is_readable: whether its quotas and those of all descendants have the structure of Kueue's API.
-    :param holders: number of ClusterQueues among this object and its descendants that may reserve unused quota for a
-        Workload that waits.
+    :param holders: (flavor, resource) → number of ClusterQueues, among this object and its descendants, that may
+        reserve unused quota for a Workload that waits.
     """
 
     parent: str
@@ -437,7 +441,7 @@ class _QuotaNode:
     holders: Counter[_FlavorResource] = field(default_factory=Counter)
 
     def add_child(self, child: _QuotaNode) -> None:
-        """Add what a child lends and uses.
+        """Add to this Cohort what a child lends and uses.
 
         :param child: a ClusterQueue or Cohort to which all its own children have been added.
         """
@@ -497,7 +501,7 @@ class _QuotaTree:
         return most, free, {key: _count_sure(path, key, free=number) for key, number in free.items()}
 
     def _find_path(self, node: _QuotaNode) -> list[_QuotaNode] | None:
-        """Return the Cohorts above a ClusterQueue, the root first, and the ClusterQueue; None if unknown or cyclic."""
+        """Return the Cohorts above a ClusterQueue, the root first, then the ClusterQueue; None if unknown or cyclic."""
         if node.parent and not self._are_cohorts_known:
             return None
         path = [node]
@@ -534,7 +538,7 @@ def _count_sure(path: Sequence[_QuotaNode], key: _FlavorResource, *, free: int) 
     if path[0].holders[key] == node.holders[key]:
         return free
     # Kueue serves Workloads that fit without borrowing before those that borrow (``entryOrdering`` of
-    # ``pkg/scheduler/scheduler.go``), so no other ClusterQueue takes this quota first.
+    # ``pkg/scheduler/scheduler.go``), so no other ClusterQueue takes this one's nominal quota first.
     return min(free, node.quotas[key].nominal - node.used.get(key, 0))
 
 
@@ -561,10 +565,10 @@ def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
 
 
 def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> bool:
-    """Return whether Kueue may keep unused quota for the first Workload of a ClusterQueue while that does not fit yet.
+    """Return whether Kueue may keep unused quota for a ClusterQueue's first Workload while this Workload does not fit.
 
     Kueue tries the first Workload of a ``StrictFIFO`` ClusterQueue in each cycle and keeps the unused quota for it
-    (``schedule`` of ``pkg/scheduler/scheduler.go``). It keeps none if ``reclaimWithinCohort`` is ``Any``: the
+    (``schedule`` of ``pkg/scheduler/scheduler.go``). Kueue keeps none if ``reclaimWithinCohort`` is ``Any``: the
     ClusterQueue can then preempt any Workload of its cohort that borrows from it, whatever that Workload's priority.
     """
     is_waiting = as_int(status.get("pendingWorkloads")) != 0

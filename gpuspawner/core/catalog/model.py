@@ -173,7 +173,7 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest amount for which the pod requests at most ``request``; None = every amount.
+        """Return the largest amount for which the pod requests at most ``request``; None if every amount qualifies.
 
         :param request: largest allowed resource request of the pod, in base units.
         """
@@ -234,7 +234,8 @@ class GPUType:
     :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time; None = their
         labels do not say so.
     :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known for all nodes.
-    :param max_runtime_s: seconds after which a server with the type is stopped; None = never.
+    :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``);
+        None = never.
     """
 
     slug: str
@@ -349,7 +350,7 @@ class QueueState:
 
     :param name: name of the LocalQueue.
     :param namespace: namespace of the LocalQueue and the pod.
-    :param problem: why the LocalQueue admits nothing; None if it works, or if that is unknown.
+    :param problem: why the LocalQueue admits nothing; None if it admits Workloads, or if its state is unknown.
     :param capacity: what the LocalQueue's ClusterQueue can admit; None if unknown.
     :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
     :param priority: priority of the server's Workload; None if unknown.
@@ -416,13 +417,13 @@ class Catalog:
         the GPU type's ``shm`` decides.
     :param choices: the offered entries of each form field with a fixed list, such as priorities.
     :param policy: the admin's rules; None = every user can have everything.
-    :param max_runtime_s: seconds after which every server is stopped; None = never.
+    :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
     :param default_gpus: the GPU types that offer the GPUs of KubeSpawner's traits: (slug, number of GPUs). A server
         whose user options name no GPU type gets the first of these types that the user's limits and image allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but no server gets: all
-        resources but that of the first type in ``default_gpus``, because a server has only one GPU type.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but no server gets. A
+        server has only one GPU type, so these are all resources except that of the first type in ``default_gpus``.
     """
 
     images: Mapping[str, Image]

@@ -166,12 +166,12 @@ def slugify(text: str) -> str:
 
 
 def parse_mig_profile(resource: str) -> str | None:
-    """Return the MIG profile in a resource name (``nvidia.com/mig-1g.5gb``, MIG strategy ``mixed``), or None."""
+    """Return a resource name's MIG profile (``nvidia.com/mig-1g.5gb``, MIG strategy ``mixed``), None if it has none."""
     return _parse_nvidia_resource(resource)[1]
 
 
 def parse_mig_memory(profile: str | None) -> int | None:
-    """Return the memory of a MIG slice in bytes, from the name of its profile (``<slices>g.<memory>gb``), or None."""
+    """Return a MIG slice's memory in bytes, from its profile (``<slices>g.<memory>gb``), or None for any other text."""
     match = _MIG_MEMORY.match(profile or "")
     return int(match["gb"]) * _GIB if match else None
 
@@ -273,7 +273,7 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 
 
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
-    """Return whether a node has whole GPUs that Karpenter's labels identify no worse than GPU Feature Discovery does.
+    """Return whether a node has whole GPUs that Karpenter's labels identify as well as GPU Feature Discovery's do.
 
     Karpenter's labels are then preferred: Karpenter knows them before it creates a node, whereas GPU Feature Discovery
     sets labels only once the node runs.

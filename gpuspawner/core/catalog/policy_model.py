@@ -35,7 +35,7 @@ class GPUTypeRule:
 
     :param max_gpus: largest number of units in all servers of the user together.
     :param max_gpus_per_server: largest number of units in one server.
-    :param max_runtime_s: seconds after which a server with the type is stopped.
+    :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``).
     """
 
     max_gpus: int | None = None
@@ -59,12 +59,12 @@ class Rule:
     :param max_servers_with_gpu: largest number of a user's servers that have a GPU.
     :param cpu: allowed amounts in millicores.
     :param memory: allowed amounts in bytes.
-    :param max_runtime_s: seconds after which any server is stopped, with or without a GPU.
+    :param max_runtime_s: seconds after which the pod of any server ends (``activeDeadlineSeconds``).
     :param deny: True = the rule only restricts what other rules allow.
-    :param sources: for a merged rule, ``gpus`` of each rule from which ``gpus`` was merged, without those in ``caps``;
-        may be empty if ``gpus`` comes from one rule. Needed for the limits of a combined type's members (a combined
-        type offers several GPU types as one).
-    :param caps: for a merged rule, ``gpus`` of each rule with ``deny`` that has restricted ``gpus``.
+    :param sources: in a merged rule, the field ``gpus`` of each rule without ``deny`` merged into ``gpus``. May be
+        empty if ``gpus`` comes from one rule. The limits of a combined type's members depend on these fields (a
+        combined type offers several GPU types as one).
+    :param caps: in a merged rule, the field ``gpus`` of each rule with ``deny`` that has restricted ``gpus``.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)

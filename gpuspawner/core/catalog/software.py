@@ -123,8 +123,9 @@ def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, 
     """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
 
     Each expression is a ``NotIn`` for one label. None of its values occurs on a node of the type on which the image
-    works. A ``NotIn`` accepts nodes without the label. :mod:`gpuspawner.core.request.pod_requirements` adds the
-    expression for the CPU architecture.
+    works. A ``NotIn`` accepts nodes without the label. If no label distinguishes a node from the usable nodes, no
+    expression excludes the node. :mod:`gpuspawner.core.request.pod_requirements` adds the expression for the CPU
+    architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []

@@ -6,8 +6,8 @@ spawn form.
 The API server extends a pod when it creates the pod. For a pod that does not exist yet, this module does the same: it
 adds host network ports (pkg/apis/core/v1/defaults.go) and tolerations of not-ready and unreachable nodes (admission
 plugin DefaultTolerationSeconds), and merges ``matchLabelKeys`` into selectors. An unknown RuntimeClass may add further
-tolerations. For a new pod with such a RuntimeClass, no taint excludes a node, but an entry in ``undecided`` makes it
-uncertain whether any node accepts the pod.
+tolerations. For a new pod with such a RuntimeClass, this module adds a toleration of every taint, and an entry in
+``undecided``: whether a node accepts the pod is then unknown.
 
 To save memory, equal values, such as the labels of thousands of replicas, are one object. Callers must not modify
 results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
@@ -57,7 +57,10 @@ _H = TypeVar("_H", bound=Hashable)
 
 
 def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a mapping equal to ``found``; to save memory, calls with equal labels (at most 64) return one object."""
+    """Return a mapping equal to ``found``.
+
+    To save memory, calls with equal labels return one object if there are at most 64 labels.
+    """
     if len(found) > _MAX_PARTS:
         return found
     return _make_labels(tuple(found.items())) if found else _NO_LABELS
@@ -98,7 +101,7 @@ def _remember(value: Any) -> Any:
     return value
 
 
-_ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # address of a host port without one; nothing listens here
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # default address of a host port; nothing listens here
 _DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Prefix of extended resources that request a device of a DRA device class."""
 _DEFAULT_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -416,7 +419,9 @@ def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Itera
 
 
 def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
-    """Return the priority with which a new pod preempts other pods, or None if it preempts none or if this is unknown.
+    """Return the priority with which a new pod preempts other pods, or None if it preempts none.
+
+    The result is also None if the pod names a PriorityClass that is not in ``classes``, and has no ``spec.priority``.
 
     :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
     :param classes: the cluster's PriorityClasses; None if they are unknown.

@@ -97,7 +97,7 @@ class DeviceCounter:
 
 
 def _select_newest_classes(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Map an extended resource to its newest DeviceClass, or to the first by name if several are equally new."""
+    """Return extended resource → its newest DeviceClass; of several equally new DeviceClasses, the first by name."""
     by_name = sorted(classes, key=lambda each: each.name, reverse=True)
     return {each.resource: each for each in sorted(by_name, key=lambda each: each.created) if each.resource}
 

@@ -62,7 +62,8 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 
     Like kube-scheduler's allocator, this function stops at the first selector that is not true.
 
-    :param attributes: name with domain → text. A missing attribute is an error in CEL and makes the result unknown.
+    :param attributes: name with domain → text. A missing attribute is an error in CEL: the result is unknown, or False
+        if another comparison in the same selector is false.
     :param driver: name of the device's driver.
     """
     for selector in selectors:

@@ -21,7 +21,7 @@ class SelectorRequirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSelectorTerm:
-    """A node selector term: a node must meet all its requirements. A term without requirements matches no node.
+    """A node selector term: a node must meet all requirements of the term. A term without requirements matches no node.
 
     :param expressions: requirements on the node's labels.
     :param fields: requirements on the node's fields (``metadata.name``).
@@ -58,7 +58,7 @@ class SpreadConstraint:
     :param max_skew: how many more selected pods a domain may have than the domain with the fewest.
     :param topology_key: node label; nodes with the same value of it are one topology domain.
     :param selector: selects the pods to count.
-    :param min_domains: if there are fewer domains, the domain with the fewest pods counts as having 0.
+    :param min_domains: if there are fewer domains than this, the domain with the fewest pods counts as having 0 pods.
     :param honor_affinity: count only nodes that match the pod's node selector and node affinity.
     :param honor_taints: count only nodes whose taints the pod tolerates.
     """
@@ -271,8 +271,10 @@ class MachineConstraints:
     """The machines that an autoscaler may choose for one node pool, in the units of :class:`Node`.
 
     :param sizes: resource → amounts that one machine may have, ascending; the amount of a missing resource is unknown.
-    :param limits: resource → largest total amount of all nodes of the pool; ``nodes`` → largest number of nodes.
-    :param remaining: resource → part of its limit that new nodes may use; ``nodes`` → 0 while the pool cannot grow.
+    :param limits: resource → largest total amount of all nodes of the pool. The key ``nodes`` stands for the number of
+        nodes. A resource without a limit is left out.
+    :param remaining: resource → part of its limit that new nodes may use. The value of ``nodes`` is 0 while the pool's
+        condition ``Ready`` is False, even if the pool has no limit for nodes.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
     :param is_reliable: whether gpuspawner may predict for certain that the autoscaler adds a node. False if gpuspawner

@@ -26,7 +26,8 @@ _MAX_CHANGES = 512
 _MAX_COLUMNS = 64
 """The table keeps at most this many resources as columns, the most recently added."""
 _MAX_FLOORS = 8
-"""The table keeps free amounts for at most this many floors (a floor: priority below which pods do not count)."""
+"""The table keeps free amounts for at most this many floors, the most recently used. A floor is a priority; pods with a
+lower priority do not count."""
 
 _AmountReader = Callable[[Node], int]
 
@@ -40,7 +41,7 @@ class NodeGrouping:
     """A rule that groups nodes. The nodes of a group share taints, cordon, DRA resources and the following properties.
 
     :param values: labels whose values must be equal.
-    :param presence: labels that all equivalent nodes have or all lack.
+    :param presence: labels that either all nodes of a group have, or all lack.
     :param by_name: True if each node is a group of its own.
     """
 
@@ -264,7 +265,7 @@ class NodeTable:
         return self._get_column(self._allocatable, resource, amount=lambda node: node.allocatable.get(resource, 0))
 
     def group_nodes(self, grouping: NodeGrouping) -> list[EquivalentNodes]:
-        """Return all nodes in groups of nodes that are equivalent by the rule ``grouping``."""
+        """Return all nodes, in the groups that the rule ``grouping`` forms."""
         groups = self._groups.pop(grouping, None)
         if groups is None:
             groups = {}

@@ -1,7 +1,7 @@
 """Compute a pod's effective requests: the resources that kube-scheduler reserves for it.
 
 The rules are from Kubernetes 1.36, component-helpers/resource/helpers.go (``PodRequests``). The API server's defaults
-(pkg/apis/core/v1/defaults.go) are applied first, so a pod gets the same requests before and after it is created.
+(pkg/apis/core/v1/defaults.go) are applied first, so the result for a pod is the same before and after its creation.
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
 """
 

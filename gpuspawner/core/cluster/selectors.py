@@ -57,7 +57,10 @@ def meets_requirement(labels: Mapping[str, str], requirement: SelectorRequiremen
 
 @lru_cache(maxsize=1024)
 def is_valid_requirement(requirement: SelectorRequirement) -> bool:
-    """Return whether a requirement is well-formed: a known operator with the number and form of values it needs."""
+    """Return whether a requirement is well-formed.
+
+    The operator must be known, and the values must have the number and form that the operator needs.
+    """
     values = requirement.values
     if not requirement.key or not all(_LABEL_VALUE.fullmatch(value) for value in values):
         return False
@@ -93,7 +96,7 @@ def _parse_int64(text: str) -> int | None:
 
 
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-"""Label of each namespace with the namespace's name; the API server sets this label, and users cannot change it."""
+"""Label of each namespace; its value is the namespace's name. The API server sets the label; users cannot change it."""
 
 
 def selects_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
@@ -122,7 +125,7 @@ def selects_namespace(selector: LabelSelector, namespace: str) -> bool | None:
 
 
 def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
-    """Return whether a pod affinity term selects a pod, or None if that depends on unknown labels of its namespace.
+    """Return whether a pod affinity term selects a pod, or None if unknown labels of the pod's namespace decide.
 
     :param namespace: namespace of the pod to select.
     :param labels: labels of the pod to select.
@@ -154,7 +157,9 @@ def merge_label_keys(
 
     The API server merges them when a pod is created (strategy.go, ``applyLabelKeysToLabelSelector``).
 
-    :param labels: labels of the pod with the selector; a key that is not among them adds no requirement.
+    :param selector: label selector of a pod affinity term or of a topology spread constraint; None returns None.
+    :param keys: the label keys in the field.
+    :param labels: labels of the pod with this term or constraint. A key that the pod's labels lack adds no requirement.
     :param same: True for ``matchLabelKeys``, False for ``mismatchLabelKeys``.
     """
     if selector is None:

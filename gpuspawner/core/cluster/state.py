@@ -27,11 +27,14 @@ from gpuspawner.core.cluster.volumes import UNLIMITED, VOLUMES_PREFIX, ClaimKey,
 _K = TypeVar("_K", bound=Hashable)
 _L = TypeVar("_L", bound=Hashable)
 _TermCounts = dict[PodAffinityTerm, dict[tuple[str, int], int]]
-"""Anti-affinity term → (node name, priority) → number of pods with the term. Equal terms of replicas are one entry."""
+"""Anti-affinity term → (node name, pod's priority) → number of pods with an equal term, such as replicas."""
 
 
 class AntiAffinityIndex:
-    """Required anti-affinity terms of bound pods, indexed by the namespaces that they apply to."""
+    """Required anti-affinity terms of bound pods, indexed by the namespaces that each term lists.
+
+    Terms with a ``namespaceSelector`` are kept apart, because they may apply to any namespace.
+    """
 
     def __init__(self) -> None:
         self._in_namespace: dict[str, _TermCounts] = {}
@@ -46,9 +49,9 @@ class AntiAffinityIndex:
         self._change(pod, -1)
 
     def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Iterable[tuple[str, int]]]]:
-        """Yield the anti-affinity terms that may apply to a namespace.
+        """Yield pairs for the anti-affinity terms that may apply to a namespace.
 
-        Each term comes with the (node name, priority) of the pods that have the term.
+        Each pair is a term, and the (node name, priority) of the bound pods that have the term.
         """
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
@@ -104,7 +107,7 @@ def _change_count(counts: dict[_K, dict[_L, int]], outer: _K, *, inner: _L, by: 
 
 
 PODS = "pods"
-"""Resource that counts the pods on a node."""
+"""Kubernetes' resource whose amount on a node is a number of pods."""
 
 _H = TypeVar("_H", bound=Hashable)
 
@@ -121,14 +124,14 @@ class Occupancy:
 
     Nodes and pods may be added in any order. A pod that is added before its node counts once the node is added.
 
-    Several methods take a ``floor``: a priority. They leave out the bound pods whose priority is lower, because
-    kube-scheduler may preempt these pods. Without a floor (None), all pods count.
+    Several methods take a ``floor``: the lowest priority that counts. These methods leave out bound pods of lower
+    priority, because kube-scheduler may preempt them for a pending pod. Without a floor (None), all pods count.
 
     :ivar generation: number that grows with each change that may affect whether a pod fits on a node.
     :ivar nodes_generation: number that grows with each change of a node.
     :ivar table: the nodes with their amounts in columns, for checks of all nodes at once.
     :ivar anti_affinity_index: anti-affinity of the bound pods.
-    :ivar volumes: the cluster's volumes, and how many of them each node may have.
+    :ivar volumes: the cluster's volumes, and how many volumes each CSI driver may attach to each node.
     """
 
     def __init__(self) -> None:
@@ -228,7 +231,7 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
-        """Return resource of a CSI driver → number of volumes that pods would add to the volumes of a node.
+        """Return resource of a CSI driver (:data:`.VOLUMES_PREFIX`) → number of volumes that pods would add to a node.
 
         :param node: name of the node.
         :param pods: the pods, not bound to a node yet.
@@ -248,8 +251,8 @@ class Occupancy:
         driver, the number is ``UNLIMITED``: the pod may run even on a node whose volumes exceed the driver's limit.
 
         :param pod: a pod that is not bound to a node yet.
-        :param floor: leave out volumes that only pods of lower priority use. The result contains the nodes of these
-            pods nevertheless, some with an empty mapping.
+        :param floor: leave out volumes that only pods of lower priority use. A node on which only such pods use the
+            pod's volumes is in the result, with an empty mapping.
         """
         if not pod.attachments:
             return {}
@@ -344,10 +347,10 @@ class Occupancy:
         return self._nominated.values()
 
     def find_floor(self, pod: Pod) -> int | None:
-        """Return the priority below which a pending pod may preempt bound pods, or None if it may preempt none.
+        """Return the priority below which a pending pod may preempt bound pods, or None if it can preempt no pod.
 
-        :param pod: a pending pod, or one that is not created yet. If its priority is unknown, kube-scheduler may
-            preempt every bound pod, so the result is above every priority.
+        :param pod: a pending pod, or one that is not created yet. If its PriorityClass is unknown, kube-scheduler may
+            preempt every bound pod for it, so the result is above every priority.
         """
         if pod.preempts is False:
             return None
@@ -583,8 +586,9 @@ class KnownOccupancy(NamedTuple):
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
     """Return the occupancy of an inventory, or None if its nodes are unknown.
 
-    :param inventory: the cluster. Without ``occupancy``, the function builds an :class:`Occupancy` from ``nodes`` and
-        ``pods``; if ``pods`` is None, it prefers ``empty_occupancy``.
+    :param inventory: the cluster. The result has ``occupancy`` if that is set. Otherwise, if ``pods`` is set, the
+        function builds an :class:`Occupancy` from ``nodes`` and ``pods``. If ``pods`` is None, the result has
+        ``empty_occupancy``; if that is None as well, the function builds an :class:`Occupancy` without pods.
     """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)

@@ -4,7 +4,7 @@ A toleration with the operator ``Lt`` or ``Gt`` compares numbers (KEP-5471, feat
 TaintTolerationComparisonOperators, alpha in Kubernetes 1.36). While the gate is off, the API server refuses pods with
 these operators (pkg/apis/core/validation/validation.go). An existing pod with one of them shows that the gate is on, so
 this module compares the numbers. For a pod that does not exist yet, the gate may be off, so :mod:`.decode` adds
-an entry to ``undecided``.
+an entry to :attr:`.PodConstraints.undecided`, the list of constraints that gpuspawner does not check.
 """
 
 from __future__ import annotations

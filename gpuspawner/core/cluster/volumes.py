@@ -2,8 +2,8 @@
 
 The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). gpuspawner treats each CSI
 driver as a resource (:data:`VOLUMES_PREFIX`). A node's allocatable amount of the resource is the driver's limit, and a
-pod requests 1 for each of its volumes of the driver. A driver without a limit on a node may attach any number of
-volumes.
+pod requests 1 of the resource for each volume that the driver attaches for the pod. A driver without a limit on a node
+may attach any number of volumes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
 
 VOLUMES_PREFIX = "attachable-volumes-csi-"
 """Prefix of the resource that stands for a CSI driver's volumes; the driver's name follows. Earlier versions of kubelet
-reported limits by these names."""
+reported a driver's limit under this resource name."""
 UNLIMITED = 2**62
-"""A number above any number of volumes; the limit of a CSI driver that reports no limit."""
+"""A number above any number of volumes. It stands for the limit of a CSI driver that reports no limit."""
 
 ClaimKey = tuple[str, str]
 """Namespace and name of a PersistentVolumeClaim."""
@@ -66,7 +66,7 @@ class PersistentVolume:
     """A PersistentVolume and its claim.
 
     :param volume: the volume, None if no CSI driver handles it.
-    :param claim: the claim that the volume is bound to, or is reserved for.
+    :param claim: the claim that the volume is bound to, or is reserved for; two empty strings without such a claim.
     :param is_migrated: a CSI driver handles the volume, although its kind is an in-tree one (``awsElasticBlockStore``).
     """
 
@@ -94,7 +94,7 @@ class StorageClass:
     """A StorageClass.
 
     :param driver: the CSI driver that creates the volumes, or another provisioner.
-    :param is_default: claims that name no StorageClass use this one.
+    :param is_default: whether claims that name no StorageClass use this StorageClass.
     :param created: ``metadata.creationTimestamp``; of several default classes the newest applies.
     """
 
@@ -199,7 +199,10 @@ class ClusterVolumes:
         return replace(node, allocatable=intern_amounts({**node.allocatable, **amounts}))
 
     def count_on_node(self, node: str, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource of a CSI driver → number of its volumes on a node, for each driver with a limit.
+        """Return resource of a CSI driver → number of the driver's volumes on a node.
+
+        The result has only drivers that have a limit on at least one node. Volumes that are attached to the node count
+        even if no claim uses them.
 
         :param node: name of the node.
         :param claims: the PersistentVolumeClaims of the pods on the node.
@@ -226,7 +229,9 @@ class ClusterVolumes:
         return replace(pod, attachments=intern_amounts(self._count({*self._find_volumes(keys), *made})))
 
     def count_shared(self, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource of a CSI driver → number of its volumes among claims, for each driver with a limit.
+        """Return resource of a CSI driver → number of the driver's volumes to which claims are bound.
+
+        The result has only drivers that have a limit on at least one node.
 
         :param claims: PersistentVolumeClaims that a pending pod shares with the pods on one node.
         """

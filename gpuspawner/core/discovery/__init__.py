@@ -5,10 +5,10 @@ Out: the :class:`~gpuspawner.core.catalog.model.Catalog` that users choose from.
 describe the same nodes, the settings win.
 This package must not depend on the user, the policy's decisions, the form, or whether a server would start.
 
-:mod:`.discover` turns node labels into GPU types, and groups equal nodes. Each type gets the tolerations usual for
-its resource, such as ``nvidia.com/gpu``; no taint is read.
-:mod:`.build_catalog` adds the settings' GPU types, keeps their nodes out of the discovered types, and drops presets
-that are not valid. :mod:`.node_facts` recognizes GPU nodes, spot nodes and NVLink by label, and finds the largest node.
+:mod:`.discover` turns node labels into GPU types, and groups equal nodes. Each type gets the tolerations that are usual
+for its resource, such as ``nvidia.com/gpu``, whatever taints its nodes have.
+:mod:`.build_catalog` adds the settings' GPU types, keeps their nodes out of the discovered types, and drops invalid
+presets. :mod:`.node_facts` recognizes GPU nodes, spot nodes and NVLink by label, and finds the largest node.
 """
 
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog

@@ -47,12 +47,12 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Most values of a label that separates a discovered GPU type from described types. The node affinity of each pod lists
-all the values, so a label with more values is not used."""
+"""Largest number of values of a label by which a discovered GPU type excludes the nodes of described types. The node
+affinity of each pod lists all these values, so a label with more values is not used."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the nodes that have GPUs (or MIG slices or shares) of a type, or an unknown number of its DRA devices."""
+    """Return the nodes with GPUs (or MIG slices or shares) of a type, or with DRA devices that cannot be counted."""
     return tuple(node for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels))
 
 
@@ -66,7 +66,8 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :return: None if described types match all nodes of the discovered type, or if no label tells the unmatched nodes
-        from the matched nodes.
+        from the matched nodes. Also None if the discovered type selects nodes by no label, and a described type matches
+        some of its nodes.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -145,13 +146,13 @@ class ConfiguredCatalog:
     :param shared_memory: bounds in bytes; None = the GPU types decide.
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
-    :param uncounted: slugs of described and combined types for which the settings have no ``max_count``: the most GPUs
-        (or MIG slices) of the type that one node has become the limit. Described types of shared GPUs are not in it:
-        their limit is 1.
-    :param unions: slug → combined type, which offers several GPU types as one; the form shows it after the others.
+    :param uncounted: slugs of described and combined types for which the settings have no ``max_count``. The limit of
+        such a type is the largest number of its GPUs (or MIG slices) on one node; nodes that its ``scale_up`` would add
+        count as well. Described types of shared GPUs are not in the set: their limit is 1.
+    :param unions: slug → combined type, which offers several GPU types as one. The form shows combined types last.
     :param hidden: slugs of GPU types that the settings disable, whether described, combined or discovered.
-    :param hidden_gpus: the disabled types that the settings describe. A discovered type is hidden as well if all of its
-        nodes belong to described types, and at least one of them to a disabled type.
+    :param hidden_gpus: the disabled types that the settings describe. A discovered type is hidden as well if described
+        types match all of its nodes, and a disabled type matches at least one of these nodes.
     :param presets: slug → preset.
     :param discover: whether GPU types are also discovered from node labels.
     :param policy: the admin's rules; None = every user can have everything.
@@ -186,8 +187,8 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    The catalog leaves out presets with choices that it lacks. While nodes are unknown, it keeps all presets: the error
-    for a server with a preset should name the unknown nodes as the cause, not the preset.
+    The catalog leaves out presets with choices that it does not offer. While nodes are unknown, it keeps all presets:
+    the error for a server with a preset should name the unknown nodes as the cause, not the preset.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.

@@ -36,7 +36,8 @@ SPOT_LABELS = {
 """Label → value that marks a node that the cloud may reclaim."""
 
 _CLIQUE = "nvidia.com/gpu.clique"
-"""GPU Feature Discovery's label with the NVLink fabric of a node's GPUs; absent without a fabric (``lm/imex.go``)."""
+"""Label in which GPU Feature Discovery names the NVLink fabric of a node's GPUs (``lm/imex.go``). Nodes without a
+fabric do not have the label."""
 
 _LabelTest = Callable[[str, str], bool]
 
@@ -54,7 +55,8 @@ def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table
 
     The result is None for MIG slices, which NVLink does not connect
     (https://docs.rapids.ai/deployment/stable/guides/mig), and for shared GPUs, because several shares may belong to one
-    GPU. It is None for other vendors' GPUs, because NVIDIA's labels on the node do not describe these.
+    GPU. It is None for other vendors' GPUs, because NVIDIA's labels on the node do not describe these, and for types
+    with a ``max_count`` of 1.
 
     :param nodes: the labels of each existing node of the type.
     """
@@ -72,7 +74,7 @@ def _holds_on_each_node(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, tes
 
 
 GPU_NODE_LABELS = (
-    # NVIDIA's GPU Operator sets gpu.present before the driver is installed, and sets it to "false" without a GPU.
+    # NVIDIA's GPU Operator sets this label before the driver is installed. On nodes without a GPU, it is "false".
     "nvidia.com/gpu.present",
     GFD_PRODUCT,
     GKE_ACCELERATOR,

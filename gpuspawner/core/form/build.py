@@ -81,10 +81,10 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
 class LiveState:
     """The cluster's current state for one form: counts of GPUs, and whether selections can start (verdicts).
 
-    :param availabilities: availability of each GPU type, in the catalog's order; None = count it from the inventory.
+    :param availabilities: counts of each GPU type, in the catalog's order; None = count the inventory's GPUs.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
-    :param alternatives: if the selection in the fields cannot start now: similar selections that can, the most similar
-        first.
+    :param alternatives: similar selections that can start now, the most similar first. Empty if the selection in the
+        fields can start now.
     :param presets: preset slug → verdict; presets without a verdict are missing.
     :param cache: keeps parts of the view for later forms; None for no cache.
     """
@@ -255,8 +255,9 @@ def build_view(
 def encode_view(view: FormView) -> dict[str, object]:
     """Return the part of a view that form.js reads, as a value for ``json.dumps``.
 
-    Change ``version`` if you change the structure of the data so that an older form.js cannot read it. An older form.js
-    runs in pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of form.js.
+    If a change of the data's structure breaks an older form.js, change the default of :attr:`.FormView.version`. An
+    older form.js runs in pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of
+    form.js.
     ``verdict`` is about the selection in ``values``. Images, GPU types and presets are tables: a list of column names,
     and rows without names, so that the data stays short.
 

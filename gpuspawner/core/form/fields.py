@@ -79,7 +79,7 @@ def format_field_values(selection: Selection) -> dict[str, str]:
 def restore_fields(
     options: Mapping[str, object] | None, catalog: Catalog, *, explain_denial: DenialExplainer | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the text of each field, and a notice for each field whose saved value could not be restored.
+    """Return two mappings by field name: the text of each field, and a notice if a saved value could not be restored.
 
     :param options: saved user options, untrusted; None for the defaults.
     :param catalog: what the user may choose from.
@@ -281,7 +281,8 @@ def fill_fields(
     :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None for the defaults.
     :param typed: field name → text of a submitted form or a link, which the form shows unchanged; None for neither.
-        The text of a missing field comes from the link's preset, or else from ``options``.
+        If a field is missing, its text comes from the link's preset. Without a valid preset, the text comes from
+        ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     # If the user may start no server at all, the form still shows the saved options, without notices of denied values.

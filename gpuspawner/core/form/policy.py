@@ -1,7 +1,7 @@
 """Builds the views of images, GPU types and limits for one user's form.
 
 With the setting ``policy.hide``, the form leaves out choices that the user may never have. The form still shows choices
-that are denied only for now, for example because the user's other servers hold GPUs, with the reason.
+that are denied only for now (for example, because the user's other servers hold GPUs), and shows the reason.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ _PERMANENT_CODES = frozenset(
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
-    """Return whether the form leaves a denied choice out.
+    """Return whether the form leaves a choice out, because ``policy.hide`` is set and a denial is permanent.
 
     :param found: the denials of the choice; entries that are None are ignored.
     :param allowance: what the user may have.

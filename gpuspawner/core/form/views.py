@@ -71,11 +71,11 @@ class NumberView:
 
     :param min: smallest amount.
     :param max: largest amount.
-    :param step: valid amounts are ``min`` plus multiples of ``step``, and ``default``.
-    :param default: amount in the field at first. If the field is empty, the button + fills in this amount.
+    :param step: valid amounts are ``min`` plus multiples of ``step``; ``default`` is always valid.
+    :param default: amount in the field at first, unless ``is_optional``. In an empty field, the button + fills it in.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
     :param request: KubeSpawner's ``cpu_guarantee`` or ``mem_guarantee``, or "" if it is not set. If it is set, the pod
-        requests it, but at most the amount, and ``guarantee`` is unused.
+        requests the smaller of this value and the chosen amount, and ``guarantee`` is unused.
     :param is_optional: True = the field is empty at first, and may stay empty.
     """
 
@@ -181,14 +181,15 @@ class GPUTypeView:
     :param details_text: further texts about the counts (``"1 of 8 broken"``), one per line; may be empty.
     :param state: whether a server could get one unit now.
     :param reason: a sentence that says why no server could get a unit now; "" if a server could, or if unknown.
-    :param shapes: what single nodes have free, as (CPU millicores, memory bytes, GPU units); only the Pareto front.
+    :param shapes: free (CPU millicores, memory bytes, GPU units) of single nodes. An entry is left out if another entry
+        equals or exceeds it in every amount (Pareto front).
     :param largest_shapes: what single nodes would have free without any pods, in the format of ``shapes``.
     :param scales: whether an autoscaler may add nodes with the type.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
     :param caution: a sentence that warns of spot nodes, or "".
     :param longest_text: run time limit of servers with the type (``"at most 4 h"``), or "".
-    :param description: the admin's text, may be empty.
-    :param note: the admin's second text, may be empty.
+    :param description: the admin's text, or a text about the sharing of a discovered type; may be empty.
+    :param note: the admin's second text, or the note that a discovered type's nodes are simulated; may be empty.
     """
 
     slug: str

@@ -5,8 +5,8 @@ ResourceQuotas leave. Output: an :class:`Admission`, or an error with one proble
 calls neither JupyterHub nor Kubernetes: the hub reads the input and passes it in.
 
 - ``admission``: checks a choice before its server starts, and derives what the pod must contain.
-- ``allowance``: what the user may have now, and why the user may not have a choice: compares each field of the choice
-  with the limits. The form and ``admission`` both use it.
+- ``allowance``: what the user may have now, and why the user may not have a choice. It compares each field of the
+  choice with the user's limits. The form and ``admission`` both use this module.
 - ``rules``: merges the admin's rules into one rule for a user.
 - ``gpu_limits``: lists the limits on numbers of GPUs for ``allowance``. ``denials``: the codes and texts of refusals.
 - ``server_pods``: decides which pods count as servers, of which user and with how many GPUs.

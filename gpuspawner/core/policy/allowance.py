@@ -115,7 +115,7 @@ class Allowance:
 
     @cached_property
     def complete_catalog(self) -> Catalog:
-        """The full catalog, with added bounds of CPU and memory where it has none but the user has a limit.
+        """The full catalog, with bounds of CPU and memory added if they are missing and the user has a limit.
 
         The full catalog has no bounds while neither the settings nor a node provides them. If a rule or a ResourceQuota
         then limits the amount, this property adds bounds without an upper end. :attr:`reachable_catalog` narrows the

@@ -14,7 +14,11 @@ from gpuspawner.core.policy.server_pods import is_known_type
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
-"""(GPU type, its limits): first the server's type. For a combined type ("any of these GPU types"), then its members."""
+"""Pairs of a GPU type and the user's limits for that type.
+
+The first pair is for the server's GPU type. If that is a combined type ("any of these GPU types"), pairs for those
+members that have limits follow.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +83,12 @@ def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
-    """Yield (GPU type, its limits in a rule): the type itself, then the members of a combined type.
+    """Yield pairs of a GPU type and its limits in a rule: for the given type, then for the members of a combined type.
 
-    The type itself is left out if the rule does not allow it. A member is left out if the rule sets no limits for it.
+    If the rule does not allow the given type, its pair is left out. If the rule sets no limits for a member, the
+    member's pair is left out.
 
-    :param gpu: the type.
+    :param gpu: the given type.
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     """
     members = ((each, find_member_rule(rule, each.slug, combined=gpu.slug)) for each in gpu.members)

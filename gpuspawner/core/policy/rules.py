@@ -30,7 +30,7 @@ _TYPE_LIMITS = ("max_gpus", "max_gpus_per_server", "max_runtime_s")
 def overlay_rule(base: Rule, own: Rule) -> Rule:
     """Return the rule ``base`` with the values of ``own`` for the keys that ``own`` sets.
 
-    Minimum and maximum of CPU and memory count as separate keys. Each form field in ``choices`` counts as a key.
+    Minimum and maximum of CPU and memory count as separate keys. Each form field in ``choices`` counts as its own key.
 
     :param base: the rule whose keys are replaced.
     :param own: the rule whose keys win.
@@ -207,7 +207,9 @@ def resolve_rule(policy: Policy, person: Person) -> Rule:
 
 
 def find_gpu_pools(policy: Policy | None, person: Person, *, gpu: GPUType | None) -> tuple[str, ...]:
-    """Return the slugs of the GPU pools (GPU limits shared by groups) that a server counts towards, in settings order.
+    """Return the slugs of the GPU pools that a server counts towards, in the order of the settings.
+
+    A GPU pool is a limit on GPUs that groups share.
 
     :param policy: all rules of the admin; None = no pools.
     :param person: the server's user, with the user's groups.

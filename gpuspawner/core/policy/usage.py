@@ -94,8 +94,8 @@ _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
 """Scope that limits a quota to pods with requests or limits of CPU or memory.
 
-Pods without such requests or limits add 0 to a quota of CPU or memory anyway, so this module reads such a quota as if
-it had no scope. It does not read a quota of ``pods`` with this scope.
+This module reads a quota of CPU or memory with this scope as if it had no scope: a pod outside the scope would add 0 to
+the quota anyway. It ignores a quota of ``pods`` with this scope, because such a quota does not count every pod.
 """
 
 

@@ -5,8 +5,8 @@ since the start began.
 Output: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
 This package must not read a clock or the API. No sentence may contain text of Kubernetes about other users' pods.
 
-:mod:`.tracker` reports what has changed since the last report. It measures how long each problem lasts, such as a pod
-that no scheduler has looked at, and has these times. :mod:`.model` has the data classes. One module describes each
+:mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts. The module
+that describes a problem has the problem's time limit. :mod:`.model` has the data classes. One module describes each
 state of the pod: :mod:`.waiting` (no node yet; the sentences about kube-scheduler, autoscalers and Kueue),
 :mod:`.on_node` (disks, images, program), :mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and
 describes image pulls, :mod:`.containers` describes containers that fail. :mod:`.scheduler_events` parses messages of

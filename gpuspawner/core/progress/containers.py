@@ -13,11 +13,11 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 CONFIRMED_AFTER_S = 20.0
-"""If kubelet's retries have failed for this many seconds, the hub ends the start."""
+"""Seconds from the first observation of a container's error until the hub ends the start. kubelet tries again in this
+time; if the error disappears, the start goes on."""
 
 _DOUBTFUL_AFTER_S = 120.0
-"""If a container error of unknown cause has lasted for this many seconds, the hub ends the start. The node may recover
-before that."""
+"""Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause. The limit is longer, because the node may recover."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2
@@ -41,7 +41,10 @@ _FAILURE_CODES = {
 
 
 def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return the most serious problem of a pod's containers, or None if they have no problem."""
+    """Return the most serious problem of a pod's containers, or None if they have no problem.
+
+    The most serious problem is the one that ends the start soonest; problems that do not end it are less serious.
+    """
     found = [message for each in read_containers(pod) if (message := _find_trouble(each, events)) is not None]
     return min(found, key=lambda each: (each.failure is None, each.after_s), default=None)
 

@@ -50,7 +50,7 @@ _PRESSURE = re.compile(r"low on resource: ([\w-]+)|(ephemeral[- ](?:local )?stor
 def find_ending(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, gpu_name: str = "", is_node_lost: bool = False
 ) -> ProgressMessage | None:
-    """Return why a pod has ended or is being deleted, or None for other pods.
+    """Return why a pod has ended or is being deleted, or None if neither is the case.
 
     :param gpu_name: display name of the GPU type; empty for none.
     :param is_node_lost: whether the pod's node is gone or not ready.
@@ -129,7 +129,7 @@ def _find_removal(
         ),
         (None, "node_lost" if is_node_lost else ""),
     )
-    # Kueue's events Stopped and Evicted can have several causes. If Kueue preempted the pod, their message says so.
+    # Kueue's events Stopped and Evicted can have several causes. After a preemption, the message begins with Preempted.
     if event is not None and event.source is EventSource.KUEUE and event.message.startswith("Preempted"):
         code = "preempted"
     disruption = find_condition(pod, "DisruptionTarget")

@@ -34,7 +34,8 @@ START_FAILURE_CODES = frozenset(
     }
 )
 """All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. Only
-servers that ran end with ``run_time_over``. The codes with ``queue`` mean that Kueue would never admit the pod."""
+a server that was running ends with ``run_time_over``. The codes with ``queue`` mean that Kueue would never admit the
+pod."""
 
 
 class Stage(StrEnum):
@@ -83,7 +84,7 @@ class QueuePlace:
 class Facts:
     """One observation of a start.
 
-    :param pod: v1 Pod in JSON; None if it does not exist, or if it is a terminating pod of an earlier start.
+    :param pod: v1 Pod in JSON; None if there is no pod. The tracker ignores a pod of an earlier start.
     :param events: v1 Events in JSON, oldest first. Events of earlier pods with the same name are ignored.
     :param since_s: seconds since the start began.
     :param timeout_s: seconds from the start's beginning until the hub gives up; None = never, or unknown.
@@ -138,9 +139,9 @@ class ProgressMessage:
     :param event: the event that the message is based on; None if it is based on the pod alone.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the hub ends the start if the problem lasts for ``after_s`` seconds; None = keep waiting.
-    :param after_s: seconds from the detection of ``failure`` until it ends the start, if the problem lasts.
+    :param after_s: seconds from the detection of ``failure`` until the hub ends the start, if the problem lasts.
     :param failed_at_s: seconds from the start's beginning until ``failure`` was detected; None = just now.
-    :param lacks_room: whether a pod without a node waits for capacity.
+    :param lacks_room: whether a pod without a node waits for capacity; unused in stages in which the pod has a node.
     """
 
     stage: Stage

@@ -14,7 +14,8 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import add_article, join_sentences
 
 STUCK_AFTER_S = 45.0
-"""If the node is unreachable, or a Secret or ConfigMap is missing, for this many seconds, the hub ends the start."""
+"""Seconds from the observation that the pod's node is not ready, or that a Secret or ConfigMap of a volume is missing,
+until the hub ends the start. If the problem disappears before, the start goes on."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _VOLUME_TROUBLES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})

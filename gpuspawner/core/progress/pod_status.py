@@ -1,4 +1,4 @@
-"""Reads the pod's JSON from the API. Missing fields and wrong types raise no errors."""
+"""Reads fields of a pod's JSON, as the API server sent it. Missing fields and wrong types raise no errors."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Where the part about preemption or ResourceClaims begins in kube-scheduler's message. This module ignores it."""
+"""Text with which the part about preemption or ResourceClaims begins in kube-scheduler's message. This module ignores
+that part."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -109,7 +110,7 @@ def parse_refusals(message: str) -> SchedulerRefusals:
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # The message may name several taints. kube-scheduler counts a node under one taint only, so add up their
+        # The message may name several taints. kube-scheduler counts a node under one taint only, so add up the taints'
         # counts. Several texts of any other reason can count the same node, so keep the largest count.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
@@ -259,8 +260,8 @@ _MISFITS = re.compile(
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
     # The condition QuotaReserved has the reason Inadmissible. If the condition Requeued has this reason as well, Kueue
-    # refuses the request itself. Otherwise the queue admitted nothing when Kueue wrote QuotaReserved. That may be long
-    # ago: read_queue_problem says whether the queue admits nothing now.
+    # refuses the request itself. Otherwise the queue admitted no Workload at the time when Kueue wrote QuotaReserved,
+    # maybe long ago. read_queue_problem says whether the queue admits nothing now.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 

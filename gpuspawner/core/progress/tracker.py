@@ -28,12 +28,17 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""Seconds for which a newly schedulable pod raises no alarm, and for which the tracker does not repeat a message.
+"""A time limit of one start, in seconds, with three uses:
 
-A scheduler that has not looked at a pod for this many seconds counts as idle."""
+- A pod without a node raises no alarm until it has been free of scheduling gates for this long.
+- The tracker does not repeat a message that it has reported within this time.
+- The pod's scheduler counts as idle if the pod has shown no trace of a scheduler for this long.
+"""
 
 _GONE_CONFIRMED_S = 5.0
-"""A pod counts as deleted if it is missing for this many seconds; until then KubeSpawner may be replacing it."""
+"""A pod that is missing for this many seconds counts as deleted; before that, KubeSpawner may be replacing the pod.
+
+In the first seconds of a start, up to this number, a finished pod counts as a pod of an earlier start."""
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
@@ -57,8 +62,8 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
 class Tracker:
     """The state of one start. Call :meth:`observe` whenever something changes, and every few seconds.
 
-    :param is_resumed: whether an earlier process of the hub began the start and created the pod. A missing or
-        terminating pod is then the pod of this start, not of an earlier start.
+    :param is_resumed: whether an earlier process of the hub began the start and created the pod. If True, a terminating
+        or finished pod belongs to this start, and a missing pod has been deleted.
     """
 
     def __init__(self, *, is_resumed: bool = False) -> None:
@@ -86,7 +91,7 @@ class Tracker:
 
     @property
     def idle_scheduler(self) -> str:
-        """Name of the pod's scheduler if it had not looked at the pod for 30 s at the last observation; else empty."""
+        """Name of the pod's scheduler if, as last observed, no scheduler had looked at the pod for 30 s; else empty."""
         return self._idle_scheduler
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:
@@ -130,9 +135,11 @@ class Tracker:
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
-        """Return the pod of this start, or None if the pod is a terminating or finished pod of an earlier start.
+        """Return the observed pod, or None if there is none, or if the pod is of an earlier start.
 
-        Only the first observed pod can be of an earlier start, and only if this process of the hub began the start.
+        Until a pod of this start has been observed, a terminating pod is of an earlier start, and so is a finished pod
+        in the first seconds (``_GONE_CONFIRMED_S``). If an earlier process of the hub began the start, every pod is of
+        this start.
         """
         pod = as_dict(raw)
         if not pod:

@@ -25,8 +25,8 @@ from gpuspawner.core.units.formatting import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 NEVER_AFTER_S = 10.0
-"""If the verdict has been NEVER for this many seconds, the hub ends the start. It waits this long because cluster data
-may lag behind."""
+"""If a start's verdict stays NEVER for this many seconds, the hub ends the start. The hub waits this long because its
+data about the cluster may be old."""
 
 _PER_MINUTE = 60
 _PER_HOUR = 60
@@ -40,8 +40,7 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""Reasons of kube-scheduler that stay even if the cluster gets more free capacity: the volume or node needs a
-repair."""
+"""Reasons of kube-scheduler that more free capacity does not remove: the state of a volume or a node must change."""
 
 
 def describe_waiting(
@@ -50,7 +49,7 @@ def describe_waiting(
     """Return the message that says what a pod without a node waits for.
 
     :param is_early: whether kube-scheduler has known the pod only for a short time and may still find a node.
-    :param idle_scheduler: name of the pod's scheduler if it has not looked at the pod for too long; empty otherwise.
+    :param idle_scheduler: name of the pod's scheduler if no scheduler has looked at the pod for 30 s; empty otherwise.
     """
     pod = facts.pod or {}
     event = find_newest_event(events, {EventSource.SCHEDULER}, reasons={"FailedScheduling"})
@@ -101,7 +100,7 @@ def describe_setup() -> ProgressMessage:
 
 
 def format_time_left(remaining_s: float | None) -> str:
-    """Return a sentence that says how long the hub will wait; "" if this is unknown or the time is over.
+    """Return a sentence that says how much longer the server waits at most; "" if this is unknown or the time is over.
 
     :param remaining_s: seconds until the hub gives up; None when unknown.
     """
@@ -274,12 +273,13 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
 
 
 HOPELESS_IN_QUEUE_AFTER_S = 30.0
-"""If Kueue has been unable to admit a pod for this many seconds, the hub ends the start. It waits this long because an
-admin may be changing the queue, Kueue may have just started, or Kueue's last attempt may have left out ResourceFlavors
-that it had tried before."""
+"""If Kueue reports for this many seconds that it would never admit a pod, the hub ends the start. The hub waits this
+long because an admin may be changing the queue, Kueue may have just started, or Kueue's last attempt may have left out
+ResourceFlavors that it had tried before."""
 _NOT_TAKEN_AFTER_S = 45.0
-"""If Kueue has created no Workload for a pod for this many seconds, the hub ends the start. Kueue takes a while to
-create the Workloads of many new pods."""
+"""If Kueue has created no Workload for a pod for this many seconds, and the pod has a priority class of Kueue, the hub
+ends the start: the class may not exist. The hub waits this long because Kueue takes a while to create many Workloads.
+"""
 
 _QUEUE_EVENTS = frozenset({"CreatedWorkload", "Stopped", "ErrWorkloadCompose", "WorkloadPriorityClassNotFound"})
 _PLACED_REASONS = frozenset(
@@ -290,7 +290,7 @@ _PLACED_REASONS = frozenset(
         QueueReason.NO_TOPOLOGY,
     }
 )
-"""Reasons with which a pod only waits for its turn in Kueue's queue. The message may then say that the pod is next."""
+"""Reasons for which a pod only waits for its turn in Kueue's queue. The message may then say that the pod is next."""
 
 
 def describe_queue(

@@ -89,7 +89,7 @@ class Problems:
 
     @property
     def is_full(self) -> bool:
-        """Whether the largest number of problems has been collected; further problems are dropped."""
+        """Whether :data:`_MAX_PROBLEMS` problems have been collected; :meth:`add` drops further problems."""
         return len(self._by_field) >= _MAX_PROBLEMS
 
     def __contains__(self, field: str) -> bool:
@@ -134,7 +134,7 @@ class Problems:
 
         :param field: name of the field.
         :param value: any JSON value.
-        :param custom_images: the images that the admin allows; None for none.
+        :param custom_images: which custom images the admin allows; None if the admin allows none.
         """
         if value is None or value == "":
             return None
@@ -180,8 +180,8 @@ class Problems:
     def check_gpu_count(self, value: object, gpu: GPUType | None) -> int:
         """Return the number of GPUs, or 0 if the value is no whole number.
 
-        Null means 1, or 0 without a GPU type. 1.0 is accepted as 1, because JSON has one number type. A number that is
-        wrong for the GPU type adds a problem, but is returned.
+        If a GPU type is chosen, null means 1; otherwise, null means 0. 1.0 is accepted as 1, because JSON has one
+        number type. A number that is wrong for the GPU type adds a problem, but is returned.
 
         :param value: any JSON value.
         :param gpu: the chosen GPU type; None for no GPU, or if the choice of the type is wrong.
@@ -209,9 +209,10 @@ class Problems:
         return value
 
     def check_shared_memory(self, value: object, memory_bytes: int | None, *, bounds: Bounds | None) -> int | None:
-        """Return the size of /dev/shm in bytes, or None if the GPU type sets the size or the value is unreadable.
+        """Return the size of /dev/shm in bytes.
 
-        Files in /dev/shm count towards the container's memory limit, so a size above this limit is rejected.
+        The result is None if the value is null or unreadable, or if the form does not offer the size. Files in /dev/shm
+        count towards the container's memory limit, so a size above this limit adds a problem, but is returned.
 
         :param value: any JSON value; null means that the GPU type sets the size.
         :param memory_bytes: the memory of the server; None if it has no limit or its amount is wrong.

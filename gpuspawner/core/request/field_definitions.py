@@ -3,12 +3,13 @@
 Settings, user options, checks, policy, the form and the pod are built from these declarations. Further rules are
 in :mod:`gpuspawner.core.request.checks` (number of GPUs, shared memory) and :mod:`gpuspawner.core.request.selection`.
 
-To add a field that offers a fixed list of entries (as the priority does), of which the first one is the default:
+A field such as the priority offers a fixed list of entries, and the first entry is the default. To add such a field,
+add or change:
 
-- here, a :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, with ``not_allowed`` if
-  rules of the policy may restrict it, and a class of its entries
+- in this module: a :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, and a class of
+  the field's entries. If rules of the policy may restrict the field, set its ``not_allowed``
 - :mod:`gpuspawner.settings.models`: a model of the entries, the settings' key, and the key in ``PresetEntry``
-- :mod:`gpuspawner.settings.policy`: the key of rules that may restrict the field
+- :mod:`gpuspawner.settings.policy`: the key with which a rule of the policy restricts the field, if rules may do so
 - :mod:`gpuspawner.hub.config.traits`: a trait, and its name in ``SETTING_TRAITS``
 - the generated files: ``helm-values/values.schema.json`` (``gpuspawner schema``) and
   ``docs/reference/configuration.md`` (``python -m docsite --reference``)

@@ -90,9 +90,9 @@ class AmountField(Field):
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that the saved amount is no longer offered.
     :param kept: second sentence of the notice that the policy denies the saved amount; the first is the reason.
-    :param step: step and smallest amount in base units, each used if the settings do not set it.
+    :param step: default of two settings, in base units: the step, and the smallest amount.
     :param default: default in base units if the settings have none; None = the lower bound.
-    :param guarantee: the pod's request as a fraction of the amount (its limit), if the settings have no fraction.
+    :param guarantee: fraction of the amount (the pod's limit) that the pod requests, if the settings have no fraction.
     :param bounds_keys: attributes of the form's view of the bounds (``NumberView``) that the hub passes to form.js.
     """
 
@@ -194,7 +194,7 @@ class PodAdditions:
     volumes: tuple[PodVolume, ...] = ()
 
     def merge(self, other: PodAdditions) -> PodAdditions:
-        """Return the additions of two fields combined; the priority of ``other`` replaces that of ``self``."""
+        """Return the additions of two fields combined; if both have a priority, the result has that of ``other``."""
         return PodAdditions(
             priority_class=self.priority_class if other.priority_class is None else other.priority_class,
             priority=self.priority if other.priority is None else other.priority,

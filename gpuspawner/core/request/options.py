@@ -189,10 +189,12 @@ class SplitOptions(NamedTuple):
 
 
 def split_options(options: object, extra: Collection[str]) -> SplitOptions:
-    """Split the options for the admin's own hooks off from user options.
+    """Return user options in two parts: those for gpuspawner, and those for the admin's own hooks.
 
-    BinderHub sends an image reference as ``image``, so the admin may list ``image`` in ``extra_options``. gpuspawner
-    then reads a reference in ``image`` as ``custom_image``. A slug in ``image`` still names an image of the form.
+    BinderHub sends an image reference as ``image``, so the admin may list ``image`` in ``extra_options``. If ``image``
+    then holds a reference, the hooks get ``image``, and gpuspawner gets the normalized reference as ``custom_image``.
+    If ``image`` holds anything else (a slug, for example), or ``custom_image`` holds another reference, gpuspawner gets
+    ``image`` and the hooks do not.
 
     :param options: any JSON value, untrusted.
     :param extra: names of the options for the admin's hooks, from the setting ``extra_options``.
@@ -211,7 +213,10 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
 
 
 def split_form(form: Mapping[str, object], extra: Collection[str]) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the fields of a form for gpuspawner, and the fields for the admin's own hooks as user options.
+    """Return the fields of a form in two parts: the fields for gpuspawner, then user options for the admin's own hooks.
+
+    The fields for gpuspawner stay lists of texts. Each other field becomes a user option: a list of one text becomes
+    this text, and a longer list stays a list.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
     :param extra: names of the fields for the admin's hooks, from the setting ``extra_options``. The field ``image`` is

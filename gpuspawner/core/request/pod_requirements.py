@@ -57,7 +57,8 @@ class PodRequirements(ContainerResources):
     :param image: container image reference.
     :param node_selector: the pod's ``nodeSelector``: labels that the node must have.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
-    :param alternatives: groups of expressions; the node must match all expressions of one group. Empty = no groups.
+    :param alternatives: groups of expressions. The node must match all expressions of at least one group; if there are
+        no groups, this requires nothing.
     :param avoided: expressions that nodes without GPUs match. A server without a GPU prefers such nodes (a preferred
         node affinity term of weight 100). If the finished pod fits such a node, the hub makes the term required.
     :param environment: environment variables to set.
@@ -112,8 +113,8 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         image=image.image,
         node_selector=selector,
         required=(*expressions, *_require_architectures(image), *exclusions),
-        # A combined type ("any of these GPU types") may have types with different node labels. The node must then match
-        # the labels of one of these types.
+        # A combined type ("any of these GPU types") may combine types with different node labels. The node must then
+        # match the labels of one of these types.
         alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
@@ -169,7 +170,10 @@ def _calculate_limit_and_request(
 
 @lru_cache(maxsize=4096)
 def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
-    """Return the product, rounded up without a floating-point error: ``Fraction(repr(0.1))`` is exactly 1/10."""
+    """Return the product, or None if a factor is None.
+
+    The product is rounded up, without a floating-point error: ``Fraction(repr(0.1))`` is exactly 1/10.
+    """
     if whole is None or fraction is None:
         return None
     return math.ceil(whole * Fraction(repr(fraction)))

@@ -187,13 +187,16 @@ def summarize_selection(selection: Selection, catalog: Catalog) -> str:
 
 
 def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
-    """Return the amount that a selection has for a field, in base units, or None."""
+    """Return the amount that a selection has for a field, in base units, or None if the selection has no amount."""
     amount: int | None = getattr(selection, amount_field.attribute)
     return amount
 
 
 def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
-    """Return the amounts that a selection has for some fields, each as part of a sentence."""
+    """Return the amounts that a selection has for some fields, each as part of a sentence.
+
+    Fields without an amount in the selection are left out.
+    """
     amounts = ((each, find_amount(selection, each)) for each in fields)
     return [each.describe(amount) for each, amount in amounts if amount is not None]
 
@@ -290,8 +293,8 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
     """Yield the fields CPU and memory, except a field whose amount is KubeSpawner's configured limit.
 
-    The user options omit that amount: if a hook changes KubeSpawner's limit for one start, the server gets the changed
-    limit.
+    The user options omit an amount that equals KubeSpawner's limit. If a hook then changes KubeSpawner's limit for one
+    start, the server gets the changed limit.
     """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:

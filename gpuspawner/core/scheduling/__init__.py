@@ -7,7 +7,7 @@ This package does not depend on GPU types, autoscalers or users. A pod also fits
 kube-scheduler has preempted the node's pods of lower priority.
 
 - ``scan``: checks one node, or all nodes at once; ``results``: the values that ``scan`` returns
-- ``node_filters``: taints, node affinity, volumes, and requests against free amounts
+- ``node_filters``: taints, node affinity, volumes; compares the pod's requests with the node's free amounts
 - ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: topology domains of pods
 """
 

@@ -44,7 +44,7 @@ def compute_needs(pod: Pod) -> ResourceNeeds:
 def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
     """Return an obstacle for each resource of which a node has too little free.
 
-    Add :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown.
+    The result also contains :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown.
     """
     return (
         *find_unknown_amounts(needs, node),
@@ -62,7 +62,7 @@ def select_countable(needs: ResourceNeeds, node: Node) -> ResourceNeeds:
 
 
 def find_unknown_amounts(needs: ResourceNeeds, node: Node) -> tuple[Obstacle, ...]:
-    """Return :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown, else no obstacle."""
+    """Return :data:`UNKNOWN_AMOUNTS` in a tuple if the node's amount of a needed resource is unknown, else ()."""
     return () if select_countable(needs, node) == needs else (UNKNOWN_AMOUNTS,)
 
 

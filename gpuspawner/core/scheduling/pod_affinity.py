@@ -1,11 +1,12 @@
 """Find the topology domains that pod affinity and anti-affinity refer to, as interpodaffinity/filtering.go does.
 
 A domain is a node label and its value. gpuspawner does not read namespaces' labels. If an affinity term selects
-namespaces by labels, its domains are therefore only possible matches.
+namespaces by labels, gpuspawner knows only that the term may select the pods of a domain, not that it does.
 
-To make room for a pod, kube-scheduler preempts pods with a priority below the ``floor``, all on one node. After that, a
-domain still has a matching pod if one of its matching pods has a priority at or above the floor, or runs on another
-node.
+The parameter ``floor`` is a priority. To make room for a new pod on a node, kube-scheduler may preempt the pods on this
+node that have a priority below the floor; with None, this module assumes no preemption. After a preemption, a domain
+still has a matching pod in two cases: one of the domain's matching pods has a priority at or above the floor, or one of
+them runs on another node.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ TopologyPair = tuple[str, str]
 class MatchingDomains:
     """Topology domains with pods that match pod affinity terms.
 
-    :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt (priority below the floor).
+    :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt (the pod's priority is below
+        the floor).
     """
 
     removable_on: set[str] = field(default_factory=set)
@@ -41,15 +43,19 @@ class MatchingDomains:
 
     @property
     def maybe(self) -> KeysView[TopologyPair]:
-        """Topology domains with a pod that may match: gpuspawner does not read the labels of the pod's namespace."""
+        """Topology domains with a pod that may match, because gpuspawner does not read its namespace's labels."""
         return self._maybe.keys()
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
-        """Add the topology domains of a node with a matching pod, one for each of ``keys`` that is a label of the node.
+        """Store that a node runs a matching pod.
 
-        :param known: True if the pod certainly matches. False if the pod may match: gpuspawner does not read the
-            labels of the pod's namespace.
-        :param removable: True if kube-scheduler may preempt the pod (priority below the floor).
+        This adds a topology domain to :attr:`sure` or :attr:`maybe` for each of ``keys`` that is a label of the node.
+
+        :param node: the node that runs the pod.
+        :param keys: topology keys of the terms that select the pod.
+        :param known: True if the pod certainly matches. False if the pod may match, because gpuspawner does not read
+            the labels of the pod's namespace.
+        :param removable: True if kube-scheduler may preempt the pod (the pod's priority is below the floor).
         """
         holder = node.name if removable else ""
         if removable:
@@ -129,8 +135,8 @@ def iter_bound_pods(
 ) -> Iterator[Pod]:
     """Yield those bound pods of a namespace that have labels for which ``predicate`` is true.
 
-    Equal labels are mostly one object (:mod:`gpuspawner.core.cluster.decode`), so the predicate's results are cached by
-    the ``id()`` of the labels.
+    Pods with equal labels mostly share one dict of labels (:mod:`gpuspawner.core.cluster.decode`), so this function
+    caches the predicate's results by the ``id()`` of the dict.
     """
     answers: dict[int, bool] = {}
     for pod in occupancy.iter_pods(namespace):

@@ -6,8 +6,9 @@ the node's nominated pods of the same or a higher priority. For resources and po
 enough: a node with room beside them also has room without them. For pod affinity, the check without these pods is
 enough: additional pods cannot break it. For pod anti-affinity and topology spread, this module makes both checks.
 
-With a ``floor`` (a priority), this module checks each node as if the pods of lower priority on that node were gone, as
-kube-scheduler does before a preemption (plugins/defaultpreemption/default_preemption.go, ``SelectVictimsOnNode``).
+If ``floor`` (a priority) is given, this module checks each node as if the node's pods with a lower priority were gone.
+kube-scheduler does the same before a preemption (plugins/defaultpreemption/default_preemption.go,
+``SelectVictimsOnNode``).
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ class NominatedPods:
         return used.union(*(nominated.constraints.host_ports for nominated in self.list_pods(node)))
 
     def find_obstacles(self, node: Node) -> Iterator[Obstacle]:
-        """Yield an obstacle for each anti-affinity term that separates the pod and a node's nominated pods."""
+        """Yield an obstacle for each anti-affinity term of the pod that selects a pod nominated to the node.
+
+        Also yield an obstacle for each anti-affinity term of a nominated pod that selects the pod.
+        """
         for nominated in self.list_pods(node.name):
             for term in _select_local_terms(self._pod.constraints.anti_affinity, node):
                 selected = may_select_pod(term, nominated.namespace, labels=nominated.labels)
@@ -119,8 +123,9 @@ class PodFilters:
 
     :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
-    :ivar special_nodes: names of nodes for which :meth:`get_requested` differs from the node table: nodes with
-        nominated pods, which count as if they ran there, and nodes whose pods use volumes of the checked pod.
+    :ivar special_nodes: names of nodes for which :meth:`get_requested` differs from the node table. These are nodes
+        with nominated pods, because nominated pods count as if they ran on the node, and nodes whose pods use volumes
+        of the checked pod.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
@@ -167,7 +172,7 @@ class PodFilters:
     def get_requested(self, node: str) -> Mapping[str, int]:
         """Return the amounts that a node's pods and nominated pods request.
 
-        Volumes that they share with the checked pod are left out, because these volumes count as the checked pod's.
+        Volumes that these pods share with the checked pod are left out: they count as the checked pod's volumes.
         """
         requested, shared = self._nominated.get_requested(node), self._shared.get(node)
         if not shared:

@@ -18,7 +18,8 @@ class Answer(StrEnum):
 class Reason(StrEnum):
     """Why a node does not accept a pod, in the order of kube-scheduler's filters.
 
-    The reasons up to ``VOLUME_NODE_AFFINITY`` do not depend on other pods.
+    The reasons up to ``VOLUME_NODE_AFFINITY`` do not depend on other pods. ``UNDECIDED`` means that gpuspawner cannot
+    check a constraint, so the node may accept the pod or not.
     """
 
     GATED = "gated"

@@ -126,8 +126,9 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Greatest number of different pod requests for which a group of nodes caches how many of its nodes are large
-enough."""
+"""For at most this many different pod requests, a group of nodes caches how many of the group's nodes are large enough.
+
+Further requests first clear the group's cache."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -259,7 +260,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # The resources whose amount is unknown are the same on all nodes of a group: look at one of them.
+        # All nodes of a group have unknown amounts of the same resources, so look at one node of the group.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)

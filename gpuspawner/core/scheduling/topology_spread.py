@@ -1,7 +1,7 @@
 """Check topology spread constraints with ``DoNotSchedule``, as kube-scheduler's podtopologyspread/filtering.go does.
 
-A domain is a value of the constraint's node label. With a ``floor`` (a priority), the check of a node ignores the pods
-of lower priority on that node, because kube-scheduler may preempt them.
+A domain is a value of the node label that the constraint's ``topologyKey`` names. If ``floor`` (a priority) is given,
+the check of a node ignores this node's pods with a lower priority, because kube-scheduler may preempt these pods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from gpuspawner.core.scheduling.pod_affinity import iter_bound_pods
 class SpreadCheck:
     """One topology spread constraint of one pod, with the number of matching pods in each domain.
 
-    :ivar removable: node name → number of its matching pods that kube-scheduler may preempt (priority below the floor).
+    :ivar removable: node name → number of the node's matching pods that kube-scheduler may preempt (those with a
+        priority below the floor).
     """
 
     def __init__(

@@ -114,6 +114,6 @@ def _fill_in(translated: str, *, english: str, values: dict[str, object]) -> str
     values = {name: translate_now(value) if isinstance(value, str) else value for name, value in values.items()}
     try:
         return translated.format(**values)
-    # A broken placeholder in a translation ({gpu.name} raises AttributeError): fall back to English.
+    # If a translation has a broken placeholder ({gpu.name} raises AttributeError), use the English message.
     except (LookupError, ValueError, AttributeError, TypeError):
         return english.format(**values)

@@ -27,7 +27,8 @@ def join_with_and(names: Sequence[str], *, translate: Callable[..., str] = gette
     """Return names joined with "and": ``A100, H100 and L4``.
 
     :param names: names in the order to show; without names, the result is empty.
-    :param translate: use :func:`~gpuspawner.core.text.i18n.gettext_lazy` for text that is used after the request.
+    :param translate: function that translates; pass :func:`~gpuspawner.core.text.i18n.gettext_lazy` for text that is
+        used after the request.
     """
     if len(names) < _MIN_JOINED:
         return names[0] if names else ""
@@ -38,7 +39,8 @@ def join_with_or(names: Sequence[str], *, translate: Callable[..., str] = gettex
     """Return names joined with "or": ``A100, H100 or L4``.
 
     :param names: names in the order to show; without names, the result is empty.
-    :param translate: use :func:`~gpuspawner.core.text.i18n.gettext_lazy` for text that is used after the request.
+    :param translate: function that translates; pass :func:`~gpuspawner.core.text.i18n.gettext_lazy` for text that is
+        used after the request.
     """
     if len(names) < _MIN_JOINED:
         return names[0] if names else ""
@@ -90,10 +92,10 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 100
-"""If more words than this are allowed, gpuspawner compares a misspelled word only with candidates from an n-gram index,
-because comparing words is slow."""
+"""If there are more correct words than this, gpuspawner compares a misspelled word only with candidates from an n-gram
+index, because comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""The search for a misspelled word looks at this many of the words that share an n-gram with it, and at no more. This
+"""For each n-gram of the misspelled word, the search looks at no more than this many of the words that contain it. This
 saves time, and an n-gram that so many words contain hardly tells which word the user meant."""
 _MAX_CANDIDATES = 12
 
@@ -157,7 +159,7 @@ def sanitize_name(key: object) -> str:
 
 
 def suggest_name(wrong: object, allowed: Collection[str]) -> str:
-    """Return `` Did you mean 'gpu_count'?`` (with the leading space) for the closest allowed word, empty if none."""
+    """Return `` Did you mean 'gpu_count'?`` (with the leading space), or "" if no allowed word is similar."""
     closest = find_closest_word(wrong[:_MAX_QUOTED], allowed) if isinstance(wrong, str) else ""
     return " " + gettext("Did you mean {name}?", name=repr(closest)) if closest else ""
 

@@ -18,7 +18,7 @@ MAX_ALTERNATIVES = 3
 """Largest number of alternatives that the form, or the error of a refused start, offers."""
 
 MAX_FIT_CHECKS = 40
-"""Largest number of calls of ``fits`` in one search."""
+"""One search calls the caller's function ``fits`` at most this many times; further selections count as not fitting."""
 
 _BISECTIONS = 6
 """A bisection checks the smallest amount and then at most this many larger amounts; 6 checks search 64 steps."""
@@ -60,7 +60,8 @@ def find_alternatives(
 def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
-    Each of these types works with the selected image and allows the selected run time.
+    Each of these types works with the selected image and allows the selected run time. If the selection has no GPU
+    type, the list is empty.
     """
     if selection.gpu is None:
         return []
@@ -148,7 +149,10 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Return ``found`` with as much CPU, then memory, as still fits, but no more than ``selection`` has."""
+        """Return ``found`` with its CPU, then its memory, raised to the largest amount that the search finds to fit.
+
+        Neither amount becomes larger than that of ``selection``.
+        """
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
             if amount is None:

@@ -11,7 +11,8 @@ numbers are None, never 0.
 
 A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept.
 
-If the hub cannot read the pods of other namespaces, it knows only the units that the hub's own servers hold.
+If the hub cannot read the pods of other namespaces, ``free`` is unknown. The hub then knows only how many units its own
+servers hold.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Availability:
         lower priority than the servers do not count.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
-    :param largest_shapes: ``shapes`` if all nodes, even cordoned nodes, were empty.
+    :param largest_shapes: what ``shapes`` would be if all nodes, even cordoned nodes, were empty.
     """
 
     total: int | None = None

@@ -36,9 +36,9 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes whose labels and taints are the same to this pod; only their amounts differ.
-    :param unseen: None = a node has only the units that it reports. Otherwise, the resources of which a node may have
-        DRA devices that are not published yet: also return such nodes, and nodes whose device plugin may be
-        unregistered.
+    :param unseen: None = a node has only the units that it reports. Otherwise, names of resources whose DRA driver may
+        still publish devices. The result then also contains nodes that may get such devices, and nodes whose device
+        plugin may be unregistered.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)

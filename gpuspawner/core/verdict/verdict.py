@@ -1,8 +1,8 @@
 """Predicts whether a server would start now, later or never, from the pod that would be created.
 
-A verdict is advice; only NEVER stops a start. NEVER because of the nodes requires all of this: the data is fresh; no
-node could take the pod even if the node were empty and healthy; no new node of a known node pool could take the pod; no
-unknown autoscaler may add a node; and no requested device can be unreported. In doubt, the verdict is UNKNOWN.
+A verdict is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If the nodes decide, NEVER requires all
+of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no new node of a known
+node pool could take the pod; no unknown autoscaler may add a node; and no requested device can be unreported.
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
@@ -63,11 +63,12 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""Largest number of pending pods' combinations of node selector, affinity and tolerations that a verdict compares with
-nodes. To save time, further combinations are compared only with the labels of the GPU type."""
+"""A verdict compares at most this many different combinations of pending pods' node selector, affinity and tolerations
+with nodes. To save time, further combinations are compared only with the labels of the GPU type."""
 
 _MAX_COMPARED_NODES = 10_000
-"""To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in vain."""
+"""To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in vain. All
+further pods then count as pods that fit a node."""
 
 
 def find_pods_ahead(
@@ -136,7 +137,7 @@ def select_runnable_pods(
 def _make_choice_key(constraints: PodConstraints) -> tuple[object, ...]:
     """Return a cache key of what a pod demands of an empty node, except the pod's requests.
 
-    The key contains ``id()`` of parts of ``constraints``, so it is valid as long as this Python object exists.
+    The key contains ``id()`` of parts of ``constraints``, so the key is valid only while ``constraints`` exists.
     """
     key = constraints.node_affinity_key
     return (*key, id(constraints.tolerations), constraints.volume_terms, constraints.topology_keys)
@@ -226,7 +227,7 @@ class Verdict:
     :param outcome: when the server starts.
     :param places: for NOW, how many copies of the pod could start.
     :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
-    :param minutes: for AFTER_SCALE_UP, how long a new node takes; None when unknown.
+    :param minutes: for AFTER_SCALE_UP, how many minutes a new node takes; None when unknown.
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
     :param is_sure: for AFTER_SCALE_UP, whether the size of the new node is known and large enough. False = the size is
         not known in advance, because Karpenter chooses it.
@@ -257,7 +258,7 @@ def predict_verdict(
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
     :param inventory: the cluster's state, with the age of its data.
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
-    :param queue: the queue of a pod that does not exist yet; None if Kueue does not queue the pod, or if unknown.
+    :param queue: Kueue's queue, for a pod that does not exist yet; None if Kueue does not queue the pod, or if unknown.
     """
     admission = _ask_queue(pod, queue, gpu=gpu)
     if isinstance(admission, Verdict):
@@ -300,8 +301,8 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
     amount of all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower
-    priority do not count as free: if the result is True, the caller keeps the pod off all other nodes, and
-    kube-scheduler would preempt these pods although another node may be free.
+    priority do not count as free: if the result is True, the caller confines the server to the nodes of the pod's node
+    affinity. There, kube-scheduler would preempt the pods of lower priority although another node may be free.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -434,7 +435,7 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # Not WAITS: Workloads ahead block no other if Kueue requeues them later, or if their namespace is not selected.
+        # UNKNOWN, not WAITS: a Workload ahead blocks no other if Kueue requeues it or if its namespace is not selected.
         return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
@@ -508,7 +509,7 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
-        """Return whether a node may take the pod with other ResourceFlavors, or whether these are too many to compare.
+        """Return True if a node may take the pod with other ResourceFlavors, or if there are too many other choices.
 
         :param others: the pod with each other choice of flavors.
         """

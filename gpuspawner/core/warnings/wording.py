@@ -61,7 +61,7 @@ _SETTINGS_PROBLEMS = {
     WarningKind.POLICY: ("names a GPU type that is not there", "name GPU types that are not there"),
     WarningKind.DROPPED_GPUS: ("adds GPUs that no server gets", "add GPUs that no server gets"),
 }
-"""Kind of warning about settings → the problem of one setting, and of several settings."""
+"""Kind of warning about settings → the problem as the end of a sentence: first for one setting, then for several."""
 
 
 def _summarize_warnings(warnings: Sequence[AdminWarning]) -> str:

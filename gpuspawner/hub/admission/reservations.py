@@ -1,10 +1,10 @@
 """Counts running servers and starts without a pod, for the GPU limits of users and groups.
 
 Running servers are read from the pods that KubeSpawner watches, so the count is correct after a restart of the hub. A
-new start has no pod yet, so admission reserves its GPUs here. The reservation lasts as long as the start. If the start
-ends before KubeSpawner's reflector has the created pod, the reservation lasts until the reflector has the pod, but at
-most a minute from the request that creates the pod. No function here awaits, so no other start can change the counts
-during a call.
+new start has no pod yet, so admission reserves the start's GPUs here. The reservation usually ends with the start. If
+the start ends before KubeSpawner's reflector has the created pod, the reservation lasts until the reflector has the
+pod, but at most :data:`UNSEEN_POD_S` seconds from the request that creates the pod. No function here awaits, so no
+other start can change the counts during a call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Maximum number of seconds, from the request for a pod, for which the GPU reservation may outlast the start.
+"""If a start ends before KubeSpawner's reflector has the start's pod, its GPUs stay reserved until the reflector has
+the pod, but no longer than this many seconds after the request that creates the pod.
 
 KubeSpawner's reflector lists all pods at least twice a minute. If the reflector still lacks the pod after this time,
 the hub assumes that the pod does not exist."""
@@ -51,8 +52,8 @@ The function returns None if the hub's database is not readable."""
 class _Reservation:
     """The GPUs that are reserved for a server that is being started.
 
-    :param old_uids: uids of the server's pods before the start requests its pod. A pod with any other uid is the
-        start's.
+    :param old_uids: uids of the pods that the server has before the start requests a pod. A pod of the server with any
+        other uid belongs to the start.
     :param unseen_until: monotonic seconds until which the reservation may outlast the start. The value is 0 before the
         start requests its pod, and after KubeSpawner's reflector has the pod.
     """
@@ -98,7 +99,7 @@ class Reservations:
     def list_servers(
         self, spawner: WatchingSpawner, catalog: Catalog, *, inventory: Inventory, read_groups: ReadGroups
     ) -> tuple[ServerUsage, ...] | None:
-        """Return all running and starting servers of the hub, or None while the hub has not listed pods.
+        """Return all running and starting servers of the hub, or None until KubeSpawner's reflector has listed pods.
 
         :param spawner: any spawner of the hub; gives access to reflectors and the database.
         :param catalog: all GPU types and pools (GPUs that groups share), including those denied to the user.
@@ -126,8 +127,9 @@ class Reservations:
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
         """Keep a start's GPUs reserved until KubeSpawner's reflector has the pod that the ``with`` block creates.
 
-        The reservation may outlast the start, until :data:`UNSEEN_POD_S` after this call, because a pod that the
-        reflector lacks may hold GPUs. If the API server refuses the pod, the reservation ends with the start.
+        If the start ends while the reflector lacks the pod, the GPUs stay reserved, because the pod may hold them. The
+        reservation then ends at most :data:`UNSEEN_POD_S` seconds after this call. If the API server refuses the pod,
+        the reservation ends with the start.
 
         :param spawner: the spawner of the server.
         """

@@ -153,8 +153,8 @@ class AdmissionService:
 
         :param spawner: the user's spawner.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: True if the spawner is starting its server, whose GPUs then do not count as used. False for the
-            spawn form: the GPUs of the form's server do not count, see :func:`_find_excluded_server`.
+        :param is_start: True for a start of the spawner's server, False for the spawn form. The GPUs of one server do
+            not count as used: of the started server, or of the form's server (see :func:`_find_excluded_server`).
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer, waits_again=False)

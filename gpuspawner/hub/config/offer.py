@@ -72,8 +72,8 @@ class Offer:
     ) -> Pod | None:
         """Decode a manifest and return the pod, constrained to the nodes that can mount and attach its volumes.
 
-        If the pod does not exist yet, add the priority from its PriorityClass, and the values from its RuntimeClass and
-        the namespace's LimitRanges.
+        The result is None for a finished pod. If the pod does not exist yet, the result also has what Kubernetes will
+        add: the priority of its PriorityClass, and the values of its RuntimeClass and the namespace's LimitRanges.
 
         :param manifest: JSON of the pod, as sent to the API server.
         :param new_claims: name of a claim that the hub will create if it does not exist → name of the claim's
@@ -193,7 +193,7 @@ class ParsedSettings:
 
 
 UNUSED_CLIENT_S = 600.0
-"""Seconds after which the hub stops watching a cluster whose API client is unused, if the hub uses other clients."""
+"""When the hub uses an API client, it stops watching clusters whose clients it has not used for this many seconds."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

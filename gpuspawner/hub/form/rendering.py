@@ -160,8 +160,9 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
     - ``<kind>``: the choice. ``number``: its position, counted from ``first``.
     - ``is_picked``: whether ``picked`` is the slug of the choice.
-    - the names in ``values``: variable name → value, equal for all rows.
-    - the names in ``own``: variable name → slug of a choice → value. A missing value is "".
+    - each name in ``values``: the value given there, which is the same in all rows.
+    - each name in ``own``: the value for this choice. ``own`` maps a variable name and a choice's slug to a value. If
+      ``own`` has no value for a choice, the variable is "".
 
     Rendered rows are cached, because few rows change from one display of the form to the next.
     """

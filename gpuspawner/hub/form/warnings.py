@@ -1,7 +1,7 @@
 """Warns admins about problems of GPU nodes, presets and policy.
 
-The admins' form shows all warnings. The hub's log gets each new warning a moment later, so that no form waits for it.
-Warnings are cached until the nodes or settings change.
+The admins' form shows all warnings. The hub searches for new warnings to log a moment after a form or a start, so that
+users other than admins do not wait for the search. Warnings are cached until the nodes or settings change.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.config.offer import Offer, ParsedSettings
 
 _MAX_SCOPES = 32
-"""Maximum number of entries in each cache, one for each :class:`WarningScope`.
+"""Maximum number of entries in each cache; beyond the maximum, the oldest entry is removed.
 
-Users may have different settings, because ``group_overrides`` may change the settings for a group."""
+A cache has an entry for each :class:`WarningScope`, because ``group_overrides`` may change the settings for a group."""
 
 LoggedWarning = tuple[str, str]
 """The text of a warning, and the name of the node, preset or setting that the warning is about."""
@@ -62,7 +62,7 @@ class _LoggedFor(NamedTuple):
 class AdminWarnings:
     """Finds and logs warnings for admins; the hub has one object of this class.
 
-    :param soon_s: seconds from a change of the nodes until the hub searches for new warnings to log.
+    :param soon_s: seconds from a call of :meth:`schedule_log` until the hub searches for new warnings to log.
     :param pause_s: minimum number of seconds from one search to the next.
     """
 
@@ -78,7 +78,7 @@ class AdminWarnings:
         self._not_before = 0.0
 
     def find_warnings(self, offer: Offer, viewpoint: WarningScope) -> tuple[AdminWarning, ...]:
-        """Return the current warnings; the result is empty if the nodes are unknown.
+        """Return the current warnings; the result is empty if the hub could not read the nodes.
 
         :param offer: what the hub offers now.
         :param viewpoint: the user's settings and tolerations.
@@ -99,7 +99,10 @@ class AdminWarnings:
         return self._found[viewpoint]
 
     def schedule_log(self, offer: Offer, viewpoint: WarningScope, *, log: WarningLogger) -> None:
-        """Schedule a search that logs new warnings a moment later.
+        """Schedule a search that logs new warnings.
+
+        Do nothing if the hub could not read the nodes, or if they have not changed since the last call with the same
+        ``viewpoint``.
 
         :param offer: what the hub offers now.
         :param viewpoint: the user's settings and tolerations.

@@ -1,7 +1,8 @@
 """Reads the pods and events of the hub's servers from KubeSpawner's reflectors, and finds the pods' owners.
 
 If each user has a namespace, KubeSpawner watches the pods of all namespaces, including those of other hubs. A pod's
-annotations keep the user name from when the pod was created; the hub's database has the current name.
+annotations contain the user's name at the time when the pod was created. An admin may have renamed the user since, so
+:func:`read_pod_owners` reads the current names from the hub's spawners.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ANY_NUMBER = "\0"
 
 
 class _UserId:
-    """Stands for the user id, which pods do not contain, when KubeSpawner expands ``{userid}`` in a template."""
+    """Formats as :data:`_ANY_NUMBER` when KubeSpawner expands ``{userid}``, because pods do not contain the user id."""
 
     @override
     def __format__(self, spec: str) -> str:
@@ -45,9 +46,9 @@ class _UserId:
 def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]], bool]:
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
-    The function reads the user's name from the pod and expands ``user_namespace_template`` for it. One pattern for all
-    users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A call of the
-    returned function takes as long as decoding a pod's JSON, so call it once for each version of a pod.
+    The returned function reads the user's name from the pod and expands ``user_namespace_template`` for this user. One
+    pattern for all users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A
+    call takes as long as decoding a pod's JSON, so call the returned function once for each version of a pod.
 
     :param spawner: any spawner of the hub.
     """
@@ -84,9 +85,10 @@ def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, Any] | None:
 
 
 def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
-    """Return the servers' pods that request any of the given extended resources, or None before pods were read.
+    """Return the servers' pods that request any of the given extended resources.
 
-    KubeSpawner begins to watch pods when the first server starts or is polled.
+    The result is None until KubeSpawner's reflector has listed the pods. KubeSpawner itself starts the reflector only
+    when the first server starts or is polled; :func:`ensure_pods_watched` starts it earlier.
 
     :param resources: names of extended resources, such as ``nvidia.com/gpu``.
     :param spawner: any spawner of the hub.
@@ -109,7 +111,7 @@ def has_read_pods(spawner: PodWatchingSpawner) -> bool:
 
 
 def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
-    """Return the exception with which the first list of KubeSpawner's reflector of pods failed, or None.
+    """Return the exception with which the first list of KubeSpawner's reflector of pods failed, or None if it has not.
 
     :param spawner: any spawner of the hub.
     """
@@ -118,7 +120,7 @@ def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
 
 
 def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None:
-    """Return the future of the first list of KubeSpawner's reflector of pods if the list has ended, else None."""
+    """Return the future of the first list of KubeSpawner's reflector of pods; None if not done, or cancelled."""
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
     return loaded if loaded is not None and loaded.done() and not loaded.cancelled() else None

@@ -151,7 +151,11 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return all names in the code of a class's methods; they include attributes that only the class's objects have."""
+    """Return all names in the code of a class's methods.
+
+    The names include attributes that the methods set only on the class's objects, so that ``hasattr(owner, name)`` does
+    not find them.
+    """
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
 
@@ -218,7 +222,7 @@ def set_spawn_future(spawner: object, future: asyncio.Future[Any]) -> None:
 def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
     """Mark a server as spawning until a future is done; JupyterHub's pages then show the future's exception, if any.
 
-    JupyterHub does the same in ``BaseHandler.spawn_single_user``, which needs a request.
+    ``BaseHandler.spawn_single_user`` of JupyterHub does the same, but needs an HTTP request.
 
     :param future: done when the server answers or the start fails.
     """
@@ -248,7 +252,8 @@ def is_start_cancelled(spawner: object) -> bool:
 def is_stop_pending(spawner: object) -> bool:
     """Return whether JupyterHub is stopping the server.
 
-    JupyterHub's public ``pending`` shows ``spawn``, not the stop, until a cancelled start has ended.
+    JupyterHub's public ``pending`` does not suffice: while a cancelled start is still ending, ``pending`` is ``spawn``
+    even if JupyterHub is already stopping the server.
     """
     return cast("_Spawner", spawner)._stop_pending
 
@@ -421,9 +426,9 @@ def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None
 def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
     """Return KubeSpawner's cache of API clients, by event loop, class name and arguments.
 
-    A caller adds a client to this cache so that KubeSpawner uses it. KubeSpawner's traits (k8s_api_host,
-    k8s_api_ssl_ca_cert, k8s_api_verify_ssl) can set the API server, but no credentials, context or account to
-    impersonate.
+    A command that needs certain credentials, a context or an impersonated account adds its own API client to this
+    cache, and KubeSpawner then uses the client. KubeSpawner's traits (k8s_api_host, k8s_api_ssl_ca_cert,
+    k8s_api_verify_ssl) set only the API server's address and how its certificate is checked.
     """
     cache: MutableMapping[tuple[object, ...], CoreV1Api] = kubespawner.clients._client_cache
     return cache

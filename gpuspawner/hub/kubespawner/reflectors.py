@@ -1,7 +1,7 @@
 """Keeps KubeSpawner's reflectors usable after failures, and lets servers start if the hub may not read events.
 
 With KubeSpawner alone, each start fails with "Forbidden" if the hub may not read events. If each user has a namespace,
-the hub exits when a reflector fails, for example during an outage of the API server.
+KubeSpawner also stops the hub when a reflector fails, for example during an outage of the API server.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from gpuspawner.hub.spawner_protocol import WatchingSpawner
 def _is_dead(reflector: Any) -> bool:
     """Return whether a reflector no longer watches.
 
-    KubeSpawner registers a reflector before its first list. It keeps the reflector registered if that list fails, or if
-    the watch gives up after half a minute of errors. Later starts would use the dead reflector and never see their pod.
+    KubeSpawner registers a reflector before the reflector's first list. The reflector stays registered if the list
+    fails, or if the watch gives up after half a minute of errors. Later starts would use the dead reflector and never
+    see their pod.
     """
     watch = None if reflector is None else reflector.watch_task
     return reflector is not None and reflector.first_load_future.done() and (watch is None or watch.done())
 
 
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
-    """Mark reflectors that no longer watch, so that the next start of a reflector replaces them.
+    """Mark each reflector that no longer watches, so that the next ``KubeSpawner._start_reflector`` replaces it.
 
     Call this for a start, a stop or a form, but not in ``poll()``: while the API server is down, ``poll()`` uses the
     last known pods to decide whether a server runs.
@@ -52,9 +53,11 @@ def is_given_up(reflector: Any) -> bool:
 
 
 def measure_first_list_s(reflector: Any) -> float:
-    """Return for how many seconds a reflector has been reading its first list; 0 if the list has ended.
+    """Return for how many seconds a reflector has been reading its first list.
 
-    :param reflector: a reflector of KubeSpawner, or None for the result 0.
+    The result is 0 if the list was read or has failed, or if ``reflector`` is None.
+
+    :param reflector: a reflector of KubeSpawner, or None if KubeSpawner has not started one.
     """
     if reflector is None or reflector.first_load_future.done():
         return 0.0
@@ -63,7 +66,7 @@ def measure_first_list_s(reflector: Any) -> float:
 
 
 def make_takeover_reflector(kind: Callable[..., Any], before: Any) -> Callable[..., Any]:
-    """Return a factory for a reflector that has its predecessor's pods or events until it has read its own first list.
+    """Return a factory for a reflector that has the predecessor's pods or events until the reflector's first list ends.
 
     An empty reflector would end starts in progress, because KubeSpawner considers a missing pod deleted.
 
@@ -132,8 +135,9 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
     """Wait while a reflector reads its first list; return at once if no reflector with this key is reading one.
 
     In KubeSpawner, all starts await one future of the first list. A cancelled start cancels this future, and the other
-    starts fail with HTTP status 500. If a start waits with this function, its cancellation does not cancel the future.
-    If the start that reads the list is cancelled, the function returns, and the caller starts the reflector again.
+    starts fail with HTTP status 500. A start that waits with this function does not cancel the future when the start is
+    cancelled. If the start that reads the list is cancelled, the function returns, and the caller starts the reflector
+    again.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector.
@@ -146,7 +150,9 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
 
 
 EVENTS_DENIED_S = 60.0
-"""Seconds from a refused request for events to the next request: each refusal adds a line to Kubernetes' audit log."""
+"""Seconds for which the hub does not request a namespace's events again after the API server has refused a request.
+
+Each refusal adds a line to Kubernetes' audit log."""
 
 
 class EventsAccess:

@@ -33,7 +33,7 @@ GPUState = tuple[str, str]
 def count_servers(
     pods: Iterable[Mapping[str, Any]], *, label: Callable[[str], str]
 ) -> tuple[Counter[GPUState], Counter[GPUState]]:
-    """Return the number of servers and the number of GPUs by GPU type and state.
+    """Return two counters with GPU type and state as the key: the number of servers, and the number of GPUs.
 
     A pod with a node holds its GPUs (:data:`HELD`); a pod without a node requests them (:data:`REQUESTED`).
 
@@ -132,7 +132,10 @@ class SettingsMetrics(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Yield whether the last reload succeeded and when a reload last succeeded; nothing without settings files."""
+        """Yield two metrics: whether all settings files are valid, and when they were last read as valid files.
+
+        Yield nothing without settings files. If several :class:`ReloadingSettings` exist, the time is the earliest.
+        """
         found = list(self._followed)
         for settings in found:
             settings.reload_if_changed()

@@ -191,7 +191,7 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter of the admin's and the choice's maximum run time.
+    """Return the shorter of the admin's and the choice's maximum run time; None if neither is set.
 
     If the admin's value is not a number, return it unchanged, so that the API server rejects the pod.
     """
@@ -212,7 +212,8 @@ def merge_node_affinity(
     :param own: JSON of the affinity, or None.
     :param required: expressions that a node must match.
     :param alternatives: sets of expressions, of which a node must match at least one set.
-    :param avoided: expressions that become a preference; nodes that the pod should avoid if possible do not match them.
+    :param avoided: expressions that become a preference. They match all nodes except those that the pod should avoid if
+        possible.
     """
     nodes = dict((own or {}).get("nodeAffinity") or {})
     selector = dict(nodes.get(_REQUIRED) or {})

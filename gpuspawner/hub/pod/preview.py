@@ -35,7 +35,7 @@ from gpuspawner.hub.trait_overrides import copy_nested
 SpawnerT = TypeVar("SpawnerT", bound=PodBuildingSpawner)
 
 _PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
-"""Fields of the pod's spec that affect scheduling and that a choice may change."""
+"""Fields of the pod's spec that affect scheduling and that :func:`build_pod_config` merges with the choice."""
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
@@ -48,7 +48,7 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     """
     kind: Any = type(spawner)
     duplicate: SpawnerT = kind.__new__(kind)
-    # Do not call copy.copy, which searches all class attributes for observers: the copied __dict__ contains them.
+    # Do not call copy.copy: it would search all class attributes for observers, which the copied __dict__ contains.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
@@ -131,7 +131,8 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
 def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
     """Return the volume claims that a start creates if they are missing.
 
-    The result maps names: claim → its StorageClass, or None for the cluster's default class.
+    The result maps the claim's name to the name of its StorageClass, or to None for the cluster's default class. If
+    KubeSpawner creates no claim, the result is empty.
 
     :param spawner: the spawner of the server.
     """
@@ -144,7 +145,7 @@ def exclude_gpu_nodes(
     """Return a pod's manifest that requires a node without GPUs, if the pod would start on such a node now.
 
     The nodes without GPUs need capacity for this pod and all competing pending pods. If they may lack this capacity,
-    return the given manifest itself.
+    return the object ``manifest`` itself, not a copy; the caller may compare them with ``is``.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
@@ -215,7 +216,9 @@ class PodPreviews:
         return replace(found.pod, requests=decode.decode_requests(changed))
 
     def find_queue(self, selection: Selection) -> QueueState | None:
-        """Return the state of the Kueue queue of a selection's pod; None if unknown or if Kueue does not queue the pod.
+        """Return the state of the Kueue queue of a selection's pod.
+
+        The result is None if the hub could not read the state, or if Kueue does not queue the pod.
 
         :param selection: a valid selection for which :meth:`find_pod` returns a pod.
         """
@@ -223,7 +226,9 @@ class PodPreviews:
         return None if found is None else found.queue
 
     async def find_priority(self, selection: Selection | None) -> int | None:
-        """Return the priority with which a server's pod preempts other pods; None if unknown or if it preempts none.
+        """Return the priority with which a server's pod preempts other pods.
+
+        The result is None if the priority is unknown, or if the pod preempts no other pods.
 
         :param selection: a valid selection; None for the priority that the admin has set in KubeSpawner's traits.
         """

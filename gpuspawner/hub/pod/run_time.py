@@ -61,7 +61,7 @@ def find_end_time(pod: Mapping[str, object]) -> datetime | None:
 
 
 WARNING_S = 15 * 60
-"""Seconds before the end of the run time at which the hub announces the end."""
+"""Seconds before the end of a pod's run time from which on the next poll announces the end, once for each pod."""
 GRACE_S = 120
 """Minimum number of seconds from the end of the run time until the hub deletes the pod, if Kubernetes has not ended it.
 

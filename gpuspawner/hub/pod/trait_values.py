@@ -118,10 +118,10 @@ OWN_RESOURCE_TRAITS = (
 
 
 def read_own_resources(base: AdminValues) -> OwnResources:
-    """Return the CPU, memory and GPUs that KubeSpawner's own traits give each server.
+    """Return the CPU, memory, GPUs and node selector that KubeSpawner's own traits give each server.
 
-    As in KubeSpawner, 0 counts as not set. An invalid amount also counts as not set, because the API server rejects a
-    pod with such an amount.
+    As in KubeSpawner, 0 counts as not set. An invalid amount also counts as not set: no server gets the amount, because
+    the API server rejects the pod.
 
     :param base: the admin's values, from a spawner or from Helm values.
     """

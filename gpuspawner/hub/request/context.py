@@ -58,7 +58,9 @@ def is_viewer_admin() -> bool:
 CHOICE_HEADER = "Gpuspawner-Choice"
 
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
-"""Maximum number of characters in the header ``Gpuspawner-Choice``, enough for the names and values of all fields."""
+"""Maximum number of characters in the header ``Gpuspawner-Choice``; the hub ignores a longer header.
+
+The maximum suffices for the names and values of all fields."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)

@@ -67,7 +67,7 @@ def recall_form_language(tag: object) -> None:
 
     During this request, :func:`note_request_language` then ignores the browser's languages.
 
-    :param tag: language tag from the form, or a list of tags; untrusted.
+    :param tag: language tag from the form, or a list of tags, of which the last counts; untrusted.
     """
     texts = tag if isinstance(tag, list) else [tag]
     found = [load_languages().get(text.lower()) for text in texts if isinstance(text, str)]

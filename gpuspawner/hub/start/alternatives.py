@@ -55,7 +55,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return the similar choices: for each, its difference from the user's choice and the URL of the filled form."""
+    """Return a pair for each similar choice: its difference from the user's choice, and the URL of the filled form."""
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)

@@ -49,15 +49,19 @@ RECORD_KEY = "gpuspawner"
 
 _END_KEY = "end"
 _PAUSE_S = 1.0
-"""Seconds that the hub waits before it repeats a failed request."""
+"""Seconds that the hub waits before it repeats a failed request, or looks again for finalizers that keep a pod."""
 _HELD_AFTER = timedelta(seconds=10)
 """Time from the end of a pod's grace period until the hub tells the user which finalizers keep the pod."""
 _EVENTS_S = 10.0
-"""Seconds that the hub waits for KubeSpawner's first list of events after a restart of the hub."""
+"""Seconds that the hub waits for the first list of events when a server ends before KubeSpawner watches events.
+
+This happens after a restart of the hub. After the wait, the hub explains the server's end without events."""
 _TOLD_FOR = timedelta(days=1)
 """How long the hub announces why a running server has ended, unless the user starts the server again."""
 _FAILURE_TOLD_FOR = timedelta(minutes=10)
-"""How long after its failure a restarted hub announces a failed start; most users know it from the progress page."""
+"""How long a restarted hub announces why a start has failed, counted from the failure.
+
+The time is short because most users have seen the reason on the progress page."""
 _PROCESS = token_hex(4)
 """Random text that identifies this process of the hub; a stored reason with another text is from an earlier process."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
@@ -65,7 +69,7 @@ _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
-    """If JupyterHub has cancelled a start, wait until the start has ended, so that it creates nothing after a stop.
+    """If JupyterHub has cancelled a start, wait until the start has ended. It then creates nothing after a stop.
 
     :param spawner: the spawner of the server.
     """
@@ -125,8 +129,8 @@ async def repeat_until_accepted(
 
     :param spawner: the spawner of the server.
     :param send: sends the requests once, and returns whether the API server has accepted them.
-    :param purpose: what the requests do, for the log: ``delete the pod``.
-    :raises ApiException: the API server refuses a request after ``k8s_api_request_retry_timeout`` seconds.
+    :param purpose: what the requests do, for the log, such as ``delete the pod``.
+    :raises ApiException: the API server still refuses a request after ``k8s_api_request_retry_timeout`` seconds.
     """
     loop = asyncio.get_running_loop()
     gives_up_at = loop.time() + spawner.k8s_api_request_retry_timeout
@@ -345,7 +349,7 @@ def read_failure(error: BaseException) -> ServerEnd | None:
 
 
 def find_message(error: BaseException) -> str:
-    """Return the text that JupyterHub's pages show for an error; empty if they show none.
+    """Return an error's message for users, which JupyterHub's pages show; empty if the error has no such message.
 
     :param error: the exception that ended a start.
     """
@@ -425,9 +429,9 @@ def read_start_time(row: ServerRow | None) -> datetime | None:
 
 
 def write_end(end: ServerEnd | None) -> dict[str, object]:
-    """Return why a server ended, as JSON for the hub's database.
+    """Return why a server ended, as an entry for gpuspawner's part of a spawner's state.
 
-    :param end: why the server ended; None if there is no reason to announce.
+    :param end: why the server ended. None means that there is no reason to announce; the result is then empty.
     """
     if end is None:
         return {}
@@ -467,7 +471,9 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Announcement:
-    """Announces why the viewer's servers ended or which finalizers keep a stopped pod; then the admin's announcement.
+    """Returns the text of an announcement: why the viewer's servers ended or which finalizers keep a stopped pod.
+
+    The admin's own announcement follows.
 
     JupyterHub calls the object with the user who views the page each time it renders a page.
 

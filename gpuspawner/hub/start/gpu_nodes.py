@@ -23,11 +23,11 @@ CreatePod = Callable[[Any], Awaitable[bool]]
 
 
 class GPUNodeExclusion:
-    """Creates pods and decides which must not run on GPU nodes; the hub's process has one object of this class."""
+    """Creates pods and decides which of them must not run on GPU nodes; the hub has one object of this class."""
 
     def __init__(self) -> None:
         self._excluded: set[asyncio.Future[bool]] = set()
-        """The hub's requests in progress that create pods which must not run on GPU nodes, of all users."""
+        """Requests in progress, of all users, that create pods which must not run on GPU nodes."""
 
     async def create_pod(self, spawner: StartingSpawner, pod: Any, *, create: CreatePod) -> bool:
         """Create a pod and return whether it exists now; KubeSpawner repeats the call if the pod does not exist.
@@ -73,6 +73,8 @@ class GPUNodeExclusion:
 
     async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
         """Wait until the pods that must not run on GPU nodes are created, then create a pod that may run on any node.
+
+        The wait ends after ``k8s_api_request_timeout`` seconds even if requests are still in progress.
 
         kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node
         prefers nodes without GPUs, too. If it came first, it might take the capacity of the pods that need these nodes.

@@ -164,8 +164,8 @@ class StartObserver:
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
         now = self._feed.elapsed_s
-        # The hub ends a start if a later verdict confirms that the pod can never start. After such a verdict, wait up
-        # to _VERDICT_S seconds until the throttle allows the next verdict.
+        # The hub ends a start only if a later verdict confirms that the pod can never start. If the last verdict was
+        # NEVER, therefore wait up to _VERDICT_S seconds until the throttle allows the next verdict.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):

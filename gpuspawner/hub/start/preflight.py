@@ -6,7 +6,8 @@ example, the preflight checks the pod that KubeSpawner would send.
 
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
 mistake in the admin's settings would fail the start half a minute later and leave the claim behind. The API server may
-reject the pod although a dry run succeeded, or without a dry run. :class:`NewClaims` then removes the claim.
+still reject the pod later: after a successful dry run, or if there was no dry run. :class:`NewClaims` then removes the
+claim.
 """
 
 from __future__ import annotations
@@ -80,14 +81,16 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
         drop_draft(spawner)
         return pod
 
-    # Replace get_pod_manifest() of this spawner object. The admin's own subclass may have such a method, which would
-    # change the finished pod a second time.
+    # Replace get_pod_manifest() of this spawner object. The admin's subclass may override this method, and the override
+    # would change the finished pod a second time.
     spawner.get_pod_manifest = take_draft
     spawner.trait_overrides.assign({"modify_pod_hook": None})
 
 
 def drop_draft(spawner: StartingSpawner) -> None:
-    """Undo :func:`use_draft`, so that the spawner builds the next pod itself.
+    """Remove the pod of :func:`use_draft`, so that the spawner builds the next pod itself.
+
+    The trait ``modify_pod_hook`` stays None until the admin's trait values are restored.
 
     :param spawner: the spawner of the server, with or without a pod from :func:`use_draft`.
     """
@@ -125,7 +128,9 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] | None:
-    """Return the pod in the answer to a dry run; None without a pod, or after a status in :data:`_LEFT_TO_KUBESPAWNER`.
+    """Return the pod in the answer to a dry run.
+
+    The result is None if the answer contains no pod, or after an HTTP status in :data:`_LEFT_TO_KUBESPAWNER`.
 
     While the API server or a webhook is overloaded or fails, repeat the dry run for ``k8s_api_request_retry_timeout``
     seconds. KubeSpawner repeats its own request to create the pod only after a timeout, so any other failure of that

@@ -123,7 +123,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
 
 
 def build_record(spawner: ResumableSpawner) -> dict[str, object]:
-    """Return gpuspawner's part of the state that JupyterHub stores for a spawner, or an empty dict for no state.
+    """Return gpuspawner's part of the state that JupyterHub stores for a spawner; empty if there is nothing to store.
 
     :param spawner: the spawner of the server.
     """
@@ -272,7 +272,7 @@ async def _end(spawner: ResumableSpawner, error: Exception) -> None:
 
 async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     if saved and (end := spawner.start_state.end) is not None:
-        # The earlier process had ended the start, and was stopping the server.
+        # The earlier process of the hub had ended the start and was stopping the server. Repeat its reason.
         raise RefusedStart(end.message, reason=end.code, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
@@ -324,7 +324,7 @@ async def _wait_until_answering(spawner: ResumableSpawner) -> None:
 async def can_read_pods(spawner: ResumableSpawner) -> bool:
     """Return whether KubeSpawner has listed the pods of servers, so that a poll can find out whether a server runs.
 
-    When JupyterHub starts, it checks all servers, and forgets a server that it cannot poll although the pod runs.
+    When JupyterHub starts, it polls all servers. It forgets a server if the poll fails, even if the server's pod runs.
     During this check, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, give up
     after ``k8s_api_request_retry_timeout`` seconds; JupyterHub then sends a request to the server to find out whether
     the server runs. At any other time, wait at most ``k8s_api_request_timeout`` seconds.

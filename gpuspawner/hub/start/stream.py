@@ -7,7 +7,7 @@ KubeSpawner: ``slow_spawn_message`` and, in newer versions, the messages of an e
 JupyterHub 6's progress page has a stop button, which stops the user's default server even on the page of a named
 server; JupyterHub 5's page has none. With JupyterHub 6, gpuspawner therefore adds a cancel button on the pages of named
 servers and hides JupyterHub's button; with JupyterHub 5, it adds the cancel button on all pages. The button is part of
-the progress messages, which may be HTML. The page repeats each message in its log, where the button is hidden.
+the progress messages, which may be HTML. The page repeats each message in its log; gpuspawner hides the button there.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ class ProgressFeed:
 
     @property
     def observed_s(self) -> float:
-        """Seconds since the start began, or since this process of the hub resumed it."""
+        """Seconds since the start began; for a resumed start, seconds since this process of the hub resumed it."""
         return self.elapsed_s if self._resumed is None else self.clock() - self._resumed
 
     @property
     def has_not_begun(self) -> bool:
-        """Whether the start has not begun yet."""
+        """Whether the start has neither begun nor ended."""
         return self._began is None and not self.is_over
 
     @property
@@ -160,7 +160,8 @@ Each event has a ``message``, like KubeSpawner's own events, because clients suc
 """
 
 _BAR_STEP = 5
-"""Percentage points. If the bar has moved this far without a new message, the page gets the last message again."""
+"""Percentage points. If the bar has moved this far without a new message, the page gets an event with the bar's new
+position and the last message."""
 
 
 class ProgressSpawner(UserServer, Protocol):
@@ -225,7 +226,7 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
 
 
 class _SlowStartReminder:
-    """Reminds users that a start takes long, with the admin's ``slow_spawn_message`` if configured."""
+    """Reminds users that a start takes long: with the admin's ``slow_spawn_message`` or a built-in sentence."""
 
     def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout
@@ -272,7 +273,8 @@ def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
 def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
     """Return the fields that the admin's event formatter and progress hook give a progress event.
 
-    KubeSpawner supports both in versions after 7.1. Its default event formatter is not used here.
+    Return an empty dict if the admin has configured neither, or if one of them raises an exception. KubeSpawner
+    supports both in versions after 7.1. KubeSpawner's default event formatter counts as not configured.
     """
     hook = spawner.decorate_progress_message if _is_configured(spawner, "decorate_progress_message") else None
     has_words = _is_configured(spawner, "event_formatter_class")
@@ -334,10 +336,10 @@ _CONNECT_S = 1.0
 
 
 async def wait_until_listening(address: object, *, timeout_s: float) -> None:
-    """Wait until the server's port accepts connections; return at once if the hub cannot reach the pod.
+    """Wait until the server's port accepts connections; stop waiting after ``timeout_s``, or if the pod is unreachable.
 
-    In the meantime, the supervisor ends the start if the server's container ends. JupyterHub itself would wait until
-    ``http_timeout``.
+    In the meantime, the supervisor ends the start if the server's container ends. Without the supervisor, JupyterHub
+    would wait until ``http_timeout``.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
     :param timeout_s: maximum number of seconds to wait.

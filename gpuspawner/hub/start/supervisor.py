@@ -34,14 +34,14 @@ _EARLY_END_SHARE = 0.2
 _ALTERNATIVES_SHARE = 0.3
 """Share of the time between the supervisor's deadline and ``start_timeout``.
 
-At the deadline, the search for similar choices waits at most this long for its turn. The error that ends the start
-shows these choices."""
+The error that ends a start shows similar choices. The hub limits the time that the searches of all starts take. If a
+start reaches the supervisor's deadline, its search waits for its turn for at most this share of the time."""
 _RESUMED_S = 8.0
-"""Minimum number of seconds for which the supervisor observes a resumed start, even if the start has timed out."""
+"""Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
+``start_timeout`` has passed."""
 _ALTERNATIVES_S = 10.0
-"""Maximum number of seconds for which the search for similar choices waits for its turn.
-
-This limit applies if a start fails before the supervisor's deadline."""
+"""Maximum number of seconds for which the search for similar choices waits for its turn, if a start fails before the
+supervisor's deadline."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
@@ -52,7 +52,7 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
     :param feed: the progress feed of the start; its clock began when JupyterHub's ``start_timeout`` began.
     :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
     :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
-    :raises ClusterFailure: the API server did not accept a dry run of the pod until the start's timeout.
+    :raises ClusterFailure: the start reached its timeout before the API server accepted a dry run of the pod.
     """
     supervisor = _Supervisor(spawner, feed)
     starting = asyncio.ensure_future(start)
@@ -67,8 +67,8 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
         try:
             await _cancel_all(starting, ending)
         except asyncio.CancelledError:
-            # JupyterHub's timer may go off while KubeSpawner's start is being cancelled. The user still reads the
-            # reason for which the start has failed, not an empty timeout.
+            # JupyterHub's timer may go off while KubeSpawner's start is being cancelled. If the start has failed for
+            # another reason, ignore the timer, so that the user reads that reason.
             if not has_reason:
                 raise
             await _cancel_all(starting, ending)
@@ -82,7 +82,8 @@ async def _wait_until_end(
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        # In a busy event loop, JupyterHub's timer may cancel the start before the supervisor has ended it.
+        # In a busy event loop, JupyterHub's timer may cancel the start before the supervisor has ended it. Raise the
+        # supervisor's error then, too.
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
@@ -90,7 +91,8 @@ async def _wait_until_end(
     # success.
     if ending.done() and (not starting.done() or starting.exception() is not None):
         raise ending.result()
-    # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so it may end the start first.
+    # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so KubeSpawner may end the start
+    # first. If the start waits for free capacity, raise the supervisor's error then, too.
     timeout = starting.exception()
     if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
         raise refused from timeout
@@ -130,8 +132,8 @@ class _Supervisor:
     def is_late(self) -> bool:
         """Whether the supervisor's own deadline has passed; a cancellation then comes from JupyterHub's timer.
 
-        JupyterHub's timer begins shortly before the supervisor's clock. It may therefore cancel the start while the
-        supervisor's clock shows less than ``start_timeout``.
+        A comparison with ``start_timeout`` would be wrong: JupyterHub's timer begins shortly before the supervisor's
+        clock, so the timer may cancel the start while the supervisor's clock shows less than ``start_timeout``.
         """
         return self._left_s() <= 0
 

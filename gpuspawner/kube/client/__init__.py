@@ -2,7 +2,8 @@
 
 Callers pass an API method of `kubernetes_asyncio` and its arguments. They get a response, its text in pieces, or the
 decoded JSON objects of a list. A failed request raises an :class:`APIUnavailableError`. All reads of
-`gpuspawner.kube` go through `send_request`. Starts and KubeSpawner do not: they use `spawner.api` directly.
+`gpuspawner.kube` go through `send_request`. KubeSpawner, and the code for starts in `gpuspawner.hub`, call the client
+`spawner.api` directly.
 
 - `api_requests`: send a request, read or stream its response, read a paginated list without blocking the event loop,
   ask whether the hub has a right (SelfSubjectAccessReview).

@@ -25,7 +25,7 @@ from gpuspawner.kube.client.json_stream import parse_members
 from gpuspawner.kube.client.pacing import Pacer
 
 _PIECE_BYTES = 64 * 1024
-"""Number of bytes decoded in one step; decoding megabytes at once would block the event loop."""
+"""Maximum number of bytes decoded in one step; decoding megabytes at once would block the event loop."""
 
 _ANSWERED = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 
@@ -122,8 +122,8 @@ async def list_each(method: APIMethod, keep: Callable[[object], object], *, pace
     :param keep: called with each decoded object.
     :param pacer: yields to the event loop between objects.
     :param arguments: arguments of the list method, such as ``limit``, selectors and ``_request_timeout``.
-    :raises APIUnavailableError: the API server did not answer in time, refused, or answered with something that is not
-        a list. Status 410 means that the continue token expired before the last page.
+    :raises APIUnavailableError: the API server did not answer in time, refused the request, or answered with something
+        that is not a list. Status 410 means that the continue token expired before the last page.
     """
     token = ""
     while True:
@@ -173,10 +173,10 @@ NOT_SERVED = "find"
 async def find_missing_verb(
     api_client: Any, resource: str, *, timeout_s: float, group: str = "", verbs: Sequence[str] = WATCH_VERBS
 ) -> str:
-    """Return the first verb that the hub may not use on a resource, or an empty string if it may use all verbs.
+    """Return the first verb that the hub may not use on a resource, or an empty string if the hub may use all verbs.
 
     Return :data:`NOT_SERVED` if the API server does not serve the resource. If a SelfSubjectAccessReview fails, the
-    verb counts as allowed; the list request then shows whether it is.
+    verb counts as allowed; the list request then shows whether the hub has the right.
     https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.

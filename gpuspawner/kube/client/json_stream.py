@@ -13,7 +13,8 @@ from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Maximum size of an unfinished line (in bytes) or of an unfinished JSON value (in characters). Kubernetes objects are
-smaller: etcd allows 1.5 MiB a request (``--max-request-bytes``), and JSON escapes lengthen an object's text."""
+smaller: etcd allows 1.5 MiB a request (``--max-request-bytes``). An object's JSON may be longer than its encoding in
+etcd, because of escapes, but not that much longer."""
 
 
 class LineTooLongError(Exception):
@@ -21,7 +22,7 @@ class LineTooLongError(Exception):
 
 
 class LineSplitter:
-    """Splits a byte stream into lines; an unfinished last line is dropped.
+    """Splits a byte stream into lines; a last line without a newline at its end is never yielded.
 
     :param longest_bytes: greatest number of bytes that an unfinished line may have.
     """
@@ -83,8 +84,8 @@ async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str,
     """Yield the members of a JSON object in order, and the elements of its array ``items`` one at a time.
 
     Each element is yielded as ``("items", element)``. An empty array is yielded as ``("items", [])``, so that the
-    caller can tell an empty array from a missing array. If an element is nested too deeply for Python, None is
-    yielded instead.
+    caller can tell an empty array from a missing array. An element that is nested too deeply for Python is yielded as
+    ``("items", None)``.
 
     :param pieces: the JSON text, cut into pieces at any position.
     :raises ValueError: the text is not a JSON object; members before the error have been yielded.
@@ -195,7 +196,10 @@ class _JSONReader:
                 return self._text[self._at : self._at + 1]
 
     async def _read_more(self) -> bool:
-        """Append pieces until the unread text has doubled, so that parsing a long value takes few attempts."""
+        """Append pieces until the unread text has doubled; return whether there was a piece to append.
+
+        Because the text doubles, parsing a long value takes few attempts.
+        """
         rest = self._text[self._at :]
         if len(rest) > MAX_LINE_BYTES:
             raise self.make_error("too long")

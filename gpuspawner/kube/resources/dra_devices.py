@@ -66,7 +66,7 @@ class DRADevices:
         self._watch_loops.append(self._follow(DEVICE_CLASSES, self._classes))
 
     async def wait_for_first_attempt(self) -> None:
-        """Wait until the hub has listed each watched resource, or failed to."""
+        """Wait until the first list of each watched resource has succeeded or failed."""
         # The first list of DeviceClasses may start two more watches; this loop then also waits for them.
         for watch_loop in self._watch_loops:
             await watch_loop.first_attempt.wait()

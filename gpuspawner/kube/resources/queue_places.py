@@ -55,7 +55,8 @@ QUEUE_SETUP_CACHE_S = 30.0
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""While a request is unanswered, the hub uses the last answer until its age is this many times the usual seconds."""
+"""While a new request is unanswered, the hub uses the last answer until the answer's age is this many times
+:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`, whichever applies to the request."""
 NEW_POD_S = 1.0
 """Minimum seconds between two requests for a namespace's Workloads if the second is for a pod that the first did not
 include; for other pods, :data:`QUEUE_CACHE_S` applies."""

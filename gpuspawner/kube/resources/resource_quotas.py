@@ -1,7 +1,7 @@
 """Reads how much a namespace's ResourceQuotas leave for new pods, and the LimitRanges of a namespace.
 
 The hub reads both only for a form or a start. It does not watch them, because the status of a quota changes with every
-pod, and because a watch of all namespaces needs more rights than the hub's Role grants for its one namespace.
+pod, and because a watch of all namespaces needs more rights than the hub's Role, which is valid in one namespace.
 Simultaneous callers for the same namespace share one request.
 """
 
@@ -22,9 +22,11 @@ from gpuspawner.kube.client.pacing import SharedTasks
 QUOTA_CACHE_S = 3.0
 LIMIT_RANGE_CACHE_S = 60.0
 QUOTA_RETRY_S = 10.0
-"""Seconds until the next request for a namespace's ResourceQuotas or LimitRanges after a failed request."""
+"""Seconds until the next request for a namespace's ResourceQuotas or LimitRanges after a failed request. After HTTP
+status 403, :data:`QUOTA_DENIED_S` applies instead."""
 QUOTA_DENIED_S = 60.0
-"""Seconds until the next request after the API server refused a request; each refusal appears in the audit log."""
+"""Seconds until the next request after HTTP status 403; the hub waits longer, because each refusal appears in the audit
+log."""
 _TIMEOUT_S = 3.0
 _MAX_CACHED = 4096
 

@@ -1,9 +1,9 @@
-"""Reads on which nodes the volumes of a pod's claims can be mounted, and how many volumes each node may have.
+"""Reads on which nodes the volumes of a pod's PersistentVolumeClaims can be mounted, and each node's volume limits.
 
 :class:`VolumeTopology` reads only the claims of the current user's pod and caches each result for up to a minute.
 :class:`VolumeLimits` watches the limits of CSI drivers, which CSINodes contain. If a node has such a limit, the class
-also watches PersistentVolumes, VolumeAttachments and StorageClasses. An object that the hub may not read counts as
-absent. A node thus counts as full only if objects that the hub can read show it.
+also watches PersistentVolumes, VolumeAttachments and StorageClasses. For :class:`VolumeLimits`, an object that the hub
+may not read counts as absent. A node thus counts as full only if objects that the hub can read show it.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class VolumeLimits:
         self._watch_loops.append(self._follow(CSI_NODES, self._nodes))
 
     async def wait_for_first_attempt(self) -> None:
-        """Wait until the hub has listed each watched resource, or failed to."""
+        """Wait until the first list of each watched resource has succeeded or failed."""
         # The first list of CSINodes may start three more watches; this loop then also waits for them.
         for watch_loop in self._watch_loops:
             await watch_loop.first_attempt.wait()

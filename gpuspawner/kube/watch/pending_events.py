@@ -49,7 +49,9 @@ class ListReconciler(Generic[_T]):
         self._is_first = not self._unseen
 
     def record(self, raw: object) -> None:
-        """Compare one object of the list with the cache.
+        """Keep one object of the list for :meth:`finish` if the object is new or has changed.
+
+        If the cache was empty at :meth:`begin`, put the object into the cache at once.
 
         :param raw: JSON object.
         """
@@ -84,7 +86,8 @@ _EVENT_START = re.compile(
     rb'"name":"(?P<name>[-.a-z0-9]+)"(?:,"generateName":"[-.a-z0-9]*")?(?:,"namespace":"(?P<namespace>[-a-z0-9]+)")?'
     rb',"uid":"[-\w]+","resourceVersion":"(?P<version>\d+)"'
 )
-"""Matches the start of a watch event as the API server usually writes it. The hub parses any other event completely."""
+"""Matches the start of a watch event as the API server usually writes it: the event's type, and the object's name,
+namespace and ``resourceVersion``. The hub parses the whole JSON of any other event."""
 
 
 MAX_PENDING_BYTES = 512 * 1024

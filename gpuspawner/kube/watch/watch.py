@@ -5,8 +5,8 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection
 :class:`GCTuning` prevents full garbage collections while the hub lists a cluster, and makes later ones shorter. A full
 collection visits every object of the process and blocks the event loop: 0.1 s for JupyterHub's modules alone, and as
 much again for 100,000 pods. A large list triggers many full collections
-(https://docs.python.org/3/library/gc.html#gc.set_threshold). They free nothing, because the pods' objects form no
-reference cycles.
+(https://docs.python.org/3/library/gc.html#gc.set_threshold). These collections free nothing, because the pods' objects
+form no reference cycles.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exempt all present objects from garbage collection if the list has more than doubled since the last time.
+        """Exempt all present objects from garbage collection if the list more than doubled since the last exemption.
 
         Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
         of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
@@ -84,7 +84,9 @@ class WatchTiming:
         ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also
         the usual maximum age of the data.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
-    :param settle_s: seconds within which the API server should begin to send the changes since the last watch.
+    :param settle_s: seconds after the response's headers within which the API server should begin to send the changes
+        since the last watch. Until then, only a gap of ``settle_s`` between events shows that all changes have arrived;
+        later, a gap of :data:`IDLE_GAP_S` does.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.
     """
 
@@ -198,8 +200,9 @@ class Watch:
     async def stream(self) -> None:
         """Send one watch request and apply its events to the cache until the API server ends it.
 
-        :raises APIUnavailableError: the API server did not answer or refused the request, or the connection broke.
-        :raises RelistError: the watch cannot continue from the last version.
+        :raises APIUnavailableError: the API server did not answer or refused the request, the connection broke, or the
+            watch ended before all changes since the last watch had arrived.
+        :raises RelistError: the watch cannot continue from the last version, or the last watches were all silent.
         """
         timing = self._timing
         watch_s = max(1, round(timing.watch_s * (1 - self._random() / 5)))
@@ -236,9 +239,9 @@ class Watch:
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
         """Read a watch to its end; return whether all changes since the last watch have arrived.
 
-        The first gap between events shows that they have, and so does a bookmark, which follows all earlier changes. An
-        event alone shows nothing, because it may have been delayed. Once they have arrived, this method confirms that
-        the cache was complete when the watch was requested.
+        The first gap between events shows that these changes have arrived. A bookmark also shows it, because it follows
+        all earlier changes. An event alone does not show it, because the event may have been delayed. Once the changes
+        have arrived, this method confirms that the cache was complete when the watch was requested.
         """
         time = asyncio.get_running_loop().time
         answered_at = time()

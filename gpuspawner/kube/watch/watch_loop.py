@@ -62,7 +62,7 @@ class RetryDelays:
     :param first_s: upper bound after the first failure; it doubles with each further failure.
     :param longest_s: upper bound after any failure.
     :param lost_s: upper bound after the hub lost the right to read the resource.
-    :param never_had_s: upper bound if the hub never had that right; most admins who omit it do so on purpose.
+    :param never_had_s: upper bound if the hub never had that right; most admins who do not grant it intend this.
     """
 
     first_s: float = 0.5

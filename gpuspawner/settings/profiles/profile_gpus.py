@@ -19,7 +19,10 @@ _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
 
 
 class ProfileGPUs:
-    """Collects the GPU types of a profile list; profile variants with the same nodes and traits share a GPU type.
+    """Collects the GPU types of a profile list.
+
+    Variants share a GPU type if they have the same GPU resource, node selector, tolerations, environment, RuntimeClass
+    and start timeout.
 
     :param notes: list that receives sentences for the admin about lost parts of the profile list.
     :ivar types: the setting ``gpus``.
@@ -32,7 +35,9 @@ class ProfileGPUs:
         self._table = build_accelerator_table({})
 
     def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
-        """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset; add a missing GPU type to ``types``.
+        """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset, or an empty dict if the variant has no GPU.
+
+        If no GPU type in ``types`` fits the variant, add one.
 
         :param variant: one way to start a server.
         """

@@ -38,7 +38,7 @@ class ProfileAmounts:
         self._defaults = {trait: self._read(name, defaults.get(trait), who=trait) for name, trait in traits}
 
     def read_limit(self, name: str, variant: ProfileVariant) -> int | None:
-        """Return a variant's limit, or else its guarantee, in millicores or bytes; None if it has neither.
+        """Return a variant's limit in millicores or bytes; without a limit, its guarantee; None if it has neither.
 
         :param name: ``cpu`` or ``memory``.
         :param variant: one way to start a server.
@@ -164,7 +164,11 @@ def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _remove_path(settings: dict[str, Any], path: str) -> bool:
-    """Remove the key at a YAML path, or else the entry or section around it; return whether anything was removed."""
+    """Remove the part of the settings that a problem's YAML path names; return whether anything was removed.
+
+    If the path leads into an entry of ``images``, ``gpus`` or ``presets``, remove the path's key from the entry; if the
+    entry lacks the key, remove the whole entry. For any other path, remove the whole section.
+    """
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})
     slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
