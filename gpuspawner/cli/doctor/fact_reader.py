@@ -125,8 +125,7 @@ async def read_facts(
     """Return the facts about a cluster, and a mapping: kind of object → why ``doctor`` cannot read such objects.
 
     :param viewer: has the connection to the cluster and what the admin's values files contain.
-    :param account: the hub's ServiceAccount. None = that of the hub's pod; without such a pod, the one that the Helm
-        values name, if any.
+    :param account: the hub's ServiceAccount; None = that of the hub's pod, or the Helm values' one without such a pod.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart
