@@ -49,7 +49,9 @@ class TraitOverrides:
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return trait overrides for a copy of the spawner; they begin with the admin's values that are saved here.
+        """Return trait overrides for a copy of the spawner, with the admin's values that this object has saved.
+
+        The copy of the spawner has the overridden values already. The result can restore the admin's values on it.
 
         :param twin: the copy of the spawner.
         """

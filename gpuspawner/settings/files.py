@@ -185,10 +185,11 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem whose message names the file that contains the longest beginning of the problem's YAML path.
+    """Return a problem whose message names the file that the problem most likely comes from.
 
-    If several files contain an equally long beginning, the message names the file with the highest priority. If that
-    beginning comes from no file, or no file contains even the path's first key, return the problem unchanged.
+    This is the file that contains the most leading keys of the problem's YAML path; if several contain as many, the one
+    with the highest priority. Return the problem unchanged if these keys come from the Helm values, which are no file
+    here, or if nothing contains even the first key.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))

@@ -121,9 +121,10 @@ def locate_problems(
 
 
 def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
-    """Yield a warning for each setting that is null although no earlier file sets it.
+    """Yield a warning for each null setting that removes nothing.
 
-    The admin probably forgot the value, as in ``max_count:`` with nothing after the colon.
+    A null removes the value that an earlier values file sets. If no earlier file sets one, the admin probably forgot a
+    value, as in ``max_count:`` with nothing after the colon.
     """
     section = (*values.root, *SETTINGS_PATH)
     for path in values.redundant_nulls:

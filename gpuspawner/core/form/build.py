@@ -148,7 +148,7 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
 
 
 def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return the view of a preset's verdict, in a few words, or None if ``verdict`` is None.
+    """Return what a preset's button shows about its start: a view with a short text, or None if ``verdict`` is None.
 
     :param verdict: whether the preset can start.
     """

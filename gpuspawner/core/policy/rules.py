@@ -88,10 +88,14 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
     """Return the limits of a GPU type in servers with a combined type, or None without limits.
 
-    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. Of the rules
-    without ``deny``, only those that allow the combined type count: their most generous limits for the member apply, or
-    no limits if one of these rules does not limit the member. The other rules are for servers whose user chose the
-    member itself. The limits for the member in rules with ``deny`` always apply.
+    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The merged rule
+    has kept the rules that it was merged from:
+
+    - A rule without ``deny`` counts if it allows the combined type. The most generous limits of these rules for the
+      member apply; if one of these rules sets no limits for the member, none of them limits it.
+    - A rule without ``deny`` that does not allow the combined type is ignored: its limits for the member hold only if
+      the user chose the member itself.
+    - A rule with ``deny`` always counts: its limits for the member apply in addition.
 
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param slug: slug of the member.

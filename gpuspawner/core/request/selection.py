@@ -193,7 +193,7 @@ def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
 
 
 def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
-    """Return the amounts that a selection has for some fields, each as part of a sentence.
+    """Return the amounts that a selection has for the given fields, as phrases for a sentence ("4 CPUs").
 
     Fields without an amount in the selection are left out.
     """

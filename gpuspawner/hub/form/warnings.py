@@ -78,10 +78,10 @@ class AdminWarnings:
         self._not_before = 0.0
 
     def find_warnings(self, offer: Offer, viewpoint: WarningScope) -> tuple[AdminWarning, ...]:
-        """Return the current warnings; the result is empty if the hub could not read the nodes.
+        """Return the warnings for admins about settings and nodes; empty if the hub could not read the nodes.
 
         :param offer: what the hub offers now.
-        :param viewpoint: the user's settings and tolerations.
+        :param viewpoint: the settings and tolerations that apply to the user.
         """
         nodes = offer.inventory.nodes
         if nodes is not self._nodes:
