@@ -209,8 +209,8 @@ class Hub:
     def _wait(self, name: str, condition: Any, *, failure: str) -> None:
         process = self._processes[name]
         ready = poll(lambda: process.poll() is not None or condition(), timeout_s=START_TIMEOUT_S)
-        if failure := self.failure():
-            raise DevclusterError(failure)
+        if ended := self.failure():
+            raise DevclusterError(ended)
         if not ready:
             raise DevclusterError(f"the {name} {failure} after {START_TIMEOUT_S} s:\n{self.log_tail(name)}")
 

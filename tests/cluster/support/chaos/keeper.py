@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import signal
@@ -19,6 +20,8 @@ from tests.cluster.support.chaos.ledger import Ledger, Promise
 
 LOOK_S = 1.0
 SCRAPE_S = 3.0
+MAX_SLOW_STARTS = 3
+"""A hub that does not answer after so many starts, each within the time that devcluster allows, breaks a promise."""
 _SPAWNS = re.compile(r'^jupyterhub_gpuspawner_spawns_total\{.*outcome="(\w*)"\} (\S+)$', re.MULTILINE)
 _ERROR_500 = re.compile(r"^\[E (\S+ \S+) JupyterHub [^\]]*\] (500 [A-Z]+ .*)$", re.MULTILINE)
 _SERVER = re.compile(r"/(?:users|spawn)/([^/? ]+)(?:/server)?(?:s?/([^/? ]+))?")
@@ -86,12 +89,17 @@ class Keeper:
         self.is_hub_there.clear()
         self._of_this_hub = Counter()
         began = time.monotonic()
-        while True:
+        for attempt in itertools.count(1):
             try:
                 await asyncio.to_thread(self.hub.restart)
                 break
             except DevclusterError as error:
-                self.ledger.breach(Promise.HUB, f"the hub does not come back: {error}")
+                # A hub that runs but does not answer in time may lack processor time: other programs on the machine
+                # have made Python's imports alone take 30 s. A hub that ended by itself has no such excuse.
+                if self.hub.failure() or attempt >= MAX_SLOW_STARTS:
+                    self.ledger.breach(Promise.HUB, f"the hub does not come back: {error}")
+                else:
+                    self.ledger.note(f"the hub is slow to come back: {error}")
         self.ledger.note(f"the hub is back after {time.monotonic() - began:.1f} s")
         self.is_hub_there.set()
 
