@@ -12,7 +12,7 @@ import logging
 import random as random_numbers
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -46,6 +46,10 @@ RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 reports it as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
 
 _T = TypeVar("_T")
+
+_LONG_WATCHES = 3
+"""How many times as long as a watch request for nodes or pods each one for a resource that changes rarely lasts. With
+30 s, the resource is confirmed more often than :data:`STALE_AFTER_S` demands."""
 
 STALE_AFTER_S = 45.0
 """Age in seconds above which nodes and pods count as stale; they reach this age only after failed requests."""
@@ -156,7 +160,7 @@ class ClusterStore:
             await watch.catch_up()
         self._devices.update(since=(self._nodes.confirmed_at or 0.0) - STALE_AFTER_S)
         self._volume_limits.update()
-        return self._build_inventory()
+        return self.inventory
 
     async def _wait_for_first_lists(self) -> None:
         await self._nodes.first_attempt.wait()
@@ -208,8 +212,8 @@ class ClusterStore:
             selectors={"field_selector": RUNNING_PODS_SELECTOR},
         )
         self._tasks = [
-            self._run(self._nodes, nodes, cache=NodeCache(self._occupancy)),
-            self._run(self._pods, pods, cache=PodCache(self._occupancy)),
+            self._run(self._nodes, nodes, cache=NodeCache(self._occupancy), timing=self._pace.timing),
+            self._run(self._pods, pods, cache=PodCache(self._occupancy), timing=self._pace.timing),
             asyncio.create_task(self._node_pools.run()),
         ]
         self._devices.start()
@@ -234,22 +238,28 @@ class ClusterStore:
             method = self._api.list_persistent_volume
         resource = WatchedResource(method=method, page_size=page_size)
         watch_loop = self._make_watch_loop(f"the cluster's {plural}", plural, group=group)
-        self._tasks.append(self._run(watch_loop, resource, cache=cache))
+        # These resources change rarely, so each watch request may last longer than one for nodes or pods.
+        timing = replace(self._pace.timing, watch_s=_LONG_WATCHES * self._pace.timing.watch_s)
+        self._tasks.append(self._run(watch_loop, resource, cache=cache, timing=timing))
         return watch_loop
 
-    def _run(self, watch_loop: WatchLoop, resource: WatchedResource, *, cache: ObjectCache[Any]) -> asyncio.Task[None]:
+    def _run(
+        self, watch_loop: WatchLoop, resource: WatchedResource, *, cache: ObjectCache[Any], timing: WatchTiming
+    ) -> asyncio.Task[None]:
         watch = Watch(
             resource,
             cache,
             confirm=watch_loop.confirm,
-            timing=self._pace.timing,
+            timing=timing,
             clock=self._clock,
             random=self._pace.random,
         )
         self._watches.append(watch)
         return asyncio.create_task(watch_loop.run(watch))
 
-    def _build_inventory(self) -> Inventory:
+    @property
+    def inventory(self) -> Inventory:
+        """The cluster's state in memory; the changes of the last :attr:`WatchTiming.batch_s` seconds may be missing."""
         nodes, pods = self._nodes, self._pods
         priority_classes = self._list_classes(PRIORITY_CLASSES, self._priority_classes)
         runtime_classes = self._list_classes(RUNTIME_CLASSES, self._runtime_classes)

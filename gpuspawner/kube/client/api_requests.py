@@ -186,12 +186,12 @@ async def find_missing_verb(
     :param verbs: Kubernetes verbs to check, in this order.
     """
     attributes = {"group": group, "version": "v1", "resource": resource}
-    is_served, *allowed = await asyncio.gather(
-        _is_served(api_client, attributes, timeout_s=timeout_s),
-        *(is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs),
+    if not await _is_served(api_client, attributes, timeout_s=timeout_s):
+        return NOT_SERVED
+    allowed = await asyncio.gather(
+        *(is_allowed(api_client, {"verb": verb, **attributes}, timeout_s=timeout_s) for verb in verbs)
     )
-    missing = (verb for verb, answer in zip(verbs, allowed, strict=True) if answer is False)
-    return next(missing, "") if is_served else NOT_SERVED
+    return next((verb for verb, answer in zip(verbs, allowed, strict=True) if answer is False), "")
 
 
 async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: float) -> bool:

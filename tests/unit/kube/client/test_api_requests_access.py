@@ -53,14 +53,23 @@ async def test_all_namespaces_of_the_core_api_are_asked_about(cluster: WatchServ
 
 
 async def test_another_group_is_asked_about_by_its_name(cluster: WatchServer, cluster_api: CoreV1Api):
-    await find_missing_verb(cluster_api.api_client, "nodepools", group="karpenter.sh", verbs=("list",), timeout_s=5)
+    cluster.bodies[SERVED] = '{"resources": [{"name": "resourceslices"}]}'
+    ask = find_missing_verb(
+        cluster_api.api_client, "resourceslices", group="resource.k8s.io", verbs=("list",), timeout_s=5
+    )
+    assert await ask == ""
     (asked,) = [json.loads(await each.text()) for each in cluster.requests if each.path == REVIEWS]
     assert asked["spec"]["resourceAttributes"] == {
         "verb": "list",
-        "group": "karpenter.sh",
+        "group": "resource.k8s.io",
         "version": "v1",
-        "resource": "nodepools",
+        "resource": "resourceslices",
     }
+
+
+async def test_no_right_is_asked_about_where_the_resource_is_not_served(cluster: WatchServer, cluster_api: CoreV1Api):
+    assert await missing(cluster_api, "nodepools", "karpenter.sh") == NOT_SERVED
+    assert [each.path for each in cluster.requests if each.path == REVIEWS] == []
 
 
 @pytest.mark.parametrize(
