@@ -42,7 +42,7 @@ from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 from gpuspawner.hub.kubespawner import private_api
-from gpuspawner.hub.kubespawner.hub_pods import PodEvent, ensure_pods_watched, find_pod, select_pod_events
+from gpuspawner.hub.kubespawner.hub_pods import POD_EVENTS, PodEvent, ensure_pods_watched, find_pod, select_pod_events
 from gpuspawner.hub.kubespawner.reflectors import (
     EventsAccess,
     give_up_dead_reflectors,
@@ -334,9 +334,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             events: list[PodEvent] = super().events
             return events
         reflector = self.event_reflector
-        return (
-            select_pod_events(reflector.resources.values(), self.pod_name, after=self._last_event) if reflector else []
-        )
+        own = POD_EVENTS.list_events(reflector, self.pod_name) if reflector else []
+        return select_pod_events(own, self.pod_name, after=self._last_event)
 
     # -- starting ------------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ pods. This package contains no code for choices, policy or starts.
 """
 
 from gpuspawner.hub.kubespawner.hub_pods import (
+    POD_EVENTS,
     PodEvent,
-    PodEventIndex,
     ensure_pods_watched,
     find_pod,
     has_read_pods,
@@ -26,9 +26,9 @@ from gpuspawner.hub.kubespawner.hub_pods import (
 from gpuspawner.hub.kubespawner.reflectors import EventsAccess, give_up_dead_reflectors, is_given_up
 
 __all__ = [
+    "POD_EVENTS",
     "EventsAccess",
     "PodEvent",
-    "PodEventIndex",
     "ensure_pods_watched",
     "find_pod",
     "give_up_dead_reflectors",

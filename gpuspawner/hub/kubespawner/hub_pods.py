@@ -252,7 +252,7 @@ PodEvent = Mapping[str, Any]
 _SORTED_S = 0.9
 """Seconds for which :class:`PodEventIndex` reuses its index.
 
-The hub checks each start once a second; with slightly less than 1 s, each check gets a new index."""
+While a page is open, the hub checks a start once a second; with slightly less than 1 s, each check gets a new index."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:
@@ -292,6 +292,10 @@ class PodEventIndex:
             by_pod = _group_by_pod(reflector.resources.values())
             self._sorted[reflector] = now, by_pod
         return sorted(by_pod.get(name, ()), key=_read_time)
+
+
+POD_EVENTS = PodEventIndex()
+"""The hub's only index, which all spawners share."""
 
 
 def _group_by_pod(events: Iterable[PodEvent]) -> dict[str, list[PodEvent]]:

@@ -1,9 +1,9 @@
 """Collects the facts about one start: the pod, its events, its node, and the verdict (whether the pod can start).
 
 Most facts come from reflectors and the cluster store. Only volume claims and queue positions need requests; their
-answers are cached. The hub observes each start once a second, so an observation without changes must be cheap. If fifty
-servers are pending, each needs verdicts, and the hub has only one thread. A throttle therefore limits verdicts to a
-share of the thread's time.
+answers are cached. While a progress page is open, the hub observes the start each second, so an observation without
+changes must be cheap. If fifty servers are pending, each needs verdicts, and the hub has only one thread. A throttle
+therefore limits verdicts to a share of the thread's time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.progress.model import Facts
+from gpuspawner.core.progress.pod_status import is_gated
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict, predict_verdict
 from gpuspawner.hub.config.offer import Offer
-from gpuspawner.hub.kubespawner.hub_pods import PodEvent, PodEventIndex, find_pod
+from gpuspawner.hub.kubespawner.hub_pods import POD_EVENTS, PodEvent, find_pod
 from gpuspawner.hub.start.endings import list_events_since
 from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import ProgressFeed, read_uid
@@ -88,7 +89,6 @@ class StartObserver:
     :param feed: the progress feed of the start.
     """
 
-    _events = PodEventIndex()
     _throttle = WorkThrottle(_VERDICT_SHARE)
 
     def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
@@ -98,8 +98,6 @@ class StartObserver:
         self._looked_at = float("-inf")
         self._verdict: Verdict | None = None
         self._judged_at = float("-inf")
-        self._offer: Offer | None = None
-        self._offered_at = float("-inf")
         self._node = ""
         """Name of the last node to which the pod was bound."""
         self._bound_at = 0.0
@@ -114,7 +112,7 @@ class StartObserver:
         reflector = self._spawner.event_reflector
         events: Sequence[PodEvent] = []
         if reflector is not None:
-            events = self._events.list_events(reflector, self._spawner.pod_name)
+            events = POD_EVENTS.list_events(reflector, self._spawner.pod_name)
         if pod is None and self._feed.is_resumed:
             events = list_events_since(events, self._feed.began_at)
         seen, now = _read_versions(pod, events), self._feed.elapsed_s
@@ -124,9 +122,11 @@ class StartObserver:
         gpu, node = self._feed.gpu, as_text(as_dict((pod or {}).get("spec")).get("nodeName"))
         if node and node != self._node:
             self._node, self._bound_at, self._was_ready = node, now, False
-        # A pod may be deleted together with its node, so check the node even if the pod is gone.
-        offer = None if pod is None and not self._node else await self._get_offer(is_bound=pod is None or bool(node))
-        verdict = None if pod is None or offer is None or node else await self._predict_verdict(pod, offer)
+        is_waiting = pod is not None and not node
+        offer = None
+        if pod is not None and is_waiting and (self._is_verdict_due() or is_gated(pod)):
+            offer = await self._spawner.make_offer()
+        verdict = await self._predict_verdict(pod, offer) if pod is not None and is_waiting else None
         return Facts(
             pod=pod,
             events=events,
@@ -137,15 +137,9 @@ class StartObserver:
             queue=None if pod is None or offer is None else await offer.find_queue_place(pod),
             gpu_name="" if gpu is None else gpu.display_name,
             lacks_events=self._feed.lacks_events,
-            is_node_ready=None if offer is None or (pod is not None and not node) else self._is_ready(offer.inventory),
+            # A pod may be deleted together with its node, so check the node even if the pod is gone.
+            is_node_ready=None if is_waiting else self._is_node_ready(),
         )
-
-    async def _get_offer(self, *, is_bound: bool) -> Offer:
-        # For a bound pod, only the readiness of its node matters, so reuse the cluster's state for RECHECK_S seconds.
-        now = self._feed.elapsed_s
-        if not is_bound or self._offer is None or now - self._offered_at >= RECHECK_S:
-            self._offer, self._offered_at = await self._spawner.make_offer(), now
-        return self._offer
 
     def _pod(self) -> Mapping[str, object] | None:
         if not self._feed.is_sent:
@@ -153,23 +147,29 @@ class StartObserver:
         pod = find_pod(self._spawner)
         return None if pod is None or read_uid(pod) == self._feed.former_pod else pod
 
-    def _is_ready(self, inventory: Inventory) -> bool | None:
+    def _is_node_ready(self) -> bool | None:
         """Return whether the pod's node is ready, or None if that is unknown or the node may still be starting."""
-        if not self._node or inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
+        if not self._node:
+            return None
+        # Do not wait for the newest state, as an offer does: the hub would decode the changes of all pods more often.
+        inventory = self._spawner.offer_factory.get_store(self._spawner.api).inventory
+        if inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
             return None
         is_ready = _is_ready(self._node, inventory)
         self._was_ready = self._was_ready or is_ready is True
         is_early = self._feed.elapsed_s - self._bound_at < _NEW_NODE_S
         return None if is_ready is False and (is_early or not self._was_ready) else is_ready
 
-    async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer) -> Verdict | None:
-        now = self._feed.elapsed_s
+    def _is_verdict_due(self) -> bool:
+        return self._feed.elapsed_s - self._judged_at >= _VERDICT_S
+
+    async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer | None) -> Verdict | None:
         # The hub ends a start only if a later verdict confirms that the pod can never start. If the last verdict was
         # NEVER, therefore wait up to _VERDICT_S seconds until the throttle allows the next verdict.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
-        if now - self._judged_at < _VERDICT_S or not await self._throttle.wait(patience_s=patience_s):
-            return self._verdict if now - self._judged_at < _VERDICT_MAX_AGE_S else None
+        if offer is None or not self._is_verdict_due() or not await self._throttle.wait(patience_s=patience_s):
+            return self._verdict if self._feed.elapsed_s - self._judged_at < _VERDICT_MAX_AGE_S else None
         located: Pod | None = await offer.add_volume_topology(pod)
         if located is None:
             return None

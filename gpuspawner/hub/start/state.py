@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.hub.admission.service import AdmissionService
-from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.config.offer import Offer, OfferFactory
 from gpuspawner.hub.metrics.starts import SpawnMeter
 from gpuspawner.hub.spawner_protocol import AdmittedSpawner, PodBuildingSpawner
 from gpuspawner.hub.start.endings import ServerEnd
@@ -87,6 +87,7 @@ class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
     """
 
     admission: AdmissionService
+    offer_factory: OfferFactory
     start_state: StartState
     user_options: Mapping[str, object]
     start_timeout: float

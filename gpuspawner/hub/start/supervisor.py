@@ -28,6 +28,9 @@ from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import LISTEN_POLL_S, ProgressFeed, wait_until_listening
 
 _PAUSE_S = 1.0
+"""Seconds between two observations of a start while a progress page is open."""
+_UNREAD_PAUSE_S = 4.0
+"""Seconds between two observations of a start while no progress page is open. A page that opens ends the pause."""
 _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
@@ -139,13 +142,16 @@ class _Supervisor:
 
     async def watch_until_end(self) -> Exception:
         while (left_s := self._left_s()) > 0:
+            # Pause before the first observation: before a page is open, there is nothing to report yet.
+            await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             failure = None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
+                async with asyncio.timeout(self._left_s()):
                     failure = await self.observe()
             if failure is not None:
                 return await self._refuse(failure)
-            await asyncio.sleep(min(_PAUSE_S, left_s))
+            if self._feed.is_read:
+                await asyncio.sleep(min(_PAUSE_S, left_s))
         no_room = self.make_no_room_error()
         if no_room is None:
             return self.make_slow_start_error()
@@ -157,9 +163,12 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Wait briefly for the answer first: most servers accept connections at once, so that one observation of the
-            # pod suffices.
+            # Wait briefly for the answer first: most servers accept connections at once. If no page is open then, the
+            # start needs no further observation.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S)
+            if answer.done() and answer.result() and not self._feed.is_read:
+                starts.note_pod(self._spawner)
+                return None
             while True:
                 failure = None
                 with contextlib.suppress(TimeoutError):

@@ -219,6 +219,14 @@ class RealHub:
             )
         database.close()
 
+    def has_stored_start(self, user: str) -> bool:
+        """Return whether the hub's database has the record of a start, so that the start outlasts the hub."""
+        with sqlite3.connect(self.folder / "hub.sqlite") as database:
+            query = "SELECT spawners.state FROM spawners JOIN users ON users.id = user_id WHERE users.name = ?"
+            found = database.execute(query, (user,)).fetchone()
+        database.close()
+        return found is not None and '"timeout_s"' in (found[0] or "")
+
 
 @asynccontextmanager
 async def real_hub(folder: Path, *, api: str, config: Mapping[str, Any]) -> AsyncIterator[RealHub]:

@@ -61,7 +61,7 @@ async def test_a_spawner_knows_its_pods_events(make_spawner: MakeSpawner):
     spawner = make_spawner()
     assert spawner.events == []
     resources = {"a": event("a", spawner.pod_name), "b": event("b", "jupyter-bob")}
-    spawner.reflectors[spawner._get_reflector_key("events")] = SimpleNamespace(resources=resources)
+    spawner.reflectors[spawner._get_reflector_key("events")] = Reflector(resources=resources)
     try:
         assert uids(spawner.events) == ["a"]
     finally:

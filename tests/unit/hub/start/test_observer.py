@@ -16,6 +16,7 @@ from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start import observer
 from gpuspawner.hub.start.observer import StartObserver, WorkThrottle
 from gpuspawner.hub.start.stream import ProgressFeed
+from gpuspawner.kube.store import ClusterStore
 from tests.unit.clocks import Clock
 from tests.unit.core.kueue_workloads import IN_USE, local_queue, pending
 from tests.unit.hub.conftest import GPU_NODE, MakeSpawner
@@ -69,7 +70,7 @@ async def test_what_has_not_changed_is_not_looked_at_again_at_once(seen: Seen):
 
 async def test_a_change_of_the_pod_or_an_event_is_seen_at_once(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
-    monkeypatch.setattr(StartObserver, "_events", SimpleNamespace(list_events=lambda *_: list(seen.events.values())))
+    monkeypatch.setattr(observer, "POD_EVENTS", SimpleNamespace(list_events=lambda *_: list(seen.events.values())))
     seen.put(pod)
     await seen.lookout.observe()
     seen.put(pod, status={"phase": "Pending"})
@@ -171,10 +172,18 @@ async def test_a_pod_on_a_node_is_as_well_as_its_node(seen: Seen, server: WatchS
     assert (facts.pod, facts.is_node_ready) == (None, False)
 
 
-async def test_the_offer_for_a_pod_on_a_node_is_made_once_in_three_seconds(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+async def test_a_pod_on_a_node_needs_no_offer(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
     seen.put(pod)
+    monkeypatch.setattr(seen.spawner, "make_offer", None)
+    facts = await seen.lookout.observe()
+    assert facts is not None
+    assert facts.is_node_ready is True
+
+
+async def test_an_offer_is_made_where_a_verdict_is_due(seen: Seen, monkeypatch: pytest.MonkeyPatch):
+    seen.put(await pod_that_waits(seen.spawner, GPU_OPTIONS))
     make_offer, made = seen.spawner.make_offer, []
 
     async def count() -> Any:
@@ -187,8 +196,8 @@ async def test_the_offer_for_a_pod_on_a_node_is_made_once_in_three_seconds(seen:
         seen.clock.now = began + second
         facts = await seen.lookout.observe(even_if_unchanged=True)
         assert facts is not None
-        assert facts.is_node_ready is True
-    assert made == [began, began + 3, began + 6]
+        assert facts.verdict is not None
+    assert made == [began, began + 5]
 
 
 async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
@@ -205,12 +214,8 @@ async def test_a_node_that_was_never_seen_well_is_not_lost(seen: Seen):
 async def test_what_is_known_of_nodes_and_old_says_nothing(seen: Seen, monkeypatch: pytest.MonkeyPatch):
     pod = await pod_that_waits(seen.spawner, GPU_OPTIONS)
     pod["spec"]["nodeName"] = "gpu-1"
-    offer = await seen.spawner.make_offer()
-
-    async def old() -> Any:
-        return replace(offer, inventory=replace(offer.inventory, age_s=61.0))
-
-    monkeypatch.setattr(seen.spawner, "make_offer", old)
+    inventory = (await seen.spawner.make_offer()).inventory
+    monkeypatch.setattr(ClusterStore, "inventory", replace(inventory, age_s=61.0))
     seen.put(pod)
     facts = await seen.lookout.observe()
     assert facts is not None

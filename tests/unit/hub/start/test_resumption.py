@@ -92,10 +92,11 @@ def deleted(server: WatchServer) -> set[str]:
 
 
 async def begin(hub: RealHub, server: WatchServer, user: str, **more: object) -> dict[str, Any]:
-    """Begin a start, and let its pod wait for a node."""
+    """Begin a start, let its pod wait for a node, and wait until the hub has stored the start."""
     await hub.begin(user, {**OPTIONS, **more})
     pod = await pod_of(server, user)
     server.put(OWN_PODS, pod)
+    await eventually(lambda: hub.has_stored_start(user))
     return pod
 
 

@@ -46,5 +46,5 @@ async def test_nobody_waits_for_what_cannot_be_reached(monkeypatch: pytest.Monke
     async def swallowed(*_: object) -> None:
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(asyncio, "open_connection", swallowed)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", swallowed)
     await asyncio.wait_for(wait_until_listening("http://127.0.0.1:1", timeout_s=60), 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -16,7 +16,7 @@ from gpuspawner.hub.errors import ClusterFailure, RefusedStart, SlowStartError, 
 from gpuspawner.hub.metrics import starts
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start import observer, supervisor
-from gpuspawner.hub.start.stream import ProgressFeed
+from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
@@ -33,6 +33,7 @@ Change = Callable[[dict[str, Any]], None]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again at once."""
     monkeypatch.setattr(supervisor, "_PAUSE_S", 0.02)
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 0.02)
     monkeypatch.setattr(observer, "RECHECK_S", 0.05)
 
 
@@ -268,8 +269,9 @@ class Looks(dict[str, Any]):
         return super().get(key, default)
 
 
-async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more(
-    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("is_read", "looks"), [(True, 1), (False, 0)], ids=["a page is open", "no page is open"])
+async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more_for_its_page(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, is_read: bool, looks: int
 ):
     spawner, pods = make_spawner(), Looks()
     monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
@@ -277,14 +279,56 @@ async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more(
     feed = ProgressFeed(is_sent=True)
     feed.begin()
     monkeypatch.setattr(supervisor, "_PAUSE_S", 5.0)
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 5.0)
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as listener:
         address = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
-        await eventually(lambda: pods.count)
-        before = pods.count
-        start.set_result(address)
-        assert (await supervised, pods.count - before) == (address, 1)
+        with feed.read() if is_read else nullcontext():
+            supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
+            await (eventually(lambda: pods.count) if is_read else asyncio.sleep(0))
+            before = pods.count
+            start.set_result(address)
+            assert (await supervised, pods.count - before) == (address, looks)
+
+
+async def test_how_long_a_pod_waited_is_measured_although_no_page_is_open(
+    make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
+    noted: list[object] = []
+    monkeypatch.setattr(starts.SpawnMeter, "note_pod", lambda _, pod: noted.append(pod))
+    spawner, pod = make_spawner(), {"metadata": {"name": "own"}}
+    spawner.start_state.meter = starts.SpawnMeter("none")
+    monkeypatch.setattr(
+        type(spawner), "pod_reflector", Reflector(pods={f"{spawner.namespace}/{spawner.pod_name}": pod})
+    )
+    feed = ProgressFeed(is_sent=True)
+    feed.begin()
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as listener:
+        start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        start.set_result(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        await supervise_start(spawner, start, feed=feed)
+    assert noted == [pod]
+
+
+async def test_a_page_that_opens_is_not_kept_waiting(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):
+    spawner, pods = make_spawner(), Looks()
+    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
+    feed = ProgressFeed(is_sent=True)
+    feed.begin()
+    start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
+    await asyncio.sleep(0)
+    assert pods.count == 0
+    pages = [stream_progress(spawner, feed) for _ in range(2)]
+    assert [(await anext(page))["message"] for page in pages] == ["Your server is being set up."] * 2
+    await pages[0].aclose()
+    assert feed.is_read
+    await pages[1].aclose()
+    assert not feed.is_read
+    supervised.cancel()
+    await asyncio.wait([supervised])
 
 
 async def forgets_once(cancelled: list[int]) -> None:
