@@ -274,6 +274,13 @@ class OfferFactory:
             self._stopping.add(stopping := asyncio.ensure_future(cluster.store.stop()))
             stopping.add_done_callback(self._stopping.discard)
 
+    def find_store(self, api: ClusterAPI) -> ClusterStore | None:
+        """Return the store of an API client's cluster, or None before the client's first call of :meth:`get_store`.
+
+        :param api: the hub's ``CoreV1Api``.
+        """
+        return next((each.store for each in self._clusters if each.api is api), None)
+
     @property
     def known_store(self) -> ClusterStore | None:
         """The store of nodes and pods that was used last, or None before the first call of :meth:`get_store`."""

@@ -152,7 +152,8 @@ class StartObserver:
         if not self._node:
             return None
         # Do not wait for the newest state, as an offer does: the hub would decode the changes of all pods more often.
-        inventory = self._spawner.offer_factory.get_store(self._spawner.api).inventory
+        store = self._spawner.offer_factory.find_store(self._spawner.api)
+        inventory = Inventory() if store is None else store.inventory
         if inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
             return None
         is_ready = _is_ready(self._node, inventory)

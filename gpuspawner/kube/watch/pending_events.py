@@ -90,9 +90,9 @@ _EVENT_START = re.compile(
 namespace and ``resourceVersion``. The hub parses the whole JSON of any other event."""
 
 
-MAX_PENDING_BYTES = 1024 * 1024
+MAX_PENDING_BYTES = 512 * 1024
 """Size in bytes of all pending events at which the hub applies them even if no form needs the data. These are events of
-about 100 pods; applying them takes about 20 ms, with pauses for the event loop."""
+about 50 pods; applying them takes a few milliseconds."""
 
 
 class RelistError(Exception):

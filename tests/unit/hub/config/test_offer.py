@@ -105,8 +105,9 @@ async def test_other_nodes_make_another_offer(offers: OfferFactory, store: Clust
 async def test_one_client_has_one_store(offers: OfferFactory, store: ClusterStore, server: WatchServer):
     async with ApiClient(Configuration(host=server.url)) as client:
         other = CoreV1Api(client)
+        assert offers.find_store(other) is None
         assert offers.get_store(other) is offers.get_store(other) is not store
-        assert offers.get_store(store._api) is store
+        assert offers.get_store(store._api) is offers.find_store(store._api) is store
         await offers.stop()
 
 
