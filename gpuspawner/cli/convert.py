@@ -37,7 +37,10 @@ _PROFILE_LIST_PATHS = (
 _CHART_PATHS = _PROFILE_LIST_PATHS[:2]
 _CONFIGS: tuple[tuple[str, ...], ...] = (("hub", "config"), ())
 _SPAWNERS = ("KubeSpawner", "Spawner")
-"""Sections of JupyterHub's configuration that set traits of KubeSpawner; the first wins."""
+"""Sections of JupyterHub's configuration that set traits of KubeSpawner.
+
+If both sections set a trait, the value in the first section applies.
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +122,10 @@ def _find_default_image(section: Mapping[str, Any]) -> str:
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return trait → limit or guarantee of profiles that set none, or None; ``hub.config`` overrides ``singleuser``."""
+    """Return trait → limit or guarantee that a profile has if it does not set the trait; None if there is no default.
+
+    A default in JupyterHub's configuration overrides the default in the chart's section ``singleuser``.
+    """
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
         for key, trait in zip(("limit", "guarantee"), traits, strict=True):

@@ -37,7 +37,7 @@ exit codes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return the exit code, one of :mod:`gpuspawner.cli.common.output`.
+    """Run one sub-command and return its exit code (:mod:`gpuspawner.cli.common.output` defines the codes).
 
     :param arguments: arguments of the command line without the program's name; None for ``sys.argv``.
     """

@@ -154,7 +154,7 @@ def make_unread_cluster_failure(reason: str) -> ClusterFailure:
 
 
 def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace: str = "") -> SpawnException | None:
-    """Return the exception for an error of the Kubernetes client, or None for any other error.
+    """Return an exception that explains an error of the Kubernetes client to the user, or None for any other error.
 
     KubeSpawner raises a :class:`TimeoutError` with ``Could not …`` after several requests have timed out; this is an
     error of the client. A :class:`TimeoutError` with ``did not start`` concerns the pod, so the result is None.
@@ -230,11 +230,10 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """Correct JupyterHub's count of failed starts as soon as a start fails.
+        """Correct JupyterHub's count of failed starts when a start fails, unless :meth:`settle` has corrected it.
 
-        If JupyterHub cleans up after the failed start, the spawner calls :meth:`settle` during the clean-up, and the
-        count is not corrected again. After a start that succeeded or was cancelled, each user's next failure counts
-        again.
+        If JupyterHub cleans up after the failed start, the spawner calls :meth:`settle` during the clean-up. If the
+        start succeeds or is cancelled, each user's next failure counts again.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.

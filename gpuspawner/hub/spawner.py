@@ -265,7 +265,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def clear_state(self) -> None:
-        """Restore the traits and reset the start's state; JupyterHub calls this before a start and after a stop."""
+        """Restore the admin's trait values, and reset the start's state, before each start and after each stop."""
         super().clear_state()
         if not self._is_ours():
             return
@@ -318,7 +318,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None hides a resumed start from JupyterHub's first check."""
+        """JupyterHub's record of the server's address; None while a starting hub must not check the server."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -363,7 +363,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def start(self) -> asyncio.Future[Any]:
-        """Start the pod; raise an error with a message for users if Kubernetes refuses the pod or cannot start it."""
+        """Start the pod; the returned future raises an error with a message for users if Kubernetes cannot start it."""
         if not self._is_ours():
             start: asyncio.Future[Any] = super().start()
             return start
@@ -376,7 +376,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._follow(super().start())
 
     def resume(self) -> asyncio.Future[Any]:
-        """Go on with a start that an earlier process of the hub began; return a future like that of :meth:`start`."""
+        """Continue a start that an earlier process of the hub began; return a future like that of :meth:`start`."""
         return self._follow(resumption.wait_for_pod(self))
 
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
@@ -434,7 +434,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Check the pod to be created, which is built here if ``pod`` is None; only a start's first call does this."""
+        """Run the preflight, once in a start, on ``pod``; if ``pod`` is None, on the pod that this method builds."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -491,9 +491,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
 
-        After a refused start, the result is 0, because no pod exists. If a cancelled or failed start may have left a
-        pod, the result is None, so that JupyterHub deletes the pod. While the hub cannot read pods, the result is None,
-        because JupyterHub would forget the server if it got an exit code.
+        After a refused start, return 0, because no pod exists. After a cancelled or failed start, return None if the
+        start may have left a pod, so that JupyterHub deletes the pod; else return 1. While the hub cannot read pods,
+        return None, because JupyterHub would forget the server after an exit code.
         """
         is_ours = self._is_ours()
         if is_ours:
@@ -521,7 +521,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def stop(self, now: bool = False) -> None:
         """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
 
-        If the hub has no permission to list pods, do not wait until the pod is gone: the hub would never see that.
+        Wait until the pod is gone, unless the hub has no permission to list pods and so cannot see when it is gone.
 
         :param now: whether to delete the pod without a grace period in any case.
         """
@@ -566,7 +566,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
-            # GPU limits count the pods in KubeSpawner's reflector. Start the reflector while the offer is made.
+            # Policy limits on GPUs need the pods in KubeSpawner's reflector, so start it while making the offer.
             offer, _ = await asyncio.gather(making, ensure_pods_watched(self, timeout_s=self.capacity_timeout))
         else:
             offer = await making

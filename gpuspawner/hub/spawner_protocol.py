@@ -65,7 +65,7 @@ class PodReflector(Protocol):
     """KubeSpawner's reflector of pods, which lists and watches them.
 
     :ivar pods: JSON of the pods, as the API server sends them, by ``namespace/name``.
-    :ivar first_load_future: future that is done when the reflector has read its first list or failed.
+    :ivar first_load_future: future that is done when the reflector has read its first list, or failed to read it.
     """
 
     pods: Mapping[str, Mapping[str, Any]]

@@ -33,12 +33,13 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits that JupyterHub sets after it has read its configuration; a change of one triggers the settings check.
+"""Traits that JupyterHub sets after it has read its configuration. When one of them changes, the settings are checked.
 
-traitlets has no event for the end of the configuration. It sets the traits of a configuration file before it merges the
-file into ``config``, so a check at the change of such a trait would miss the file. JupyterHub sets ``cookie_secret``
-before it opens its database, unless the admin has configured ``cookie_secret``. For that case there is
-``session_factory``, which JupyterHub always sets, but only after it has opened the database.
+traitlets has no event for the end of the configuration. traitlets sets the traits of a configuration file before it
+merges the file into ``config``, so a check at the change of such a trait would miss the file.
+
+JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured ``cookie_secret``. For
+that case there is ``session_factory``, which JupyterHub always sets, but only after it has opened the database.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -166,7 +167,7 @@ def _parse_settings(merged: Config, *, with_files: bool = True, given: Sequence[
 
 
 def _remember_files(merged: Config, *, log: logging.Logger) -> None:
-    """Cache the settings from the files, which are valid now, so that the hub has them if the files become invalid."""
+    """Cache the valid settings from the files; the hub goes on using them if the files become invalid later."""
     paths = merged.get("settings_files")
     if paths:
         configured = {name: merged[name] for name in SETTING_TRAITS if name in merged}

@@ -1,7 +1,7 @@
 """Sets traits of a spawner for one start, and restores the admin's values before the next start.
 
-JupyterHub may reuse a spawner object after a failed start. The values for each start are computed from the admin's
-values, which may include changes by the admin's hooks, and never from the values of the previous start.
+JupyterHub may reuse a spawner object after a failed start. The hub computes the values for each start from the admin's
+values, never from the values of the previous start. The admin's values may include changes by the admin's hooks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def copy_nested(value: Any) -> Any:
 
 @dataclass(slots=True)
 class TraitOverrides:
-    """Sets a spawner's traits for a start, and keeps the admin's values of these traits.
+    """Sets a spawner's traits for a start, and saves the admin's values of these traits to restore them later.
 
     :param owner: the spawner.
     """
@@ -38,9 +38,9 @@ class TraitOverrides:
         return self._admin_values[trait] if trait in self._admin_values else getattr(self.owner, trait)
 
     def assign(self, values: Mapping[str, Any]) -> None:
-        """Set traits for this start, and keep the admin's values.
+        """Set traits for this start, and save the admin's values for :meth:`restore`.
 
-        :param values: new values by name of the trait.
+        :param values: name of a trait → its value for this start.
         """
         for trait, value in values.items():
             self._admin_values[trait] = self[trait]
@@ -51,7 +51,8 @@ class TraitOverrides:
     def copy_for(self, twin: Any) -> TraitOverrides:
         """Return trait overrides for a copy of the spawner, with the admin's values that this object has saved.
 
-        The copy of the spawner has the overridden values already. The result can restore the admin's values on it.
+        The copy already has the values of the current start. :meth:`restore` of the result gives the copy the
+        admin's values again.
 
         :param twin: the copy of the spawner.
         """

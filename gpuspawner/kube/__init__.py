@@ -2,7 +2,7 @@
 
 The hub passes its `kubernetes_asyncio` client to :class:`ClusterStore`, which returns an
 :class:`~gpuspawner.core.cluster.state.Inventory`: the nodes and pods, what is unknown and why, and the age of the data.
-A failed request raises no error in the store. The package deals with neither JupyterHub nor settings, forms or users.
+The store raises no error if a request fails. The package deals with neither JupyterHub nor settings, forms or users.
 
 - `store`: combine all watches of the process in one :class:`ClusterStore`; set the page sizes of lists.
 - `client`: send requests to the API server, parse its answers, check the hub's rights.

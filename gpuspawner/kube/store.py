@@ -34,7 +34,8 @@ NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
 """Number of pods on a list's page; 500 pods are about as large as 100 nodes, whose labels and image lists are long."""
 DEVICES_PER_PAGE = 100
-"""Number of DRA objects, PriorityClasses or RuntimeClasses on a list's page; one ResourceSlice may hold 128 devices."""
+"""Number of DRA objects, PriorityClasses or RuntimeClasses on a list's page. The number is small because a
+ResourceSlice may be large: it may contain 128 devices."""
 VOLUMES_PER_PAGE = 500
 """Number of PersistentVolumes, VolumeAttachments, CSINodes or StorageClasses on a page of a list."""
 
@@ -48,8 +49,8 @@ reports it as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
 _T = TypeVar("_T")
 
 _LONG_WATCHES = 3
-"""How many times as long as a watch request for nodes or pods each one for a resource that changes rarely lasts. With
-30 s, the resource is confirmed more often than :data:`STALE_AFTER_S` demands."""
+"""A watch request for a resource that changes rarely lasts this many times as long as one for nodes or pods: up to
+30 s. This is less than :data:`STALE_AFTER_S`, so the data does not become stale between two requests."""
 
 STALE_AFTER_S = 45.0
 """Age in seconds above which nodes and pods count as stale; they reach this age only after failed requests."""
@@ -79,8 +80,8 @@ class CoreAPI(Protocol):
 class StoreTiming:
     """Timeouts, retry delays and sources of time and randomness.
 
-    :param first_sync_timeout_s: seconds after the first call of :meth:`ClusterStore.read_inventory` until which callers
-        wait for the first lists.
+    :param first_sync_timeout_s: seconds after the first call of :meth:`ClusterStore.read_inventory`. Until then, all
+        callers of the method wait for the first lists.
     :param timing: timeouts and intervals of each watch.
     :param pauses: delays before retries.
     :param clock: monotonic seconds.
@@ -149,8 +150,9 @@ class ClusterStore:
             self._start()
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
-            # Do not use asyncio.timeout, which cancels the caller's task for a moment. The caller's task may run a
-            # start, and other requests would in that moment take the start for one that JupyterHub cancelled.
+            # Do not use asyncio.timeout: when the time is over, it cancels the caller's task and takes the cancellation
+            # back a moment later. If the task runs a start, other requests in that moment would conclude that
+            # JupyterHub has cancelled the start.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)

@@ -149,7 +149,10 @@ def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
 
 
 def _normalize_slug(slug: str) -> str:
-    """Return a GPU type's slug without punctuation and final GB, so that ``A100-80GB`` and ``a100-80`` become equal."""
+    """Return a GPU type's slug in lower case, without punctuation and without a final G, GB or GiB.
+
+    ``A100-80GB`` and ``a100-80`` thus become equal.
+    """
     return re.sub(r"g(i?b)?$", "", re.sub(r"[^a-z0-9]", "", slug.lower()))
 
 
@@ -405,7 +408,7 @@ def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
 
 
 def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
-    """Yield the problems of a toleration that the API server would reject in any pod."""
+    """Yield the problems because of which the API server would reject every pod with this toleration."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
     if toleration.operator == "Equal" and not toleration.key:

@@ -1,4 +1,7 @@
-"""Converts checked settings to the catalog, which says what the form offers, before the cluster's nodes are known."""
+"""Converts checked settings to a catalog, which says what the form offers.
+
+The hub later completes this catalog with what it finds on the cluster's nodes.
+"""
 
 from __future__ import annotations
 
@@ -249,9 +252,9 @@ def _convert_preset(slug: str, entry: PresetEntry) -> Preset:
 
 
 def build_preset_options(entry: PresetEntry) -> dict[str, object]:
-    """Return the user options of a preset.
+    """Return the part of ``user_options`` that a preset sets; keys that the preset omits are missing in the result.
 
-    :param entry: the preset in the settings; missing keys stay unset.
+    :param entry: the preset in the settings.
     """
     options: dict[str, object] = {}
     if entry.image is not None:

@@ -55,7 +55,8 @@ _MAX_PROBLEMS = 100
 ParsedT = TypeVar("ParsedT")
 
 Fingerprint = tuple[tuple[object, ...], ...]
-"""Inodes, sizes and times of the settings files; equal as long as no file has changed."""
+"""Path, inode, size and times of each settings file, or the error number of a path that cannot be read. Fingerprints
+are equal as long as no file has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,8 @@ def read_settings_files(paths: Sequence[str], *, field: str = _FIELD) -> list[Se
 
     :param paths: files and folders, lowest priority first.
     :param field: setting that contains the paths, for error messages.
-    :raises SettingsError: files are missing or invalid; the error has the problems of all of them.
+    :raises SettingsError: files are missing, invalid or too large; the error has the problems of all files. If all
+        files together are too large, reading ends, and the error has the problems found until then.
     """
     files: list[SettingsFile] = []
     problems: list[Problem] = []
@@ -187,9 +189,9 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
     """Return a problem whose message names the file that the problem most likely comes from.
 
-    This is the file that contains the most leading keys of the problem's YAML path; if several contain as many, the one
-    with the highest priority. Return the problem unchanged if these keys come from the Helm values, which are no file
-    here, or if nothing contains even the first key.
+    This is the file that contains the longest beginning of the problem's YAML path. If several files contain it, the
+    message names the one with the highest priority. Return the problem unchanged if no layer contains the path's first
+    key, or if the layer found is no file: settings from Helm values have no file name here.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))

@@ -36,7 +36,10 @@ def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None)
 
 
 def build_values_schema(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of zero-to-jupyterhub's Helm values, at the top of a file or below its key ``jupyterhub``.
+    """Return the schema of a file with zero-to-jupyterhub's Helm values.
+
+    The values are at the top level of the file, or below the key ``jupyterhub``: a chart that depends on
+    zero-to-jupyterhub's chart has them there.
 
     The schema covers only gpuspawner's keys; zero-to-jupyterhub's chart has its own schema for the others.
 
@@ -69,7 +72,10 @@ def _make_ref(name: str) -> dict[str, Any]:
 
 
 def _simplify(schema: Any) -> Any:
-    """Return a schema with defaults as in YAML, with null for optional keys, and without titles, which repeat keys."""
+    """Return a schema in which defaults are written as in YAML and optional keys may be null.
+
+    The result has no titles, because pydantic's titles only repeat the keys.
+    """
     if isinstance(schema, list):
         return [_simplify(each) for each in schema]
     if not isinstance(schema, dict):

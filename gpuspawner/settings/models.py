@@ -1,7 +1,8 @@
 """Defines the admin's settings as pydantic models. :mod:`gpuspawner.settings.checks` checks keys against each other.
 
-A mapping with slugs or names as keys may be merged from several values files. ``enabled: false`` disables an entry of
-another file, null removes the entry, and ``order`` sorts the entries that users see.
+A mapping with slugs or names as keys may be merged from several values files. A file can disable an entry of
+another file with ``enabled: false``: the entry stays in the settings. A null removes the entry from the settings.
+``order`` sorts the entries that users see.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class CustomImagesSetting(StrictModel):
 
 
 class AmountSetting(StrictModel):
-    """Base class of CPU and memory settings: the guarantee as a fraction of the limit."""
+    """Base class of CPU and memory settings: contains the guarantee, as a fraction of the limit."""
 
     guarantee: UnitFraction | None = Field(default=None, description="Part of the limit that is requested.")
 
@@ -165,7 +166,7 @@ class PriorityEntry(ChoiceEntry):
 
     @override
     def convert(self, slug: str) -> Priority:
-        """Return the priority as a value of the catalog, which contains what the form offers."""
+        """Convert this entry of the settings to the priority that the form offers."""
         return Priority(**self._describe(slug), priority_class=self.priority_class or "", value=self.value or 0)
 
 

@@ -72,7 +72,7 @@ def _parse_types(value: object) -> object:
 
 
 class _ListedTypesSchema:
-    """Annotation: the JSON Schema of a mapping of GPU types also accepts a list of GPU types, or ``*`` for all."""
+    """Annotation of a mapping with GPU types as keys. It makes the JSON Schema also accept a list, or ``*`` for all."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [WILDCARD_SCHEMA, _LISTED, handler(core)]}
@@ -84,7 +84,7 @@ CountLimit = Annotated[int, BeforeValidator(_parse_count_limit), WithJsonSchema(
 """A whole number of at least 0, or ``unlimited``, which becomes the number
 :data:`gpuspawner.core.catalog.policy_model.UNLIMITED`."""
 RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSchema(allow_unlimited(RUN_TIME_SCHEMA))]
-"""A run time such as ``8h``, parsed to seconds, or ``unlimited``."""
+"""A run time such as ``8h``, converted to seconds, or ``unlimited``, which becomes the number ``UNLIMITED``."""
 SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
 """A list of slugs in the settings, or ``*`` for all slugs."""
 GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]

@@ -36,6 +36,8 @@ class DottedPaths(Generic[NodeT]):
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
         """Return the keys and indexes of the longest beginning of a path that exists, and the rest of the path.
 
+        A path exists if it leads to a value in ``top``; the rest is then empty.
+
         :param path: path with dots between its parts; empty for ``top`` itself.
         :param top: value in which the path starts.
         """

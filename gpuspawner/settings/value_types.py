@@ -16,7 +16,8 @@ from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory
 
 UNIT_KEY = "x-unit"
-"""Key in a JSON Schema that says how to format a default; :mod:`gpuspawner.settings.json_schema` removes the key."""
+"""Key in a JSON Schema; its value names the kind of an amount, such as ``cpu``. :mod:`gpuspawner.settings.json_schema`
+formats the default of the setting accordingly, and removes the key."""
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
 _MEMORY_TEXT = rf"^ *{_NUMBER} ?([KMGTkgt][iI]?[bB]?|m([iI][bB]?|[bB])|[bB]) *$"
@@ -142,7 +143,7 @@ class Entry(StrictModel):
     """Base class of the entries of a mapping with slugs as keys.
 
     :param order: sorts the entries, smallest first; entries without ``order`` come last, in the order of the mapping.
-    :param enabled: false removes the entry, also if another settings file adds it.
+    :param enabled: false disables the entry, even if another settings file contains the entry without ``enabled``.
     """
 
     order: int | None = Field(default=None, description="Sorts entries, smallest first; those without one come after.")

@@ -117,7 +117,7 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
     """Return whether the setting ``images`` lists the image that ``singleuser.image`` or KubeSpawner's ``image`` names.
 
     If the setting lists the image, the caller does not report the chart value or trait as unused, because the chart's
-    pre-pullers may pull the image that it names.
+    pre-pullers may pull this image.
     """
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image

@@ -126,8 +126,9 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
         traits = {**traits, **GPUSpawner.class_traits(config=True)}
     for key, entry in section.value.items():
         if key in traits:
-            # Skip gpuspawner's settings: the module settings_errors checks them. Messages show only numbers of bytes
-            # and values of the section GPUSpawner, because other values may be secrets.
+            # Skip gpuspawner's settings unless they are null: the module settings_errors checks the other values.
+            # Messages show a value only if it is in the section GPUSpawner or is a number of bytes, because other
+            # values may be secrets.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
                 shown = is_own or isinstance(traits[key], ByteSpecification)
                 yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
@@ -138,7 +139,10 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each chart value with which no server could start: KubeSpawner's matching trait rejects it."""
+    """Yield an error for each chart value that the chart passes to a trait of KubeSpawner and the trait rejects.
+
+    With such a value no server could start.
+    """
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
@@ -217,9 +221,10 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
     """Yield a finding for each key outside :attr:`HelmValues.root` that contains values of zero-to-jupyterhub's chart.
 
-    The other checks do not read these values. The finding is an error if the key is ``hub`` or ``singleuser``, or if it
-    equals, regardless of case, the key in the root (``jupyterhub`` if the root is empty). For any other key the finding
-    is a warning, because a parent chart may include zero-to-jupyterhub under two keys.
+    The other checks do not read these values. The finding is an error if the key is ``hub`` or ``singleuser``. It is
+    also an error if the key differs only in case from the root's key at the same level, or, if the root is empty, from
+    ``jupyterhub``. For any other key the finding is a warning, because a parent chart may include zero-to-jupyterhub
+    under two keys.
     """
     for depth in range(max(len(values.root), 1)):
         above, root = values.root[:depth], "".join(values.root[depth : depth + 1])

@@ -1,7 +1,7 @@
-"""Finds errors at which the hub would refuse to start, with their positions in the values files.
+"""Finds values with which the hub would not start or Helm cannot render the chart, with their positions in the files.
 
-Such errors are invalid settings, sections that are not mappings, chart values of a wrong type, and nulls with which
-Helm cannot render the chart.
+The hub would not start with invalid settings. Helm cannot render the chart with nulls where the chart needs a value.
+The module also finds sections that are not mappings, and chart values of a wrong type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.validation_errors import DottedPaths
 
 _KEY_CODES = ("unknown_key", "bad_slug", "duplicate_key")
-"""Codes of problems for which a finding shows the position of the key instead of the value's."""
+"""Codes of problems for which a finding shows the position of the key instead of the position of the value."""
 
 
 _NEEDED_VALUES = frozenset(

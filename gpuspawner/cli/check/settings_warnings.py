@@ -27,8 +27,8 @@ from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.policy import RuleEntry
 
-# A setting above these maxima is probably a mistake. None of the maxima is below what exists: a machine has up to 1,920
-# CPUs, 32 TiB of memory and 16 GPUs; a GPU has up to 288 GB; Kubernetes supports up to 5,000 nodes
+# A setting above these maxima is probably a mistake. Each maximum is at least the largest existing value: a machine has
+# up to 1,920 CPUs, 32 TiB of memory and 16 GPUs; a GPU has up to 288 GB; Kubernetes supports up to 5,000 nodes
 # (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
 _MOST_CPU_MILLIS = 2048 * 1000
 _MOST_MEMORY_BYTES = 64 * 1024**4

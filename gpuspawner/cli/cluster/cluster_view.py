@@ -1,6 +1,7 @@
 """Computes the catalog and the inventory that a hub with given settings would have.
 
-The module runs the hub's code, but needs no hub.
+The catalog contains the GPU types and images that users can choose; the inventory contains the cluster's nodes, pods
+and autoscalers. The module runs the hub's code, but needs no hub.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Permission(NamedTuple):
 
     :param resource: plural name, with a subresource if any (``localqueues/pendingworkloads``).
     :param group: API group, empty for core.
-    :param namespace: empty for cluster-scoped resources and for all namespaces.
+    :param namespace: empty if the resource is cluster-scoped, or if the right applies in all namespaces.
     """
 
     verb: str
@@ -94,7 +94,7 @@ def build_role_grants(
 def list_dangerous_permissions(
     account: ServiceAccount, *, namespace: str, has_user_namespaces: bool = False
 ) -> dict[Permission, str]:
-    """Return the rights that no hub needs, each with the damage that an attacker in the hub could do with it.
+    """Return the dangerous rights that no hub needs, each with the damage that an attacker in the hub could do.
 
     The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
 

@@ -30,8 +30,8 @@ _CLOUD_LABELS = (
 def can_scale_up(facts: ClusterFacts) -> bool:
     """Return whether the cluster has or may have an autoscaler.
 
-    It may have one if ``doctor`` cannot read Deployments, or if the nodes are of a cloud that may run one outside the
-    cluster.
+    The cluster may have an autoscaler if ``doctor`` cannot read Deployments, or if a node has a label of a cloud that
+    may run the autoscaler outside the cluster.
     """
     if facts.list_objects(ObjectKind.NODE_POOLS) or ObjectKind.DEPLOYMENTS not in facts.read:
         return True
@@ -161,7 +161,7 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each image whose CUDA version is too new for the driver of nodes that may run it."""
+    """Yield a finding for each image whose CUDA version is too new for the NVIDIA driver of nodes that may run it."""
     for slug, image in facts.configured.images.items():
         nodes = [node for node in facts.nodes if _can_meet(facts, node, image=image)]
         old = [node for node in nodes if _is_too_old(image, node)]

@@ -27,7 +27,10 @@ _OTHER_LABELS = {
     "kubernetes.azure.com/accelerator": "nvidia",
     "k8s.amazonaws.com/accelerator": "",
 }
-"""Node label → value that marks a GPU node even without a device plugin; an empty value stands for any value."""
+"""Node label → value that marks a GPU node even without a device plugin.
+
+An empty value stands for any value except ``false``.
+"""
 _WORKLOAD_LABEL = "nvidia.com/gpu.workload.config"
 """Node label of the NVIDIA GPU Operator: ``container`` if containers get the node's GPUs, else virtual machines do."""
 
@@ -35,7 +38,8 @@ _ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"
     "helm upgrade --install nvdp nvidia-device-plugin --repo https://nvidia.github.io/k8s-device-plugin \\\n"
     "  --namespace nvidia-device-plugin --create-namespace --set gfd.enabled=true",
-    # The advice has kubectl patch, because AMD's chart starts the labeller without -product-name (labeller.yaml).
+    # The advice contains a kubectl patch, because AMD's chart starts the labeller without -product-name
+    # (labeller.yaml). Without this argument, the labeller sets no label with the GPU's name.
     "amd": "# AMD's node labeller, which has to be told to write the product's name:\n"
     "helm upgrade --install amd-gpu amd-gpu --repo https://rocm.github.io/k8s-device-plugin \\\n"
     "  --namespace kube-system --set labeller.enabled=true \\\n"

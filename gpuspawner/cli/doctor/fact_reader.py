@@ -124,8 +124,9 @@ async def read_facts(
 ) -> tuple[ClusterFacts, Mapping[ObjectKind, str]]:
     """Return the facts about a cluster, and a mapping: kind of object → why ``doctor`` cannot read such objects.
 
-    :param viewer: has the connection to the cluster and what the admin's values files contain.
-    :param account: the hub's ServiceAccount; None = that of the hub's pod, or the Helm values' one without such a pod.
+    :param viewer: the connection to the cluster, with the contents of the admin's values files.
+    :param account: the hub's ServiceAccount. If it is None, the function uses the ServiceAccount of the hub's pod; if
+        there is no such pod, the function uses the ServiceAccount that the Helm values name.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart

@@ -80,13 +80,15 @@ class ClusterFacts:
     :param unserved: kinds that the API server does not serve.
     :param catalog: GPU types and images that users can choose.
     :param configured: GPU types, images, presets and limits that the settings describe.
-    :param table: known GPU models.
+    :param table: the known GPU models, and the label values that name each model.
     :param tolerations: the tolerations of every server, without those that a GPU type adds.
-    :param requirements: objects that the chart's values need; None without values files.
+    :param requirements: objects and rights that the hub and its servers need with the admin's Helm values; None without
+        values files.
     :param account: the hub's ServiceAccount, None if unknown.
     :param grants: the roles of ``helm-values/rbac.yaml``, which the hub should have; empty if ``account`` is None.
     :param allowed: right → whether the hub has it, without rights for which the API server gave no answer.
-    :param probe_results: GPUs that probe pods saw without requesting them; empty without ``--probe``.
+    :param probe_results: for each container of the probe pods: the GPUs that the container saw without requesting them.
+        Empty without ``--probe``.
     """
 
     namespace: str

@@ -51,7 +51,8 @@ def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for nodes with MIG strategy "single" whose resource names contain MIG profiles.
 
-    Such names come from the strategy "mixed".
+    Such names come from a device plugin with the strategy "mixed". The label with the strategy "single" comes from GPU
+    Feature Discovery, so the two programs have different strategies.
     """
     found = [
         node
@@ -179,7 +180,7 @@ def check_privileged_containers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_environment_sources(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a note if servers take all environment variables of a ConfigMap or Secret.
 
-    Among them may be ``NVIDIA_VISIBLE_DEVICES``, which can expose GPUs that a server did not request.
+    These variables may include ``NVIDIA_VISIBLE_DEVICES``, which can expose GPUs that a server did not request.
     """
     sources = facts.requirements.environment_sources if facts.requirements is not None else ()
     if sources and facts.catalog.gpus:

@@ -78,7 +78,10 @@ def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each hub pod whose image is too old or does not contain gpuspawner."""
+    """Yield findings for each hub pod with the chart's own image if it is too old, or if nothing adds gpuspawner to it.
+
+    ``doctor`` does not check other images.
+    """
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         container = _find_hub_container(pod)
         image = as_text(container.get("image"))

@@ -64,7 +64,7 @@ class ProbeResult:
 def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return the names of at most five schedulable nodes with NVIDIA GPUs.
 
-    No two of them have the same extended resources, taints and GPU labels.
+    Each of these nodes has a different combination of extended resources, taints and GPU labels.
     """
     fit = [
         node
@@ -114,7 +114,10 @@ def build_probe_pod(node: str, *, name: str, image: str, pull_policy: str = "") 
 
 
 def parse_probe_results(pod: Mapping[str, object], *, node: str) -> tuple[ProbeResult, ...]:
-    """Return a result for each container of a probe pod; for a container that did not succeed, ``trouble`` says why."""
+    """Return a result for each container of a probe pod; for a container that did not succeed, ``trouble`` says why.
+
+    If the pod's status lists no containers, return one result, whose ``trouble`` says why the pod did not start.
+    """
     status = as_dict(pod.get("status"))
     found = []
     for each in as_dicts(status.get("containerStatuses")):

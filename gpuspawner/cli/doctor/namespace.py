@@ -90,7 +90,7 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_pod_webhooks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each service of admission webhooks without a ready endpoint.
+    """Yield a finding for each Service that answers for admission webhooks of pods but has no ready endpoint.
 
     The API server then rejects all pods for which it must call these webhooks, such as users' servers.
     """

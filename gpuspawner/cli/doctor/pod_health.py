@@ -10,7 +10,10 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, find
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _FRESH_START = timedelta(minutes=2)
 _CRASH_LOOP_RESTARTS = 2
-"""Smallest number of restarts with which a container that started recently counts as crashing."""
+"""Smallest number of restarts with which a running container counts as crashing.
+
+The container must also have started less than ``_FRESH_START`` ago, and its previous run must have failed.
+"""
 
 
 def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
@@ -64,8 +67,8 @@ condition. A new hub is not ready at once, because it first reads its database a
 def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Return the hub's current pods, a ready pod first.
 
-    Pods that have ended or are being deleted are left out, unless the hub has only such pods. They may exist beside the
-    current pod: an evicted pod remains in phase Failed, and the deletion of a pod on a lost node takes long.
+    Pods that have ended or are being deleted are left out, unless the hub has only such pods. Such pods may exist
+    beside the current pod: an evicted pod remains in phase Failed, and the deletion of a pod on a lost node takes long.
     """
     all_pods = tuple(pods)
     current = [pod for pod in all_pods if not _is_leaving(pod)]

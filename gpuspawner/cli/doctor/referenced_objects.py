@@ -186,7 +186,8 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield findings about the ClusterQueue of servers, and about GPU types whose servers Kueue never admits.
 
-    A GPU type also counts if Kueue admits its servers only with fewer GPUs than ``max_count``.
+    The function also reports a GPU type if Kueue admits its servers only with fewer GPUs than ``max_count``, and a
+    ResourceFlavor if no node with the GPU type has the flavor's labels.
     """
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
@@ -365,9 +366,9 @@ class _QueuedType:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about missing StorageClasses, and about one that creates home volumes before pods are scheduled.
+    """Yield findings about missing StorageClasses, and about home volumes that are created before pods are scheduled.
 
-    A volume that is created so early may be in a zone without the chosen GPUs.
+    In a cluster with several zones, such a volume may be in a zone without the chosen GPUs.
     """
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return

@@ -122,9 +122,9 @@ async def _run_async(arguments: argparse.Namespace, *, out: TextIO) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _UserOptions:
-    """The parsed value of ``--user-options``, in a class of its own because the value may be None (JSON null).
+    """The parsed value of ``--user-options``.
 
-    argparse uses None for a missing argument.
+    The class distinguishes the value None (JSON null) from a missing argument, for which argparse uses None.
     """
 
     value: object

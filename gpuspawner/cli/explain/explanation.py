@@ -1,6 +1,7 @@
 """Predicts with the hub's own code whether a user's server starts with one choice of options.
 
-The explanation says why nodes reject the pod in words close to kube-scheduler's, with names of resources and taints.
+The explanation also says why nodes reject the pod. Its words are close to kube-scheduler's, with the names of resources
+and taints.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class NodeGroup:
 
     :param names: names of the nodes.
     :param answer: whether the pod fits on each of these nodes now: yes, no or unknown.
-    :param why: reasons why the pod does not fit, a few words each; empty if the pod fits.
+    :param why: reasons why the pod does not fit or why the answer is unknown, a few words each; empty if it fits.
     """
 
     names: tuple[str, ...]
@@ -109,7 +110,8 @@ class Explanation:
         the choice is invalid, or if the admin named no user and no quota refuses the choice.
     :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
     :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
-    :param nearest: user options of similar choices that start now.
+    :param nearest: user options of similar choices that start now; empty if the hub accepts this choice and its
+        verdict is now or unknown.
     :param manifest: the pod's manifest as the hub would send it to the API server.
     """
 
@@ -123,7 +125,10 @@ class Explanation:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the choice is invalid or the policy denies it, whatever the verdict says."""
+        """Whether the hub refuses the choice: the choice is invalid, or the policy or a quota denies it.
+
+        The verdict does not matter.
+        """
         return bool(self.invalid or self.refused)
 
     @property

@@ -1,4 +1,4 @@
-"""A spawner without a hub, which builds pods but does not start them.
+"""A spawner that needs no hub: it builds pods but does not start them.
 
 KubeSpawner's constructor connects to the cluster of the hub's pod and caches the API client at module level. This
 module puts the command's API client, perhaps for another cluster or account, into that cache.

@@ -48,7 +48,7 @@ class RightStatus:
     """A right of ``helm-values/rbac.yaml``, and whether a ServiceAccount has it.
 
     :param right: the right that the file grants.
-    :param allowed: verb → whether the account has it, None if the API server did not answer.
+    :param allowed: verb of the right → whether the account may use this verb, or None if the API server did not answer.
     """
 
     right: ResourceRight

@@ -1,4 +1,4 @@
-"""One row for each GPU type: the hub's counts, the type's nodes, their taints, and the users that may choose it."""
+"""Table of GPU types for ``gpuspawner inventory``: each type's GPUs, nodes, taints, and users that may choose it."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class TypeRow:
 
     :param gpu: the GPU type.
     :param offered: false if the settings hide the type.
-    :param nodes: number of nodes on which servers may get GPUs of the type.
+    :param nodes: number of nodes with GPUs of the type, without the nodes that ``reserved`` counts.
     :param reserved: number of nodes with such GPUs and a permanent taint that servers of the type don't tolerate.
-    :param there_is: total, healthy and free GPUs, and the most GPUs that one server could get.
+    :param there_is: numbers of total, healthy and free GPUs, and the largest number that one server could get now.
     :param taints: each permanent taint of a node with the type, and whether servers of the type tolerate it.
     :param access: users that may choose the type; None for a hidden type, or without values files.
     """
@@ -137,7 +137,7 @@ class TypeRow:
 
 
 def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
-    """Return the rows of all GPU types; the last rows are those of :func:`list_hidden_types`.
+    """Return the rows of all GPU types: first those that users can choose, then those of :func:`list_hidden_types`.
 
     :param view: the state of the cluster.
     """
@@ -165,8 +165,8 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
     """Return the GPU types whose slug the settings hide (``enabled: false``).
 
-    The hub also hides a discovered type if the settings describe types for all its nodes, and hide at least one of
-    these types. The result does not contain such a discovered type.
+    The result lacks discovered types that the hub hides for another reason: types in the settings match all nodes of
+    the discovered type, and the settings hide at least one of the types that match.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
@@ -190,7 +190,10 @@ def format_count(value: int | None) -> str:
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return (usable nodes, nodes reserved for other pods) of each type; None for each if the hub cannot read nodes."""
+    """Return (usable nodes, nodes reserved for other pods) of each type.
+
+    If nodes cannot be read, the list has None for each type.
+    """
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)

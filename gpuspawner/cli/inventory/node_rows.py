@@ -43,7 +43,7 @@ class NodeRow:
 
     :param name: name of the node.
     :param gpus: GPU resources of the node.
-    :param why_not: sentences that explain why servers cannot get all GPUs of the node.
+    :param why_not: sentences that explain why servers cannot get some or all GPUs of the node.
     """
 
     name: str
@@ -75,7 +75,7 @@ class NodeRow:
 
 
 def build_node_rows(view: ClusterView) -> tuple[NodeRow, ...] | None:
-    """Return the rows of all nodes in the order of their names, or None if the hub cannot read nodes.
+    """Return the rows of all nodes in the order of their names, or None if nodes cannot be read.
 
     :param view: the state of the cluster.
     """
@@ -118,7 +118,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # skip a resource of which the node has 0, such as nvidia.com/gpu if MIG divides all GPUs
+            continue  # the node has 0 units of the resource, as of nvidia.com/gpu if all its GPUs are MIG slices
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,

@@ -22,7 +22,7 @@ from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 from gpuspawner.core.text.wording import quote
 
 _SECTIONS = tuple(reversed(SPAWNER_SECTIONS))
-"""Sections of ``hub.config`` that configure spawners; a later section overrides an earlier one."""
+"""Sections of ``hub.config`` that configure spawners. A section overrides the sections before it in this tuple."""
 
 CHART_KEYS: Mapping[str, str] = {
     "node_selector": "nodeSelector",
@@ -162,14 +162,18 @@ _OMISSIONS = (
     ("debug.enabled", False, "What has servers say more in their logs is left out (debug.enabled)."),
     ("singleuser.extraFiles", False, "Files are left out (singleuser.extraFiles)."),
 )  # fmt: skip
-"""Rows: path of a chart value, the chart's default, and the notice to the admin if the value is true.
+"""Each row is (path of a chart value, the chart's default, notice to the admin).
 
-The row of the image tag is an exception: its notice appears if :func:`needs_chart_tag` returns true.
+The admin gets the notice if the value is neither false nor empty. The row of the image tag is an exception: the admin
+gets its notice if :func:`needs_chart_tag` returns true.
 """
 
 
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences that name the parts of a server's pod that :func:`build_spawner_config` leaves out.
+    """Yield sentences that tell the admin what :func:`build_spawner_config` leaves out.
+
+    The sentences name parts of a server's pod, settings in files, Python code in ``hub.extraConfig``, and
+    another spawner class.
 
     :param values: the chart's values, without its defaults.
     """
@@ -351,7 +355,10 @@ def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any]
 
 
 def _check_tolerations(tolerations: Any, *, path: str) -> None:
-    """Raise an error if a non-null value is no list or mapping of valid tolerations; KubeSpawner accepts both."""
+    """Raise an error if a value is neither null, nor a list or mapping of valid tolerations.
+
+    A mapping is allowed because KubeSpawner accepts a mapping in place of a list.
+    """
     if tolerations is None:
         return
     if not isinstance(tolerations, list | Mapping):

@@ -28,7 +28,7 @@ SETTINGS_PATH = ("hub", "config", "GPUSpawner")
 """Path of gpuspawner's settings in the values of zero-to-jupyterhub."""
 HUB_CONFIG_PATH = SETTINGS_PATH[:2]
 SPAWNER_SECTIONS = ("GPUSpawner", "KubeSpawner", "Spawner")
-"""Sections of ``hub.config`` that set traits of GPUSpawner. If several sections set a trait, the first of them wins."""
+"""Sections of ``hub.config`` that set traits of GPUSpawner. If several set a trait, the first in this tuple wins."""
 
 _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleuser",))
 """Paths by which :func:`_find_root` recognizes zero-to-jupyterhub's values in a mapping, the most reliable first."""

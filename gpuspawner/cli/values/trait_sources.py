@@ -90,7 +90,7 @@ def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
 
 
 def list_match_expressions(term: Any) -> list[Mapping[str, Any]]:
-    """Return the expressions of a node selector term, or [] if it has a wrong type.
+    """Return the match expressions of a node selector term, or [] if the term is not a mapping.
 
     :param term: a term as in a pod's spec, or with KubeSpawner's key ``match_expressions``.
     """

@@ -29,7 +29,8 @@ _STDIN = "-"
 def read_text(file: str) -> str:
     """Return the text of a file.
 
-    Stop a little beyond :data:`MAX_INPUT_SIZE` bytes (on standard input: characters), because a pipe may never end.
+    The function stops reading a little beyond :data:`MAX_INPUT_SIZE` bytes, because a pipe may never end. On standard
+    input, it counts characters instead of bytes.
 
     :param file: name; ``-`` is the standard input.
     :raises OSError: the file cannot be read.
@@ -170,7 +171,7 @@ class LocatedValue:
 
     @property
     def shown(self) -> FilePosition:
-        """The position that findings show: the key's for mappings, lists and null, otherwise the value's."""
+        """The position that findings show: that of the key for a mapping, list or null, otherwise that of the value."""
         return self.key if self.key is not None and isinstance(self.value, dict | list | None) else self.place
 
 
@@ -363,7 +364,7 @@ class _Reader:
                 self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
     def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
-        """Return the values that a merge key ``<<`` adds; if several mappings in a list have a key, the first wins."""
+        """Return the values that a merge key ``<<`` adds; in a list of mappings, the first with a key wins."""
         found: dict[str, LocatedValue] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):

@@ -4,8 +4,8 @@ Malformed JSON raises no exception. Sources: https://karpenter.sh/docs/concepts/
 and pkg/controllers/provisioning/scheduling.
 
 gpuspawner does not read NodeClasses. A NodePool's condition ``Ready`` already says whether its NodeClass is usable. The
-images and networks of a NodeClass do not affect the labels or resources of nodes. Its kubelet settings (reserved
-resources) do, and gpuspawner sees their effect on existing nodes only.
+images and networks of a NodeClass do not affect the labels or resources of nodes. Its kubelet settings, such as
+reserved resources, do affect the resources. gpuspawner sees this effect on existing nodes only.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def derive_pools_from_nodes(
     """Yield one scalable pool for each pair of a NodePool and an instance type of its existing nodes.
 
     A NodePool does not say how large its machines are. The existing nodes show the size of their instance type. The
-    function skips NodePools that are not reliable (``is_reliable``), and nodes that no longer meet their NodePool's
-    requirements.
+    function skips nodes that no longer meet their NodePool's requirements. It also skips NodePools for which gpuspawner
+    cannot predict for certain that Karpenter adds a node (:attr:`.MachineConstraints.is_reliable`).
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
     :param nodes: all existing nodes; labels tell which of them Karpenter added.
@@ -249,7 +249,10 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return a vendor's possible numbers of GPUs per machine, extended down to 0: the GPUs may be another vendor's."""
+    """Return possible numbers of a vendor's GPUs per machine, with 0 added: a machine's GPUs may be another vendor's.
+
+    If ``counts`` is a range, the result is the range from 0. If ``counts`` is empty, the result is empty.
+    """
     if not counts:
         return counts
     return range(counts.stop) if isinstance(counts, range) else tuple(sorted({0, *counts}))

@@ -190,7 +190,7 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
-    """Return whether the taints and labels of a node pool's new nodes may allow a pod, regardless of its requests.
+    """Return whether the taints and labels of a node pool's new nodes may allow a pod. The pod's requests do not count.
 
     If the pool's machine type is fixed, the function checks only labels.
 
@@ -204,15 +204,16 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a node pool, with any number of a type's GPUs per machine if the pool does not declare the number.
+    """Return a node pool that allows any number of a type's GPUs per machine if the pool does not declare the number.
 
     Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
     that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without
     this assumption, the verdict for the pod would be uncertain.
 
-    The function returns any other node pool unchanged. Karpenter cannot predict the resources of MIG slices and shared
-    GPUs (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), so for types with such resources the function returns
-    every node pool unchanged.
+    The function returns a node pool unchanged if the pool does not declare the type's labels, if it declares the number
+    of GPUs, or if its machine type is fixed. Karpenter cannot predict the resources of MIG slices and shared GPUs
+    (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), so for types with such resources the function returns every
+    node pool unchanged.
 
     :param scalable_pool: the node pool.
     :param gpu: a GPU type, or None for a server without GPUs.

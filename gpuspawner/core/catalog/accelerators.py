@@ -130,7 +130,7 @@ def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int |
     number in whole GiB: the driver measured this number, and the table has only the memory of whole GPUs.
 
     :param labelled_mib: MiB in the node's memory label; None when the node has no such label.
-    :param known_bytes: bytes in the table; None when the table does not have the model.
+    :param known_bytes: bytes in the table; None when the table has no memory for the label.
     """
     if labelled_mib is None:
         return known_bytes

@@ -47,7 +47,8 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
     """Return a combined GPU type, or None while the catalog has none of its members.
 
     The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
-    members have different values. Tolerations of the admin and of all members apply, and the shortest run time limit.
+    members have different values. The combined type has the tolerations of the admin and of all members, and the
+    shortest of their run time limits.
 
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types of the catalog that are not combined.

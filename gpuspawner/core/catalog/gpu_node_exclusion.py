@@ -1,4 +1,4 @@
-"""Build the node affinity that keeps servers without a GPU off GPU nodes. It matches GPU nodes by their labels."""
+"""Build the node affinity that keeps servers without a GPU off GPU nodes. The affinity matches labels of GPU nodes."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ class QuotaJudgment(NamedTuple):
 
     :param resource: the resource whose quota is missing, too small or in use; empty for the other answers.
     :param flavors: names of all flavors in the resource group that decides the answer; empty if none decides it.
-    :param most: for EXCEEDED, the largest request for the resource that Kueue could admit; None if the pod exceeds the
-        quota of different resources in different flavors.
+    :param most: for EXCEEDED, the largest request for the resource that Kueue could admit. None for other answers, or
+        if the pod exceeds the quota of different resources in different flavors.
     """
 
     answer: QuotaAnswer
@@ -274,8 +274,8 @@ def _judge_flavor(
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     used = next((name for name, number in needed.items() if number > max(0, flavor.free[name])), "")
     if used and flavor.has_topology:
-        # IN_USE would mean that the pod gets the flavor once quota is unused. Kueue may still refuse the pod because of
-        # the flavor's topology (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
+        # Do not answer IN_USE, which means that the pod gets the flavor once quota is unused: Kueue may still refuse
+        # the pod because of the flavor's topology (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     return QuotaJudgment(QuotaAnswer.IN_USE if used else QuotaAnswer.ROOM, used)
 
@@ -423,7 +423,8 @@ class _QuotaNode:
 
     :param parent: name of the Cohort to which the ClusterQueue or Cohort belongs; empty for none.
     :param total: its own quota and all that its children lend (``SubtreeQuota``).
-    :param used: quota that Workloads have reserved in the ClusterQueue, or that the Cohort's children use of ``total``.
+    :param used: for a ClusterQueue, quota that Workloads have reserved; for a Cohort, the part of ``total`` that its
+        children use.
     :param unread_quotas: pairs (flavor, resource) for which this object or a descendant has a malformed quota.
     :param unread_usage: pairs (flavor, resource) whose usage is malformed or missing in this object or a descendant.
     :param is_readable: whether its quotas and those of all descendants have the structure of Kueue's API.
@@ -468,14 +469,14 @@ class _QuotaTree:
     ) -> None:
         self._queues = {_read_name(each): _read_quota_node(each) for each in cluster_queues}
         for node in self._queues.values():
-            # Kueue writes the usage of each flavor's resources, even a usage of 0 (``getUsage`` of ``cache.go``). So a
-            # missing usage is unknown.
+            # Kueue writes the usage of each flavor's resources, even a usage of 0 (``getUsage`` of ``cache.go``). A
+            # missing usage is therefore unknown, not 0.
             node.unread_usage |= node.quotas.keys() - node.used.keys()
         self._cohorts = {_read_name(each): _read_quota_node(each) for each in cohorts or ()}
         self._are_cohorts_known = cohorts is not None
         children = Counter(each.parent for each in (*self._queues.values(), *self._cohorts.values()) if each.parent)
         for name in children:
-            # A Cohort that its children name but that has no Cohort object has no parent and no quota of its own.
+            # Children may name a Cohort that has no object. Such a Cohort has no parent and no quota of its own.
             self._cohorts.setdefault(name, _QuotaNode(parent=""))
         # Add each ClusterQueue or Cohort to its parent once all its own children have been added. Cohorts that form a
         # cycle are never added.

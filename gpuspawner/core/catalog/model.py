@@ -61,7 +61,7 @@ class Image:
     :param vendors: GPU vendors that the image supports (``nvidia``, ``amd``, ``intel``); None = not declared (any),
         ``()`` = CPU only.
     :param architectures: values of ``kubernetes.io/arch`` that the image is built for. Servers with the image run only
-        on nodes with one of these values. ``()`` = not declared.
+        on nodes with one of these values. ``()`` = not declared: the image excludes no node.
     """
 
     slug: str
@@ -215,25 +215,26 @@ class GPUType:
     :param vendor: ``nvidia``, ``amd`` or ``intel``.
     :param unit: what one unit of the resource is.
     :param match: node label → allowed values; a node must match all labels. An empty match means every node with the
-        resource. A label with no allowed values must be absent: GKE sets its sharing label only on nodes with shared
-        GPUs.
+        resource. A label with no allowed values must be absent from the node, such as GKE's sharing label for a type of
+        GPUs that are not shared.
     :param max_count: largest number of units that one server can have.
     :param memory_bytes: memory of one unit; None when unknown (it is never parsed from a product name).
     :param description: text below the name; may be empty.
-    :param note: a sentence shown with the type, for example that it is simulated; may be empty.
+    :param note: a sentence shown with the type, for example that its GPUs are simulated; may be empty.
     :param tolerations: tolerations that servers with the type get.
     :param environment: environment variables that servers with the type get.
     :param runtime_class: name of a RuntimeClass for servers with the type; None = KubeSpawner's setting.
     :param shm: size of /dev/shm as a fraction of the memory limit; None = the container runtime's default (64 MiB).
-    :param start_timeout_s: seconds that the hub waits for a server with this type; None = JupyterHub's setting.
+    :param start_timeout_s: seconds that the hub waits until a server with the type has started; None = JupyterHub's
+        setting.
     :param scale_up: nodes that an autoscaler can add; None = not declared.
     :param members: for a combined type ("any of these GPU types"), the types that it combines, all with the same
         resource; ``match`` is then unused. ``()`` for any other type.
     :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
         there are no nodes; empty if unknown.
-    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time; None = their
-        labels do not say so.
-    :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known for all nodes.
+    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time; None = neither
+        the settings nor the labels of all nodes say so.
+    :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known to be the same on all nodes.
     :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``);
         None = never.
     """
@@ -341,7 +342,8 @@ class KueueQueue:
 
 
 MAX_LISTED = 1000
-"""Largest number of pending Workloads in a list from Kueue (``DefaultPendingWorkloadsLimit`` of ``pkg/constants``)."""
+"""Kueue lists at most this many pending Workloads of a ClusterQueue (``DefaultPendingWorkloadsLimit`` of
+``pkg/constants``). More Workloads may wait if a list has this length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +372,7 @@ class QueueState:
 
     @property
     def is_selected(self) -> bool | None:
-        """Whether the ClusterQueue's namespace selector selects the namespace; None if unknown."""
+        """Whether the ClusterQueue's namespace selector selects the server's namespace; None if unknown."""
         return None if self.capacity is None else selects_namespace(self.capacity.namespaces, self.namespace)
 
     @property
@@ -403,8 +405,8 @@ class Catalog:
     """Everything that a user can choose, each mapping in display order.
 
     :param images: slug → image; never empty.
-    :param cpu: bounds in millicores. None when neither the settings nor a node provides any: the form then shows no
-        field, and KubeSpawner's own limit applies.
+    :param cpu: bounds in millicores. None if the settings have no bounds, and the hub knows no node to derive bounds
+        from. The form then shows no field for CPU, and KubeSpawner's own limit applies.
     :param memory: bounds in bytes; None means the same as for ``cpu``.
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
@@ -420,8 +422,9 @@ class Catalog:
     :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
-    :param default_gpus: the GPU types that offer the GPUs of KubeSpawner's traits: (slug, number of GPUs). A server
-        whose user options name no GPU type gets the first of these types that the user's limits and image allow.
+    :param default_gpus: (slug, number of GPUs) of each GPU type that offers the GPUs that KubeSpawner's traits request.
+        If user options name no GPU type, the server gets the first of these types that the user's limits and image
+        allow.
     :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but no server gets. A
         server has only one GPU type, so these are all resources except that of the first type in ``default_gpus``.
     """

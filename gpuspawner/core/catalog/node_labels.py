@@ -106,7 +106,8 @@ def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
     """Return the GPU models, as Karpenter labels them, that some node offers as MIG slices or shares.
 
     On such a node, one unit of ``nvidia.com/gpu`` is not a whole GPU. Karpenter's labels do not show this, because they
-    describe the machine and not the device plugin's configuration. For these models, callers need other labels.
+    describe the machine and not the device plugin's configuration. For these models, callers need other labels
+    to tell whole GPUs from slices and shares.
     """
     found = (
         read_karpenter_model(node.labels)
@@ -166,7 +167,10 @@ def slugify(text: str) -> str:
 
 
 def parse_mig_profile(resource: str) -> str | None:
-    """Return a resource name's MIG profile (``nvidia.com/mig-1g.5gb``, MIG strategy ``mixed``), None if it has none."""
+    """Return the MIG profile in a resource's name (``1g.5gb`` in ``nvidia.com/mig-1g.5gb``), or None without a profile.
+
+    Only MIG strategy ``mixed`` has such names.
+    """
     return _parse_nvidia_resource(resource)[1]
 
 
@@ -273,10 +277,11 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 
 
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
-    """Return whether a node has whole GPUs that Karpenter's labels identify as well as GPU Feature Discovery's do.
+    """Return whether to prefer Karpenter's labels to those of GPU Feature Discovery for a node.
 
-    Karpenter's labels are then preferred: Karpenter knows them before it creates a node, whereas GPU Feature Discovery
-    sets labels only once the node runs.
+    The node must have whole GPUs. The table must have the model of Karpenter's labels, or lack the model of GPU Feature
+    Discovery's label. Karpenter knows its labels before it creates a node, whereas GPU Feature Discovery sets labels
+    only once the node runs.
     """
     if _is_divided(labels):
         return False

@@ -1,7 +1,7 @@
 """Group nodes by GPU type, and the nodes of each type into pools.
 
-The nodes of a pool share taints, cordon and the values of the labels by which GPU types match nodes. A unit of a type
-is a whole GPU, a MIG slice or a share of a GPU.
+All nodes of a pool have the same taints, and the same values of the labels by which GPU types match nodes. Either all
+or none of the nodes are cordoned. A unit of a type is a whole GPU, a MIG slice or a share of a GPU.
 """
 
 from __future__ import annotations

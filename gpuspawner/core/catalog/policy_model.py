@@ -17,7 +17,7 @@ ANY = "*"
 
 
 def normalize_group(group: str) -> str:
-    """Return a group name normalized for comparison, as identity providers differ in letter case and Unicode form."""
+    """Return a group name normalized for comparison: identity providers differ in letter case and Unicode form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", group).casefold())
 
 
@@ -49,21 +49,23 @@ GPUTypeRules = Mapping[str, GPUTypeRule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The limits for a user, a group or every user; None = the rule sets no such limit. A unit is a GPU or part of one.
+    """The limits for a user, a group or every user. A unit is a whole GPU, a MIG slice or a share.
+
+    A limit of None means that the rule does not set the limit; :data:`UNLIMITED` explicitly allows any amount.
 
     :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
     :param custom_images: whether users may name images by reference, if the catalog allows custom images.
     :param gpus: slug of an allowed GPU type, or :data:`ANY` → limits for the type; types that are missing are denied.
-    :param max_gpus: largest number of units in all servers of a user together; :data:`UNLIMITED` = no limit.
+    :param max_gpus: largest number of units in all servers of a user together.
     :param max_gpus_per_server: largest number of units, of any type, in one server.
     :param max_servers_with_gpu: largest number of a user's servers that have a GPU.
     :param cpu: allowed amounts in millicores.
     :param memory: allowed amounts in bytes.
     :param max_runtime_s: seconds after which the pod of any server ends (``activeDeadlineSeconds``).
     :param deny: True = the rule only restricts what other rules allow.
-    :param sources: in a merged rule, the field ``gpus`` of each rule without ``deny`` merged into ``gpus``. May be
-        empty if ``gpus`` comes from one rule. The limits of a combined type's members depend on these fields (a
-        combined type offers several GPU types as one).
+    :param sources: in a merged rule, the ``gpus`` of each rule without ``deny`` from which ``gpus`` is merged. May be
+        empty if ``gpus`` comes from one rule. A combined type offers several GPU types, its members, as one.
+        :func:`gpuspawner.core.policy.rules.find_member_rule` finds the members' limits in ``sources`` and ``caps``.
     :param caps: in a merged rule, the field ``gpus`` of each rule with ``deny`` that has restricted ``gpus``.
     """
 
@@ -102,7 +104,8 @@ class GPUPool:
 
     :param groups: normalized group names.
     :param gpus: slugs of the GPU types that count against the pool, or :data:`ANY`.
-    :param max_gpus: units that all servers of the members may hold together.
+    :param max_gpus: largest number of units (whole GPUs, MIG slices or shares) in all servers of the groups' members
+        together.
     """
 
     slug: str

@@ -36,7 +36,7 @@ PLATFORM_LABELS = (
     PRODUCT_LABEL,
     ARCHITECTURE_LABEL,
 )
-"""Labels by which nodes with different platforms differ: those that :func:`read_platform` parses, and the product."""
+"""Labels that describe a node's platform: those that :func:`read_platform` parses, and the GPU's product name."""
 
 _MAX_DIGITS = 6
 """Largest number of digits of a number in a label; a label with more digits counts as missing."""
@@ -78,8 +78,8 @@ _MIN_DRIVER = {11: 450, 12: 525, 13: 580}
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
 
 _MIN_COMPUTE: dict[int, ComputeCapability] = {12: (5, 0), 13: (7, 5)}
-"""CUDA's major version → lowest compute capability that its libraries and compiler support: 12.0 dropped Kepler, 13.0
-Maxwell, Pascal and Volta (release notes of the CUDA Toolkit)."""
+"""CUDA's major version → lowest compute capability that its libraries and compiler support. CUDA 12.0 dropped Kepler;
+CUDA 13.0 dropped Maxwell, Pascal and Volta (release notes of the CUDA Toolkit)."""
 
 
 class Misfit(StrEnum):
@@ -92,7 +92,7 @@ class Misfit(StrEnum):
 
 
 def explain_misfit(image: Image, gpu: GPUType) -> str:
-    """Return sentences that say why an image works on no node of a GPU type; empty if it may work on one."""
+    """Return sentences that say why an image works on no node of a GPU type; empty if it may work on some node."""
     if image.vendors is not None and gpu.vendor not in image.vendors:
         return _explain_vendors(image)
     found = [find_misfit(image, platform, vendor=gpu.vendor) for platform in gpu.platforms]
@@ -120,12 +120,12 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 
 
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
-    """Return node affinity that keeps a server off those nodes of a GPU type on which the image does not work.
+    """Return expressions of a node affinity that keep a server off a GPU type's nodes on which its image does not work.
 
-    Each expression is a ``NotIn`` for one label. None of its values occurs on a node of the type on which the image
-    works. A ``NotIn`` accepts nodes without the label. If no label distinguishes a node from the usable nodes, no
-    expression excludes the node. :mod:`gpuspawner.core.request.pod_requirements` adds the expression for the CPU
-    architecture.
+    Each expression is a ``NotIn`` for one label, so it accepts nodes without the label. It lists only values that no
+    usable node of the type has. If each platform label of an unusable node has the same value on a usable node, no
+    expression excludes the unusable node. :mod:`gpuspawner.core.request.pod_requirements` adds the expression for the
+    CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []
@@ -147,7 +147,7 @@ def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, 
 
 
 def describe_vendors(vendors: tuple[str, ...] | None) -> str:
-    """Return in words which GPUs an image supports (``"NVIDIA or AMD GPUs"``); empty when not declared."""
+    """Return in words which GPUs an image supports (``"NVIDIA or AMD GPUs"``); empty if ``vendors`` is None."""
     if vendors is None:
         return ""
     if not vendors:

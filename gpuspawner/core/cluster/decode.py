@@ -286,8 +286,8 @@ def decode_runtime_class(raw: object) -> RuntimeClass:
 def add_runtime_class(spec: Mapping[str, object], classes: Iterable[RuntimeClass]) -> Mapping[str, object]:
     """Return a new pod's spec with the fields that the admission plugin RuntimeClass adds.
 
-    The function removes ``runtimeClassName``, because :func:`decode_pod` takes a pod with this field as one whose
-    RuntimeClass is unknown. A spec without RuntimeClass, or with an unknown one, is returned unchanged.
+    The function removes ``runtimeClassName``, because :func:`decode_pod` treats the RuntimeClass of a pod with this
+    field as unknown. If the spec has no RuntimeClass, or one that ``classes`` lacks, the function returns it unchanged.
 
     :param spec: ``spec`` of a v1 Pod that does not exist yet.
     :param classes: the known RuntimeClasses.
@@ -404,7 +404,7 @@ def decode_priority_class(raw: object) -> PriorityClass:
 
 
 def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> Pod:
-    """Return a pod that does not exist yet, with the priority that the API server will give to the pod.
+    """Return a pod that does not exist yet, with the priority and the preemption policy that the API server will set.
 
     The rules are those of the admission plugin Priority (plugin/pkg/admission/priority/admission.go). If several
     PriorityClasses have ``globalDefault``, the one with the lowest value counts.
@@ -431,7 +431,7 @@ def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[Pr
 
 
 def find_new_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
-    """Return the priority that the API server will give a new pod, or None if it is unknown.
+    """Return the priority that the API server will give a new pod, or None if the priority is unknown.
 
     :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
     :param classes: the cluster's PriorityClasses; None if they are unknown.
@@ -443,7 +443,7 @@ def find_new_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityC
 
 
 def _resolve_priority(spec: Mapping[str, object], classes: Iterable[PriorityClass] | None) -> tuple[int, bool | None]:
-    """Return a new pod's priority, and whether it preempts other pods (None if its PriorityClass is unknown)."""
+    """Return a new pod's priority (0 if unknown), and whether the pod may preempt other pods (None if unknown)."""
     found, own, preempts = _find_priority_class(spec, classes), as_int(spec.get("priority")), _may_preempt(spec)
     if found is not None:
         return found.value, preempts and found.preempts
@@ -463,9 +463,9 @@ def _may_preempt(raw: Mapping[str, object]) -> bool:
 
 
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
-    """Return resource → amount that a pod requests, in the units of :class:`.Node`, for a pod that does not exist yet.
+    """Return resource → amount that a new pod requests, in the units of :class:`.Node`.
 
-    :param spec: ``spec`` of a v1 Pod.
+    :param spec: ``spec`` of a v1 Pod that does not exist yet.
     """
     return _drop_device_classes(compute_requests(spec, {}))
 
@@ -494,7 +494,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
 
 def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
-    """Return v1 Tolerations, decoded from JSON; for a new pod, they lack those that the API server adds by default."""
+    """Return v1 Tolerations, decoded from JSON, without the tolerations that the API server would add to a new pod."""
     return tuple(
         Toleration(
             key=as_text(each.get("key")),

@@ -36,7 +36,7 @@ _ResourcesByDevice = Mapping[DeviceId, tuple[str, tuple[str, ...]]]
 class OfferedDevices:
     """All devices that DRA drivers publish, whether or not ResourceClaims hold them.
 
-    :param nodes: node name → its devices.
+    :param nodes: node name → numbers of the node's devices; ``claimed`` is empty.
     :param allocatable_devices: pool → device that a ResourceClaim can hold (or holds) → (name of its node, extended
         resources for which the device counts).
     :param on_unknown_nodes: names of extended resources; some of their devices are usable from more than one node.

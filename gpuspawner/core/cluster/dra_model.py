@@ -258,7 +258,7 @@ _UNIQUE_ATTRIBUTES = frozenset({"uuid", "pciBusID"})
 
 
 def decode_resource_slice(raw: object) -> ResourceSlice:
-    """Return a ResourceSlice; without a valid ``resourceSliceCount``, the devices of its pool are not allocatable."""
+    """Return a ResourceSlice; without a valid ``resourceSliceCount``, no device of its pool is allocatable."""
     metadata, spec = _split_object(raw)
     pool, driver = as_dict(spec.get("pool")), intern(as_text(spec.get("driver")))
     return ResourceSlice(

@@ -15,8 +15,8 @@ from gpuspawner.core.cluster.selectors import (
 )
 
 _MAX_COMBINATIONS = 64
-"""gpuspawner combines the node affinity terms of a pod with those of its volumes, and checks at most this many of the
-combinations."""
+"""gpuspawner combines the node affinity terms of a pod with those of its volumes. It drops combinations beyond this
+number, as if no node could match them."""
 
 
 def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
@@ -61,10 +61,10 @@ def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints)
 
 
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
-    """Return whether an autoscaler can choose labels that match a pod's node selector, node affinity and all volumes.
+    """Return whether an autoscaler can choose labels that match a pod's node selector and all required node affinity.
 
-    ``labels`` holds the values that the autoscaler can choose for each label. A requirement on a label that ``labels``
-    lacks counts as not met.
+    The node affinity of the pod's volumes counts as well. ``labels`` holds the values that the autoscaler can choose
+    for each label. A requirement on a label that ``labels`` lacks counts as not met.
     """
     selector = [
         SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()

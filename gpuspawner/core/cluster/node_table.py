@@ -22,7 +22,7 @@ _K = TypeVar("_K")
 _MAX_GROUPINGS = 32
 """The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
 _MAX_CHANGES = 512
-"""Number of latest changes of free amounts for which the table remembers the changed row."""
+"""The table remembers the changed row of at most this many changes of free amounts, the latest."""
 _MAX_COLUMNS = 64
 """The table keeps at most this many resources as columns, the most recently added."""
 _MAX_FLOORS = 8

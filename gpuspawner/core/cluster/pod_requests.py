@@ -20,7 +20,7 @@ MilliAmounts = dict[str, int]
 
 _THOUSAND = 1000
 _POD_LEVEL_RESOURCES = frozenset({"cpu", "memory"})
-"""Resources that a pod may request as a whole, in its ``spec.resources``, besides huge pages."""
+"""Resources that a pod may request in its ``spec.resources`` for all its containers together, besides huge pages."""
 _HUGE_PAGES = "hugepages-"
 _NATIVE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE_PREFIXES = (_HUGE_PAGES, "attachable-volumes-")
@@ -75,8 +75,9 @@ class _ResizeStatus:
 def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> MilliAmounts:
     """Return the requests of all containers together, as kube-scheduler adds them up.
 
-    Init containers run one after another before the app containers, so their maximum counts, not their sum. Sidecars
-    (``restartPolicy: Always``) keep running and add to all containers that start after them.
+    Init containers run one after another before the app containers. The result is therefore the larger of two amounts:
+    the sum of the app containers, and the largest init container. Sidecars (``restartPolicy: Always``) keep running, so
+    their requests add to those of all containers that start after them.
     """
     total: MilliAmounts = {}
     for container in as_dicts(spec.get("containers")):
@@ -101,7 +102,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     """Replace the containers' sum in ``total`` with the requests of the pod as a whole (``spec.resources``).
 
     A limit of the pod becomes a request if neither the pod nor a container requests the resource
-    (``defaultPodRequests``). A limit on huge pages becomes a request even if a container requests huge pages.
+    (``defaultPodRequests``). A limit of the pod on huge pages becomes a request even if a container requests them.
     """
     requests = _read_amounts(resources.get("requests"))
     for name, millis in _read_amounts(resources.get("limits")).items():

@@ -115,7 +115,7 @@ def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
 
 def selects_namespace(selector: LabelSelector, namespace: str) -> bool | None:
-    """Return whether a label selector selects a namespace, or None if that depends on labels besides the name label."""
+    """Return whether a label selector selects a namespace, or None if labels that gpuspawner does not know decide."""
     if selector is None:
         return False
     by_name = [each for each in selector if each.key == _NAMESPACE_NAME_LABEL]
@@ -153,12 +153,12 @@ def may_select_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str
 def merge_label_keys(
     selector: LabelSelector, keys: tuple[str, ...], *, labels: Mapping[str, str], same: bool
 ) -> LabelSelector:
-    """Return a selector with ``matchLabelKeys`` or ``mismatchLabelKeys`` merged in.
+    """Return a selector with the requirements that ``matchLabelKeys`` or ``mismatchLabelKeys`` adds to the selector.
 
-    The API server merges them when a pod is created (strategy.go, ``applyLabelKeysToLabelSelector``).
+    The API server adds the same requirements when it creates a pod (strategy.go, ``applyLabelKeysToLabelSelector``).
 
     :param selector: label selector of a pod affinity term or of a topology spread constraint; None returns None.
-    :param keys: the label keys in the field.
+    :param keys: the label keys in ``matchLabelKeys`` or ``mismatchLabelKeys``.
     :param labels: labels of the pod with this term or constraint. A key that the pod's labels lack adds no requirement.
     :param same: True for ``matchLabelKeys``, False for ``mismatchLabelKeys``.
     """

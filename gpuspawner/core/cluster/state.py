@@ -49,9 +49,9 @@ class AntiAffinityIndex:
         self._change(pod, -1)
 
     def iter_terms(self, namespace: str) -> Iterator[tuple[PodAffinityTerm, Iterable[tuple[str, int]]]]:
-        """Yield pairs for the anti-affinity terms that may apply to a namespace.
+        """Yield the anti-affinity terms that may apply to a namespace, and where the bound pods with each term are.
 
-        Each pair is a term, and the (node name, priority) of the bound pods that have the term.
+        Each yielded pair is a term, and the distinct (node name, priority) pairs of the bound pods that have the term.
         """
         yield from self._in_namespace.get(namespace, {}).items()
         yield from self._by_labels.items()
@@ -107,7 +107,7 @@ def _change_count(counts: dict[_K, dict[_L, int]], outer: _K, *, inner: _L, by: 
 
 
 PODS = "pods"
-"""Kubernetes' resource whose amount on a node is a number of pods."""
+"""Kubernetes resource whose allocatable amount is the number of pods that a node may run."""
 
 _H = TypeVar("_H", bound=Hashable)
 

@@ -229,7 +229,7 @@ class ClusterVolumes:
         return replace(pod, attachments=intern_amounts(self._count({*self._find_volumes(keys), *made})))
 
     def count_shared(self, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource of a CSI driver → number of the driver's volumes to which claims are bound.
+        """Return resource of a CSI driver → number of the driver's volumes to which these claims are bound.
 
         The result has only drivers that have a limit on at least one node.
 

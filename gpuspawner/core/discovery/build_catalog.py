@@ -47,8 +47,8 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import find_invalid_presets
 
 _MAX_VALUES = 32
-"""Largest number of values of a label by which a discovered GPU type excludes the nodes of described types. The node
-affinity of each pod lists all these values, so a label with more values is not used."""
+"""Largest number of values of the label that tells a discovered GPU type's nodes from the nodes of described types. The
+node affinity of each pod lists all these values, so gpuspawner does not use a label with more values."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -59,9 +59,9 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a discovered type without the nodes that described types match.
 
-    If a described type has no nodes yet, and would match only some of the nodes that the discovered type matches, the
-    result excludes the described type's nodes from the start. The discovered type then stays the same when the first
-    node of the described type joins.
+    The result also excludes future nodes of a described type that has no nodes yet, if this type selects nodes by all
+    labels of the discovered type, with at least one common value each, and if a label tells the nodes apart. The
+    discovered type then stays the same when the first node of the described type joins.
 
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
@@ -99,10 +99,10 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return label → values that tell the nodes of a discovered type from those of a described type, or None.
+    """Return label → values that tell a discovered type's nodes from a described type's, or None if no label does.
 
-    The function prefers a label by which the discovered type selects nodes anyway, and among equals the label with the
-    fewest values.
+    The function prefers a label by which the discovered type selects nodes anyway. If several labels or none are such
+    labels, it takes the one with the fewest values.
 
     :param match: label → values of the described type.
     :param left: the nodes that belong to the discovered type.
@@ -143,7 +143,7 @@ class ConfiguredCatalog:
     :param cpu: bounds in millicores; None = derived from the largest node.
     :param memory: bounds in bytes; None = derived from the largest node.
     :param run_time: bounds in seconds; None = the form has no such field.
-    :param shared_memory: bounds in bytes; None = the GPU types decide.
+    :param shared_memory: bounds in bytes; None = the form has no such field.
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
     :param uncounted: slugs of described and combined types for which the settings have no ``max_count``. The limit of

@@ -155,7 +155,7 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        # A real node can start a server, so a GPU type keeps the note only if all its nodes are simulated.
+        # A real node can start a server, so a GPU type keeps this note only if all its nodes are simulated.
         note=one.note if one.note == other.note else "",
     )
 
@@ -178,7 +178,7 @@ def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) 
     """Return nodes grouped by extended resources, taints and GPU labels, in order of first appearance.
 
     :param nodes: all nodes.
-    :param labels: further labels that nodes of one kind must share.
+    :param labels: further labels; the nodes of a group have equal values of them.
     """
     all_nodes = tuple(nodes)
     present = {key for node in all_nodes for key in node.labels}

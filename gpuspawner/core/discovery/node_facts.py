@@ -1,7 +1,7 @@
 """Read facts about nodes: spot capacity, NVLink and GPUs from their labels, and the largest node.
 
-A GPU type is marked as spot or NVLink only if the type's match requires a label that shows it, or if all existing nodes
-of the type have such a label.
+A GPU type is marked as spot or NVLink only if it selects nodes by a label that shows this fact, or if all existing
+nodes of the type have such a label.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ GPU_NODE_LABELS = (
     # https://learn.microsoft.com/azure/aks/use-labels
     "kubernetes.azure.com/accelerator",
 )
-"""Labels that clouds and vendors put only on nodes with GPUs, apart from the value ``"false"``."""
+"""Labels that show that a node has GPUs, unless the value is ``"false"``. Clouds and vendors set them."""
 
 
 def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:

@@ -5,7 +5,7 @@ says whether the selection can start. Output: :class:`FormView`, plain values an
 request. This package contains no HTML and makes no decisions: `core.policy` decides what a user may have, and
 `core.verdict` whether a selection can start.
 
-- ``views`` declares the view, and the cache that keeps parts of it for all users: start there.
+- ``views`` declares the view, and the cache that keeps parts of it for all users: start reading here.
 - ``fields`` fills in the fields from saved user options, or from a submitted form with errors.
 - ``build`` builds the view, and encodes the part of it that form.js reads.
 - ``policy`` applies one user's limits and denials to images and GPU types.

@@ -41,8 +41,8 @@ from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration_option, parse_duration
 
 DenialExplainer = Callable[[str, Mapping[str, object]], str]
-"""Takes a field name and user options. Returns a sentence that says why the policy denies the field's value in these
-options to the user, or "" if the policy does not deny it."""
+"""Takes a field name and user options. Returns a sentence that says why the policy denies the user the field's
+value in these options, or "" if the policy allows the value."""
 
 _MAX_QUOTED_CHARS = 40
 
@@ -79,7 +79,10 @@ def format_field_values(selection: Selection) -> dict[str, str]:
 def restore_fields(
     options: Mapping[str, object] | None, catalog: Catalog, *, explain_denial: DenialExplainer | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings by field name: the text of each field, and a notice if a saved value could not be restored.
+    """Return two mappings: field name → text in the field, and field name → notice.
+
+    A notice says that the field's saved value could not be restored. Fields without a notice are missing in the second
+    mapping.
 
     :param options: saved user options, untrusted; None for the defaults.
     :param catalog: what the user may choose from.

@@ -72,7 +72,8 @@ class NumberView:
     :param min: smallest amount.
     :param max: largest amount.
     :param step: valid amounts are ``min`` plus multiples of ``step``; ``default`` is always valid.
-    :param default: amount in the field at first, unless ``is_optional``. In an empty field, the button + fills it in.
+    :param default: amount in the field at first, unless ``is_optional``. In an empty field, the button + fills in
+        this amount.
     :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
     :param request: KubeSpawner's ``cpu_guarantee`` or ``mem_guarantee``, or "" if it is not set. If it is set, the pod
         requests the smaller of this value and the chosen amount, and ``guarantee`` is unused.
@@ -154,7 +155,7 @@ class GPUTypeState(StrEnum):
     NONE = "none"
     """No running node has a working GPU, but a new or repaired node may have one later."""
     NEVER = "never"
-    """No node has the GPU, and no autoscaler can add one."""
+    """No node has the GPU, and no autoscaler can add a node with the GPU."""
     DENIED = "denied"
     """The policy denies the type to the user, permanently or for now."""
     UNKNOWN = "unknown"
@@ -187,8 +188,9 @@ class GPUTypeView:
     :param scales: whether an autoscaler may add nodes with the type.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
     :param caution: a sentence that warns of spot nodes, or "".
-    :param longest_text: run time limit of servers with the type (``"at most 4 h"``), or "".
-    :param description: the admin's text, or a text about the sharing of a discovered type; may be empty.
+    :param longest_text: run time limit of servers with the type (``"at most 4 h"``) if this limit is shorter than the
+        limit for all servers, else "".
+    :param description: the admin's text, or a text that says how a discovered type's GPUs are shared; may be empty.
     :param note: the admin's second text, or the note that a discovered type's nodes are simulated; may be empty.
     """
 
@@ -435,8 +437,8 @@ class _CachedRow:
 class FormCache:
     """Cache of the views of images and GPU types, and of the counts of GPU units.
 
-    A cache key is a language and the ``id`` of a catalog or GPU type. The cache entry refers to that catalog or type,
-    so that Python does not give its ``id`` to another object.
+    A cache key is a language and the ``id`` of a catalog or GPU type. The cache entry holds a reference to that
+    catalog or type, so that Python cannot give the same ``id`` to another object.
 
     :ivar availability: the counts of GPU units.
     """

@@ -37,7 +37,7 @@ class Admission:
     :param selection: the user's choice, with preset and defaults filled in.
     :param options: the user options that JupyterHub stores for the server.
     :param placement: what the pod must contain.
-    :param gpu: the GPU type without the user's limits, None without a GPU.
+    :param gpu: the GPU type as in the catalog without the user's limits; None without a GPU.
     :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
     """
 

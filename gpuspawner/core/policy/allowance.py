@@ -233,7 +233,7 @@ class Allowance:
         return find_lowest_limit(*(limit for limit in limits if limit != UNLIMITED))
 
     def check_selection(self, selection: Selection) -> tuple[Denial, ...]:
-        """Return why the user may not have a selection: at most one denial for each field.
+        """Return the denials of a selection, at most one for each field; empty if the user may have the selection.
 
         :param selection: a selection that is valid in ``complete_catalog``.
         """
@@ -258,7 +258,10 @@ class Allowance:
         return tuple(each for each in found if each is not None)
 
     def describe_usage(self) -> str:
-        """Return how many GPUs the user's other servers hold, as text; empty if the user's total is not limited."""
+        """Return how many GPUs the user's other servers hold and how many the user may have, as text.
+
+        The result is "" if the user's total is not limited, if this limit is 0, or if the GPUs in use are unknown.
+        """
         most = self.rule.max_gpus
         if not most or most >= UNLIMITED or not self.usage.known:
             return ""
@@ -361,7 +364,7 @@ class Allowance:
 def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allowance:
     """Return what a user may have now.
 
-    :param catalog: the catalog without any user's limits, with the policy.
+    :param catalog: the catalog without any user's limits; its ``policy`` has the admin's rules.
     :param person: the server's user.
     :param usage: what other servers use, and what the namespace's ResourceQuotas leave.
     """

@@ -16,8 +16,8 @@ from gpuspawner.core.policy.usage import ServerUsage, Usage
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
 """Pairs of a GPU type and the user's limits for that type.
 
-The first pair is for the server's GPU type. If that is a combined type ("any of these GPU types"), pairs for those
-members that have limits follow.
+The first pair is for the server's GPU type. If the server's type is a combined type ("any of these GPU types"), a pair
+follows for each member that has limits.
 """
 
 
@@ -73,7 +73,9 @@ def list_gpu_limits(
 
 
 def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
-    """Return how many GPUs of a type the user's other servers hold, including GPUs of unknown type.
+    """Return how many GPUs of a type the user's other servers hold.
+
+    GPUs of unknown type count as GPUs of every type. GPUs of a combined type count as GPUs of each of its members.
 
     :param slug: slug of the type.
     :param catalog: the catalog without any user's limits.

@@ -3,13 +3,15 @@
 :func:`resolve_rule` merges in this order:
 
 1. The ``default`` rule applies to every user.
-2. The rules of the user's groups without ``deny`` override keys of the default. For each key, the most generous group
-   wins.
+2. The rules of the user's groups without ``deny`` override keys of the default. If a group's rule leaves out a key, the
+   group has the default's value. For each key, the most generous group wins; a group without a limit is the most
+   generous.
 3. The rules of the user's groups with ``deny`` restrict the result.
 4. The user's own rule overrides keys of the result, or restricts the result if the rule has ``deny``.
 
-A key that a rule leaves out changes nothing. :func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes
-group names; user names are compared without normalization.
+In steps 3 and 4, a key that a rule leaves out changes nothing.
+:func:`gpuspawner.core.catalog.policy_model.normalize_group` normalizes group names; user names are compared without
+normalization.
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ _OWNER_ANNOTATION = "hub.jupyter.org/username"
 """KubeSpawner's annotation with the user name. The label of the same name has only a slug of the user name."""
 _NAME_ANNOTATION = "hub.jupyter.org/servername"
 _MAX_DIGITS = 6
-"""Largest number of digits of an annotated count. A longer count is read as 0; Python refuses to parse long numbers."""
+"""Largest number of digits of the GPU count in a pod's annotation.
+
+A longer count is read as 0, because Python raises an error for numbers with thousands of digits."""
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds no resources; a pod that is being deleted still holds them."""
 

@@ -5,14 +5,13 @@ since the start began.
 Output: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
 This package must not read a clock or the API. No sentence may contain text of Kubernetes about other users' pods.
 
-:mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts. It has the
-time after which a pod without a scheduler is reported; the other time limits are in the module that describes the
-problem. :mod:`.model` has the data classes. One module describes each state of the pod: :mod:`.waiting` (no node yet;
-the sentences about kube-scheduler, autoscalers and Kueue; those with the verdict's reason are in
-:mod:`gpuspawner.core.verdict.reasons`), :mod:`.on_node` (disks, images, program), :mod:`.endings` (failed, evicted,
-deleted). :mod:`.images` parses and describes image pulls, :mod:`.containers` describes containers that fail.
-:mod:`.scheduler_events` parses messages of kube-scheduler, autoscalers and Kueue; the sentences for them are in
-:mod:`.waiting`. :mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
+:mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts. Most
+time limits of problems are in the module that describes the problem. :mod:`.model` has the data classes. One module
+describes each state of the pod: :mod:`.waiting` (no node yet), :mod:`.on_node` (disks, images, program),
+:mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and describes image pulls, :mod:`.containers`
+describes containers that fail. :mod:`.scheduler_events` parses messages of kube-scheduler, autoscalers and Kueue;
+:mod:`.waiting` has the sentences for them. The verdict's reasons are in :mod:`gpuspawner.core.verdict.reasons`.
+:mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
 """
 
 from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure

@@ -13,11 +13,11 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 CONFIRMED_AFTER_S = 20.0
-"""Seconds from the first observation of a container's error until the hub ends the start. kubelet tries again in this
-time; if the error disappears, the start goes on."""
+"""Seconds from the first observation of a container's error until the hub ends the start, for an error that may
+disappear when kubelet tries again. If the error disappears within this time, the start goes on."""
 
 _DOUBTFUL_AFTER_S = 120.0
-"""Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause. The limit is longer, because the node may recover."""
+"""Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause. This time is longer, because the node may recover."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2

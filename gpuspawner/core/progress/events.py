@@ -7,7 +7,7 @@ is ``reportingController``. Some of the fields, and some timestamps, may be empt
 (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 
 A user may see only text about the user's own pod. Messages of Kubernetes can name other users' pods, labels and taints.
-This module therefore shows only messages of known formats.
+This module therefore shows only messages of known events, and redacts such names in them.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAtt
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
 """Text in braces in an event's message: keys and values of taints and labels, which are redacted."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
-"""The only text in braces that users may see: a node group's current, new and largest size (cluster-autoscaler)."""
+"""The only text in braces that users may see: cluster-autoscaler's name and sizes (current, new, largest) of a node
+group."""
 _KARPENTER_PHRASES = re.compile(
     r"Pod should schedule on: (?:node|nodeclaim)/[\w.-]+(?:, (?:node|nodeclaim)/[\w.-]+)*|Failed to schedule pod"
     r"|incompatible with nodepool|did not tolerate|incompatible requirements|does not have known values"
@@ -172,7 +173,8 @@ _VOLUME_PHRASES = re.compile(
     r"(?: exclusively attached to one node and can't be attached to another)?)(?P<rest>.*)",
     re.DOTALL,
 )
-"""The part of a volume error that users may see. The rest is redacted: the storage driver may have written anything."""
+"""The part of a volume error that users may see. The rest is redacted: the storage driver writes it, and can
+name other users' pods or volumes."""
 _OTHER_PODS = re.compile(
     r"\b(?:preempt(?:ed|ing)? (?:by|to)\b|(?:in use|used) by\b|by pods?\b|to accommodate\b|victims?:|pods?: "
     r"|(?:held|locked|owned|claimed|taken|mounted|blocked) by\b|belong(?:s|ing) to\b|reserved (?:by|for)\b).*",
@@ -185,7 +187,8 @@ _CLAIM_PREFIX = "claim-"
 def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
     """Return a v1 Event in JSON with only what the pod's user may see; never raises.
 
-    A message of an unknown format becomes ``…``.
+    If this module does not know the event's component and reason, the whole message becomes ``…``. In other messages,
+    ``…`` replaces names of other users' pods, and labels and taints.
 
     :param event: v1 Event in JSON.
     """
@@ -239,7 +242,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _redact_others(message: str, *, name: str, namespace: str) -> str:
-    # All servers' pod names begin alike (jupyter-ada, jupyter-bob): redact all except the name of the user's pod.
+    # All servers' pod names begin alike (jupyter-ada, jupyter-bob): redact all except the user's pod.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -277,7 +280,9 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether ``found`` follows the first hyphen of the pod name ``own``: ``ada`` in ``jupyter-ada--lab``.
+    """Return whether the pod name ``own`` has ``found`` after its first hyphen: ``ada`` in ``jupyter-ada--lab``.
+
+    In ``own``, a hyphen or the end must follow ``found``.
 
     The claim ``claim-ada`` then belongs to the pod's user.
     """

@@ -33,9 +33,9 @@ START_FAILURE_CODES = frozenset(
         "refused_by_queue",
     }
 )
-"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. Only
-a server that was running ends with ``run_time_over``. The codes with ``queue`` mean that Kueue would never admit the
-pod."""
+"""All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. A
+start never fails with ``run_time_over``: it means that a running server reached its run time limit. The codes with
+``queue`` mean that Kueue would never admit the pod."""
 
 
 class Stage(StrEnum):
@@ -68,7 +68,7 @@ class StartFailure:
 class QueuePlace:
     """A pod's place in a queue of Kueue.
 
-    :param position: number of Workloads ahead of the pod's; None when unknown.
+    :param position: number of Workloads ahead of the pod's Workload; None when unknown.
     :param queue: name of the LocalQueue; may be empty.
     :param reason: why Kueue does not admit the pod; None when unknown.
     :param requeue_s: seconds until Kueue considers an evicted pod again; None when unknown.

@@ -15,7 +15,7 @@ from gpuspawner.core.text.wording import add_article, join_sentences
 
 STUCK_AFTER_S = 45.0
 """Seconds from the observation that the pod's node is not ready, or that a Secret or ConfigMap of a volume is missing,
-until the hub ends the start. If the problem disappears before, the start goes on."""
+until the hub ends the start. If the problem disappears within this time, the start goes on."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _VOLUME_TROUBLES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})

@@ -22,9 +22,10 @@ class Container:
     :param is_init: whether it is an init container.
     :param is_running: whether it runs now.
     :param waiting: reason in the state ``waiting`` (``ImagePullBackOff``); empty in other states.
-    :param message: message in the state ``waiting``, else in the last state ``terminated``; may be empty.
-    :param end_reason: reason in the last state ``terminated`` (``OOMKilled``); empty if it never terminated.
-    :param exit_code: exit code in the last state ``terminated``; None if it never terminated.
+    :param message: message in the state ``waiting``, else in the newest state ``terminated``; may be empty.
+    :param end_reason: reason in the newest state ``terminated`` (``OOMKilled``); empty if the container never
+        terminated.
+    :param exit_code: exit code in the newest state ``terminated``; None if the container never terminated.
     """
 
     name: str

@@ -1,14 +1,14 @@
 """Parses messages of kube-scheduler, of autoscalers and of Kueue about a pending pod.
 
 kube-scheduler writes, for example: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated
-taint {nvidia.com/gpu: present}. preemption: …``. From 1.34.2 on, ``untolerated taint(s)`` does not name the taint. A
-node can count under several reasons. kube-scheduler cuts the message of an event at 1024 characters; the condition
-PodScheduled has the whole message. This module ignores the text after ``preemption:``.
+taint {nvidia.com/gpu: present}. preemption: …``. From Kubernetes 1.34.2 on, the text is ``untolerated taint(s)``,
+without the taint's key and value. A node can count under several reasons. kube-scheduler cuts an event's message at
+1024 characters; the condition PodScheduled has the whole message. This module ignores the text after ``preemption:``.
 
 cluster-autoscaler, GKE's autoscaler and Karpenter report in events whether they add a node, or why they do not.
 
 Kueue creates a Workload for each pod. The Workload's conditions say why Kueue does not admit the pod. In Kueue 0.16,
-most of these conditions have the reason ``Pending``, and only the text says more
+most of these conditions have the reason ``Pending``, and only the condition's message says why
 (``pkg/scheduler/flavorassigner/flavorassigner.go``). With the feature gate ``UnadmittedWorkloadsObservability``, newer
 versions have more reasons.
 """
@@ -104,14 +104,17 @@ _OTHER_REASONS = tuple(
 
 
 def parse_refusals(message: str) -> SchedulerRefusals:
-    """Return the known reasons in the message of an event FailedScheduling or of the condition PodScheduled."""
+    """Return the reasons in the message of an event FailedScheduling or of the condition PodScheduled.
+
+    Texts of other formats are ignored.
+    """
     preemption = _PREEMPTION.search(message)
     text = message[: preemption.start()] if preemption else message
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # The message may name several taints. kube-scheduler counts a node under one taint only, so add up the taints'
-        # counts. Several texts of any other reason can count the same node, so keep the largest count.
+        # The message may name several taints. kube-scheduler counts a node under one taint only, so add up the counts
+        # of TAINTED. For any other reason, several texts can count the same node, so keep the largest count.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
@@ -149,7 +152,7 @@ class ScaleUpState(StrEnum):
     """Adding a node failed recently."""
     NOT_READY = "not-ready"
     NO_POOL = "no-pool"
-    """No node pool that can grow has nodes on which the pod could run."""
+    """Of the node pools that can grow, none would add a node on which the pod could run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,9 +262,9 @@ _MISFITS = re.compile(
 
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
-    # The condition QuotaReserved has the reason Inadmissible. If the condition Requeued has this reason as well, Kueue
-    # refuses the request itself. Otherwise the queue admitted no Workload at the time when Kueue wrote QuotaReserved,
-    # maybe long ago. read_queue_problem says whether the queue admits nothing now.
+    # The condition QuotaReserved has the reason Inadmissible in two cases. If the condition Requeued also has this
+    # reason, Kueue refuses what this Workload requests. Otherwise, the queue admitted no Workload when Kueue wrote
+    # QuotaReserved, maybe long ago: read_queue_problem says whether the queue still admits none.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 

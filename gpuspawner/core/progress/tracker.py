@@ -38,7 +38,8 @@ QUIET_PERIOD_S = 30.0
 _GONE_CONFIRMED_S = 5.0
 """A pod that is missing for this many seconds counts as deleted; before that, KubeSpawner may be replacing the pod.
 
-In the first seconds of a start, up to this number, a finished pod counts as a pod of an earlier start."""
+If the hub first sees a finished pod less than this many seconds after the start began, the pod counts as a pod of an
+earlier start."""
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
@@ -77,8 +78,8 @@ class Tracker:
         self._idle_scheduler = ""
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
-        """A failure that ends the start if it lasts: its code, and the seconds from the start's beginning until its
-        detection."""
+        """Code of a failure that ends the start if the failure lasts, and the seconds from the start's beginning until
+        the failure was detected; None without such a failure."""
         self._last_reported = ("", False)
         self._recent: dict[tuple[Stage, str, bool], float] = {}
         self._reported_steps: set[str] = set()
@@ -91,7 +92,7 @@ class Tracker:
 
     @property
     def idle_scheduler(self) -> str:
-        """Name of the pod's scheduler if, as last observed, no scheduler had looked at the pod for 30 s; else empty."""
+        """Name of the pod's scheduler if the pod has waited 30 s without any trace of a scheduler; else empty."""
         return self._idle_scheduler
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:

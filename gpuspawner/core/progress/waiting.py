@@ -49,7 +49,8 @@ def describe_waiting(
     """Return the message that says what a pod without a node waits for.
 
     :param is_early: whether kube-scheduler has known the pod only for a short time and may still find a node.
-    :param idle_scheduler: name of the pod's scheduler if no scheduler has looked at the pod for 30 s; empty otherwise.
+    :param idle_scheduler: name of the pod's scheduler if the pod has waited 30 s without any trace of a scheduler;
+        empty otherwise.
     """
     pod = facts.pod or {}
     event = find_newest_event(events, {EventSource.SCHEDULER}, reasons={"FailedScheduling"})
@@ -277,8 +278,9 @@ HOPELESS_IN_QUEUE_AFTER_S = 30.0
 long because an admin may be changing the queue, Kueue may have just started, or Kueue's last attempt may have left out
 ResourceFlavors that it had tried before."""
 _NOT_TAKEN_AFTER_S = 45.0
-"""If Kueue has created no Workload for a pod for this many seconds, and the pod has a priority class of Kueue, the hub
-ends the start: the class may not exist. The hub waits this long because Kueue takes a while to create many Workloads.
+"""If Kueue has created no Workload for a pod for this many seconds, and the pod has a label with the name of a
+WorkloadPriorityClass, the hub ends the start: the class may not exist. The hub waits this long because Kueue takes a
+while to create many Workloads.
 """
 
 _QUEUE_EVENTS = frozenset({"CreatedWorkload", "Stopped", "ErrWorkloadCompose", "WorkloadPriorityClassNotFound"})

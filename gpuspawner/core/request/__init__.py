@@ -1,8 +1,8 @@
 """Turns what a user asks for into a valid selection, and a selection into what its pod must contain.
 
-Input: a form, a link or JSON, and the catalog to validate it against. Output: :class:`Selection`, the user options that
-JupyterHub stores, and :class:`PodRequirements`. A ``SelectionError`` has one problem for each wrong field. This package
-knows no users, policies or KubeSpawner.
+Input: a choice as a form, a link or JSON, and the catalog to validate the choice against. Output: :class:`Selection`,
+the user options that JupyterHub stores, and :class:`PodRequirements`. A ``SelectionError`` has one problem for each
+wrong field. This package does not depend on users, policies or KubeSpawner.
 
 - ``field_definitions`` declares each field with a class from ``fields``: start in ``field_definitions`` to add a field.
 - ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and writes

@@ -76,7 +76,8 @@ class Problems:
         :param code: code of the problem, by which REST clients identify it.
         :param value: any JSON value.
         :param message: English message to translate; ``{value}`` is replaced by the quoted value.
-        :param offered: slugs to choose from, listed after the message; None = no list.
+        :param offered: slugs to choose from, listed after the message; empty = a sentence says that none is offered;
+            None = no list.
         :param values: values of the other placeholders in the message, by name.
         """
         translated = gettext(message, value=quote(value), **values)
@@ -154,9 +155,10 @@ class Problems:
         return None
 
     def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
-        """Return millicores, bytes or seconds, or None if the value is unreadable or the form lacks the field.
+        """Return an amount in millicores, bytes or seconds, or None if the value is unreadable.
 
-        An amount outside the bounds adds a problem, but is returned.
+        The result is also None if the form does not offer the amount, or if the user leaves an optional amount out. An
+        amount outside the bounds adds a problem, but is returned.
 
         :param field: the field of the amount.
         :param value: any JSON value; null means the default, or no amount (None) if the amount is optional.

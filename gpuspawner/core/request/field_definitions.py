@@ -7,7 +7,7 @@ A field such as the priority offers a fixed list of entries, and the first entry
 add or change:
 
 - in this module: a :class:`~gpuspawner.core.request.fields.ClosedChoiceField` in :data:`CLOSED_CHOICES`, and a class of
-  the field's entries. If rules of the policy may restrict the field, set its ``not_allowed``
+  the field's entries. If rules of the policy may restrict the field, set ``not_allowed`` of the ``ClosedChoiceField``
 - :mod:`gpuspawner.settings.models`: a model of the entries, the settings' key, and the key in ``PresetEntry``
 - :mod:`gpuspawner.settings.policy`: the key with which a rule of the policy restricts the field, if rules may do so
 - :mod:`gpuspawner.hub.config.traits`: a trait, and its name in ``SETTING_TRAITS``
@@ -15,7 +15,8 @@ add or change:
   ``docs/reference/configuration.md`` (``python -m docsite --reference``)
 - ``docs/form.md``, ``docs/user-guide.md``, ``docs/policy.md`` and ``CHANGELOG.md``
 
-The page's script takes the fields and their entries from the page's data (``choices`` in ``island.schema.json``).
+form.js needs no change: it reads the fields and their entries from the page's data (``choices`` in
+``island.schema.json``).
 """
 
 from __future__ import annotations

@@ -33,14 +33,14 @@ _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 _MAX_DEPTH = 32
 """Largest number of nested levels in user options; Python cannot encode or decode 1,000 levels."""
 _MAX_CHARACTERS = 60_000
-"""Largest length of user options as JSON, in characters; the hub's column for them holds 65,535 bytes in MySQL."""
+"""Largest length of user options as JSON, in characters; in MySQL, the hub's column for options has 65,535 bytes."""
 
 
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options of a submitted form.
 
-    The button ``start_preset`` starts its preset, so all other fields are ignored. The number of GPUs is ignored if
-    "No GPU" is selected. The reference of a custom image is ignored if an image of the list is selected.
+    If the user pressed a button ``start_preset``, the result names only the preset of this button. The result leaves
+    out the number of GPUs if "No GPU" is selected, and a custom image's reference if an image of the list is selected.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
     :raises SelectionError: a field is unknown, repeated with different values, too long or not a text, or the custom
@@ -71,7 +71,8 @@ def parse_query(query: Mapping[str, object]) -> dict[str, object]:
     """Return the user options of a link.
 
     :param query: argument name, with or without JupyterHub's prefix ``opt-`` → list of texts; untrusted.
-    :raises SelectionError: as in :func:`parse_form`; also if a name occurs with and without the prefix.
+    :raises SelectionError: an argument is unknown, repeated with different values, too long or not a text, or occurs
+        both with and without the prefix.
     """
     problems = Problems()
     bare: dict[str, object] = {}
@@ -215,8 +216,8 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
 def split_form(form: Mapping[str, object], extra: Collection[str]) -> tuple[dict[str, object], dict[str, object]]:
     """Return the fields of a form in two parts: the fields for gpuspawner, then user options for the admin's own hooks.
 
-    The fields for gpuspawner stay lists of texts. Each other field becomes a user option: a list of one text becomes
-    this text, and a longer list stays a list.
+    The fields for gpuspawner stay lists of texts. Each field for the hooks becomes a user option: a list of one text
+    becomes this text, and a longer list stays a list.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
     :param extra: names of the fields for the admin's hooks, from the setting ``extra_options``. The field ``image`` is

@@ -24,7 +24,7 @@ HIDING_VARIABLES = {
     "amd": ("AMD_VISIBLE_DEVICES", "void"),
     "habana": ("HABANA_VISIBLE_DEVICES", "none"),  # Use "none": habana-container-runtime-hook takes "void" as "all".
 }
-"""Vendor → environment variable by which the vendor's container runtime picks GPUs, and its value for no GPUs."""
+"""Vendor → (environment variable by which the vendor's container runtime picks GPUs, the value that picks no GPU)."""
 
 GPU_HIDING_ENVIRONMENT = dict(HIDING_VARIABLES.values())
 """Environment variable → value; together, these variables hide the GPUs of every vendor from a container."""
@@ -57,10 +57,11 @@ class PodRequirements(ContainerResources):
     :param image: container image reference.
     :param node_selector: the pod's ``nodeSelector``: labels that the node must have.
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
-    :param alternatives: groups of expressions. The node must match all expressions of at least one group; if there are
-        no groups, this requires nothing.
+    :param alternatives: groups of expressions. The node must match all expressions of at least one group. Without
+        groups, every node matches.
     :param avoided: expressions that nodes without GPUs match. A server without a GPU prefers such nodes (a preferred
-        node affinity term of weight 100). If the finished pod fits such a node, the hub makes the term required.
+        node affinity term of weight 100). If such a node has room for the finished pod, the hub turns the preferred
+        node affinity into a required one.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
@@ -205,7 +206,7 @@ def _list_own_variables(gpu: GPUType | None) -> tuple[str, ...]:
 
 
 def _build_environment(gpu: GPUType | None) -> dict[str, str]:
-    """Return the environment variables to set.
+    """Return the environment variables to set: those of the GPU type, and those that hide GPUs of all other vendors.
 
     Many images set ``NVIDIA_VISIBLE_DEVICES=all``: NVIDIA's runtime would then give a server without a GPU all GPUs of
     its node. The value ``void`` prevents this; the runtimes of AMD and Habana have such variables, too. A server with a

@@ -1,7 +1,7 @@
 """Check a node for a pod without regard to other pods, and compare the pod's requests with the node's free resources.
 
-:class:`NodeFilters` checks what depends on the node alone, so its obstacles (reasons why the node does not accept the
-pod) stay when other pods end. These checks are kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
+:class:`NodeFilters` finds obstacles (reasons why the node does not accept the pod) that depend on the node alone: they
+stay when other pods end. Its checks are kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
 NodeAffinity, VolumeBinding and VolumeZone, the part of PodTopologySpread and InterPodAffinity that requires a topology
 label on the node, and the part of DynamicResources that limits the devices of one ResourceClaim. :func:`find_shortages`
 compares the pod's requests with the node's free resources and free pod slots (plugin NodeResourcesFit), and the number
@@ -32,8 +32,9 @@ UNKNOWN_AMOUNTS = Obstacle(
 
 
 def compute_needs(pod: Pod) -> ResourceNeeds:
-    """Return the amounts that a node must have free: the pod's requests and volumes, and 1 of the resource ``pods``.
+    """Return the amounts that a node must have free for a pod.
 
+    These are the pod's requests, the number of the pod's volumes for each CSI driver, and 1 of the resource ``pods``.
     Resources that the pod does not request are left out: a node with overcommitted memory accepts a pod that requests
     no memory.
     """

@@ -43,7 +43,7 @@ class MatchingDomains:
 
     @property
     def maybe(self) -> KeysView[TopologyPair]:
-        """Topology domains with a pod that may match, because gpuspawner does not read its namespace's labels."""
+        """Topology domains with a pod that may match: gpuspawner does not read the labels of the pod's namespace."""
         return self._maybe.keys()
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
@@ -102,7 +102,10 @@ def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | 
 def find_domains_of_any_term(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the topology domains of the bound pods that at least one pod affinity term selects."""
+    """Return the topology domains of the bound pods that at least one pod affinity term selects.
+
+    Each of these pods adds one domain for the topology key of each term that selects the pod.
+    """
     domains = MatchingDomains()
     for term in terms:
         _add_domains((term,), occupancy, domains=domains, floor=floor)
@@ -123,7 +126,7 @@ def find_domains_of_all_terms(
 
 
 def matches_own_affinity(pod: Pod) -> bool | None:
-    """Return whether all affinity terms of a pod select the pod itself, or None if unknown."""
+    """Return whether all affinity terms of a pod select the pod itself, or None if unread namespace labels decide."""
     answers = [may_select_pod(term, pod.namespace, labels=pod.labels) for term in pod.constraints.affinity]
     if False in answers:
         return False

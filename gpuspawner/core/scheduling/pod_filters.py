@@ -123,9 +123,9 @@ class PodFilters:
 
     :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
-    :ivar special_nodes: names of nodes for which :meth:`get_requested` differs from the node table. These are nodes
-        with nominated pods, because nominated pods count as if they ran on the node, and nodes whose pods use volumes
-        of the checked pod.
+    :ivar special_nodes: names of nodes for which :meth:`get_requested` returns other amounts than the table of all
+        nodes (``Occupancy.table``). These are nodes with nominated pods, because nominated pods count as if they ran on
+        the node, and nodes whose pods use volumes of the checked pod.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
@@ -160,7 +160,10 @@ class PodFilters:
         self.is_inactive = not (constraints.host_ports or self._keys)
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
-        """Return the obstacles from other pods, on a node that passes :class:`.node_filters.NodeFilters`."""
+        """Return the obstacles that other pods cause on a node.
+
+        :param node: a node that passes :class:`.node_filters.NodeFilters`.
+        """
         found = self._find_by_domain(node) if self._keys else ()
         if node.name in self._nominated.nodes:
             found = (*found, *self._check_nominated_affinity(node), *self._check_nominated_spread(node))

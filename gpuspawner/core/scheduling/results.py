@@ -86,7 +86,7 @@ class ScanResult:
     :param places_exact: False if ``places`` is only a lower bound: more copies fit than the limit, a node's answer is
         UNKNOWN, or copies of the pod restrict each other (affinity, anti-affinity, topology spread).
     :param fit_if_empty: number of nodes that would accept the pod if no other pods ran. Volume limits of CSI drivers
-        are ignored: a driver may raise its limit, and a volume that other pods on the node use does not count again.
+        are ignored: a driver may raise its limit, and kube-scheduler counts a volume that several pods share only once.
     :param groups: all nodes, grouped by obstacles; largest group first.
     :param undecided: constraints that were not checked, each as a text for users.
     """

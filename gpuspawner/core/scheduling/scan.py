@@ -54,7 +54,8 @@ from gpuspawner.core.scheduling.results import (
 def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
     """Return whether kube-scheduler could bind a pod to a node now.
 
-    If the node has obstacles that do not depend on other pods, the result has only these, as they stay when pods end.
+    If the node has obstacles that do not depend on other pods, the result contains only these obstacles, because they
+    remain when other pods end.
 
     :param pod: a pending pod, or one that is not created yet.
     :param node: a node of the occupancy.
@@ -126,9 +127,9 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""For at most this many different pod requests, a group of nodes caches how many of the group's nodes are large enough.
+"""Largest number of different pod requests for which a group of nodes caches how many nodes are large enough.
 
-Further requests first clear the group's cache."""
+If the cache is full, the next new request clears the cache before the request is added."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -195,7 +196,8 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
     """Return for each pod of ``others`` whether some node would accept a copy of ``pod`` with the other pod's requests.
 
-    Nodes are checked only once for all requests. The function assumes that the copies preempt no other pods.
+    Nodes are checked only once for all requests. The function assumes that the copies preempt no other pods. If ``pod``
+    has scheduling gates, or a constraint that gpuspawner cannot check, all answers are False.
 
     :param pod: a pending pod, or one that is not created yet; its constraints count, its own requests do not.
     :param others: pods with the requests to check.
@@ -227,7 +229,7 @@ def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Ite
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
         highest[bisect_right(ascending, amount)] |= 1 << index
-    # An amount that is at least some number is also at least every smaller number.
+    # An amount that reaches a number also reaches all smaller numbers, so a mask includes those of larger numbers.
     return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
 
 

@@ -39,7 +39,10 @@ class SpreadCheck:
         self._minimum = self._find_minimum(self._counts)
 
     def allows(self, node: Node) -> bool:
-        """Return whether the spread constraint accepts a node; the node must have the constraint's topology label."""
+        """Return whether the spread constraint accepts a node.
+
+        :param node: a node that has the constraint's topology label.
+        """
         left = self._counts.get(node.labels[self.key], 0) - self.removable[node.name]
         skew = left + self._own_count - min(self._minimum, left)
         return skew <= self._constraint.max_skew
@@ -47,6 +50,7 @@ class SpreadCheck:
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
         """Return whether the spread constraint accepts a node that runs additional pods.
 
+        :param node: a node that has the constraint's topology label.
         :param more: the additional pods; the node's own bound pods count, too.
         """
         counts = dict(self._counts)

@@ -59,7 +59,8 @@ def gettext(message: str, /, **values: object) -> str:
     """Return a message in the current language.
 
     :param message: English, with ``{name}`` placeholders.
-    :param values: value for each placeholder. A :class:`LazyText` among them is translated. Braces in values stay.
+    :param values: value for each placeholder. A :class:`LazyText` among them is translated. Braces in
+        values have no special meaning.
     """
     if not message:  # For an empty message, gettext would return the translation file's header.
         return ""
@@ -79,7 +80,7 @@ def ngettext(one: str, many: str, /, *, number: int, **values: object) -> str:
 
 
 class LazyText(str):
-    """An English text that keeps its message and values, so that :func:`translate_now` can translate it later."""
+    """An English text with the message and values that it was made from, for a later :func:`translate_now`."""
 
     __slots__ = ("message", "values")
 

@@ -95,8 +95,8 @@ _MAX_COMPARED = 100
 """If there are more correct words than this, gpuspawner compares a misspelled word only with candidates from an n-gram
 index, because comparing words is slow."""
 _MAX_WORDS_PER_NGRAM = 100
-"""For each n-gram of the misspelled word, the search looks at no more than this many of the words that contain it. This
-saves time, and an n-gram that so many words contain hardly tells which word the user meant."""
+"""For each n-gram of the misspelled word, the search looks at no more than this many of the correct words with the same
+n-gram. This saves time, and an n-gram that so many words contain hardly tells which word the user meant."""
 _MAX_CANDIDATES = 12
 
 
@@ -165,7 +165,7 @@ def suggest_name(wrong: object, allowed: Collection[str]) -> str:
 
 
 def describe_unknown_field(name: object, known: Collection[str]) -> str:
-    """Return sentences that name an unknown field, the closest known field and all known fields."""
+    """Return sentences that name an unknown field, the most similar known field (if any is similar) and all fields."""
     unknown = gettext("There is no field {name}.", name=quote(name))
     return join_sentences(
         unknown, suggest_name(name, known).strip(), gettext("Fields are {names}.", names=", ".join(known))

@@ -1,4 +1,4 @@
-"""Predicts whether a server would start now, after a new node, later, or never.
+"""Predicts whether a server would start now, when a new node has been added, later for other reasons, or never.
 
 Input: a pod as it would be created, an inventory of the cluster, and the chosen GPU type.
 Output: a :class:`Verdict` with its reason; the availability of each GPU type; similar selections that would start now.

@@ -5,11 +5,12 @@
 - ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left. Units of pods
   that kube-scheduler would preempt for a server, such as zero-to-jupyterhub's user placeholders, are free, too.
 
-A node counts only if the tolerations of the GPU type and those of every server together tolerate its permanent taints.
-A node with an untolerated transient taint (such as ``not-ready``) counts, but none of its units is free. Unknown
-numbers are None, never 0.
+A node counts only if the tolerations of the GPU type and those of every server together tolerate the node's permanent
+taints. A node with an untolerated transient taint (such as ``not-ready``) counts, but none of its units is free.
+Unknown numbers are None, never 0.
 
-A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept.
+A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept:
+the shapes that no other shape exceeds or equals in every amount.
 
 If the hub cannot read the pods of other namespaces, ``free`` is unknown. The hub then knows only how many units its own
 servers hold.
@@ -56,7 +57,7 @@ class FreeShape(NamedTuple):
 
 
 def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShape, ...]:
-    """Return the shapes that no other shape covers (the Pareto front), the largest GPU counts first.
+    """Return the shapes that no other shape covers (the Pareto front), sorted by GPU count, largest first.
 
     If a server fits into any of the given shapes, it also fits into one of the returned shapes.
 
@@ -80,9 +81,9 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
 class Availability:
     """The units (GPUs, MIG slices or shares) of one GPU type. ``free <= healthy <= total``.
 
-    All fields except ``own`` are None if the hub does not know the nodes, or the number of units on one of the type's
-    nodes. ``free``, ``largest``, ``waiting`` and ``shapes`` are also None if the hub cannot read the pods of all
-    namespaces.
+    All fields except ``own`` are None in three cases: the hub does not know the nodes; the hub does not know how many
+    units one of the type's nodes has; or no counted node has units, but the type may have units that are not counted.
+    ``free``, ``largest``, ``waiting`` and ``shapes`` are also None if the hub cannot read the pods of all namespaces.
 
     :param total: all units.
     :param healthy: units that work, on ready nodes.
@@ -143,7 +144,10 @@ Further pairs are compared with the labels of the GPU types only, which takes le
 
 
 class _TypeCounts:
-    """Unit counts of several GPU types. :meth:`update` follows changes of pods; changed nodes need a new object."""
+    """Unit counts of several GPU types.
+
+    :meth:`update` counts again after pods have changed. After nodes have changed, the cache creates a new object.
+    """
 
     def __init__(
         self,
@@ -291,7 +295,8 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
     """Return whether nodes of a GPU type may have units that are not counted.
 
-    A device plugin may be unregistered, or the type's RuntimeClass may tolerate the taints of more nodes.
+    There are two cases: a node's device plugin may be unregistered, or the type's RuntimeClass may add tolerations to
+    pods, with which the pods can run on further nodes.
     """
     if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True

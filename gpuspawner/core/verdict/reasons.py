@@ -70,7 +70,8 @@ def explain_never(
 
     :param groups: the nodes of the GPU type, or all nodes if ``gpu`` is None; grouped by labels and taints.
     :param reserved: whether more nodes of the type exist, with taints that the pod does not tolerate.
-    :param scalable_pools: node pools of an autoscaler; while one can grow, the reason is never that no node exists.
+    :param scalable_pools: node pools of an autoscaler. If one of these pools can grow, the reason is not that no node
+        exists.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -326,6 +327,8 @@ def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
     """Return whether a node may have units that it does not report yet.
 
     A device plugin or DRA driver of the node may still be starting.
+
+    :param anywhere: whether the resource's DRA driver may still publish devices on any node.
     """
     return has_silent_plugin(node, name) or (
         anywhere and (name in node.published_by_dra or not count_units(node, name))

@@ -1,15 +1,15 @@
 """Predicts whether a server would start now, later or never, from the pod that would be created.
 
-A verdict is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If the nodes decide, NEVER requires all
-of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no new node of a known
-node pool could take the pod; no unknown autoscaler may add a node; and no requested device can be unreported.
+A verdict is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If the nodes decide, not a queue, NEVER
+requires all of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no new node
+of a known node pool could take the pod; no unknown autoscaler may add a node; no requested device can be unreported.
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
 A pod that Kueue will queue is first compared with the queue's quotas, and with nodes only if Kueue admits the pod at
 once. The verdict is NEVER if Kueue can never admit the pod, and UNKNOWN if the hub cannot read enough of the queue.
 
-Devices can be unreported for a while after kubelet starts: kubelet deletes the ResourceSlices of DRA drivers until the
+Devices are unreported for a while after kubelet starts: kubelet deletes the ResourceSlices of DRA drivers until the
 drivers register again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of
 device plugins until the plugins register again. A hub that cannot read DeviceClasses does not know which resources are
 DRA devices, so it assumes that any extended resource may be one.
@@ -64,7 +64,7 @@ from gpuspawner.core.verdict.reasons import (
 
 _MAX_COMPARED_CHOICES = 64
 """A verdict compares at most this many different combinations of pending pods' node selector, affinity and tolerations
-with nodes. To save time, further combinations are compared only with the labels of the GPU type."""
+with nodes. Further ones are compared only with the GPU type's labels; without a GPU, such pods do not compete."""
 
 _MAX_COMPARED_NODES = 10_000
 """To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in vain. All
@@ -116,7 +116,7 @@ def select_runnable_pods(
     pools = tuple(pools)
     known: dict[tuple[object, ...], bool] = {}
     takers: dict[tuple[object, ...], tuple[Node, ...]] = {}
-    """Constraints → the node that took the last pod with them: this node probably takes the next such pod, too."""
+    """Constraints → the node that took the last pod with these constraints, and probably takes the next such pod."""
     left = _MAX_COMPARED_NODES
     found = []
     for pod in pods:
@@ -168,9 +168,9 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 
 
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
-    """Return whether a pod that fits no node may fit one after a node has reported further devices.
+    """Return whether a pod that fits no node may fit a node once this node has reported further devices.
 
-    That is possible if no node has a requested DRA resource yet, or if a node lacks only devices that may appear later.
+    That is possible if a requested DRA resource is on no node yet, or if a node lacks only devices that may appear.
 
     :param dra_resources: extended resources that map to DRA device classes; None if the hub could not read them.
     """
@@ -189,10 +189,10 @@ _MAX_COMPARED_FLAVORS = 32
 this many other choices of flavors. If there are more choices, the verdict is UNKNOWN: one of them may fit."""
 
 _MAX_COMPARED_GROUPS = 5_000
-"""Largest number of groups of equivalent nodes in all these comparisons together: comparisons block the event loop."""
+"""Comparisons block the event loop, so those with other flavors cover at most this many groups of equivalent nodes."""
 
 MAX_DATA_AGE_S = 60.0
-"""If data about the cluster is older than this many seconds, every verdict is UNKNOWN."""
+"""If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
 
 _MAX_PLACES = 100
 """A verdict counts how many copies of the pod could start now, up to this many."""
@@ -258,7 +258,7 @@ def predict_verdict(
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
     :param inventory: the cluster's state, with the age of its data.
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
-    :param queue: Kueue's queue, for a pod that does not exist yet; None if Kueue does not queue the pod, or if unknown.
+    :param queue: Kueue's queue, for a pod that does not exist yet; None if unknown, or if Kueue does not queue the pod.
     """
     admission = _ask_queue(pod, queue, gpu=gpu)
     if isinstance(admission, Verdict):
@@ -301,8 +301,8 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
     amount of all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower
-    priority do not count as free: if the result is True, the caller confines the server to the nodes of the pod's node
-    affinity. There, kube-scheduler would preempt the pods of lower priority although another node may be free.
+    priority do not count as free: if the result is True, the caller confines the server to nodes that match the pod's
+    node affinity, and kube-scheduler would preempt pods on these nodes even if a node outside them is free.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -404,7 +404,7 @@ def _explain_problem(queue: QueueState) -> str:
 def _explain_idle_queue(queue: QueueState) -> str:
     """Return why Kueue does nothing with the server's pod now; empty if there is no such reason.
 
-    The verdict is then UNKNOWN, not NEVER: an admin may be adding an object, or Kueue may have just started.
+    With such a reason, the verdict is UNKNOWN, not NEVER: an admin may be adding an object, or Kueue may be starting.
     """
     if queue.problem is QueueReason.INACTIVE or (queue.capacity is not None and not queue.capacity.is_active):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
@@ -431,11 +431,11 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
     if capacity.is_strict and ahead is None:
         return _Admission(pod)
     if capacity.may_preempt and not capacity.is_strict and queue.may_have_waiting:
-        # A Workload that preempts others comes first and keeps unused quota (``stickyWorkload``), so this is UNKNOWN.
+        # UNKNOWN: a Workload that preempts others comes first, and Kueue keeps quota for it (``stickyWorkload``).
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # UNKNOWN, not WAITS: a Workload ahead blocks no other if Kueue requeues it or if its namespace is not selected.
+        # UNKNOWN, not WAITS: Workloads that Kueue requeues, or whose namespaces are not selected, block no others.
         return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
@@ -486,7 +486,7 @@ class _PodCase:
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
-        # Most pods fit. Find nodes and node pools only for a pod that does not, to explain why.
+        # Most pods fit. Find nodes and node pools only for a pod that does not fit, to explain the reason.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
             self._find_node_pools()
@@ -523,9 +523,9 @@ class _PodCase:
         """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
 
         The answer is True if the hub cannot read NodePools. It is False if ``scale_up`` of the GPU type, or of each
-        type that it combines, says which nodes can be added. Otherwise the nodes' labels show which autoscaler runs. If
-        it is Karpenter, the answer is True, because Karpenter may add nodes of any size. Other autoscalers only copy
-        the nodes of a pool. If the GPU type has nodes, the answer is then False: copies could not take the pod, either.
+        type that it combines, says which nodes can be added. Otherwise, the nodes' labels show which autoscaler runs:
+        with Karpenter, which adds nodes of any size, True; with another one, which only copies a pool's nodes, False
+        if the GPU type has nodes (copies could not take the pod, either) and True if it has none; with none, False.
         """
         if self._pools is None:
             return True

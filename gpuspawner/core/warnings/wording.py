@@ -10,7 +10,9 @@ from gpuspawner.core.text.wording import format_list, sanitize_name
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 MAX_WARNINGS = 20
-"""Largest number of warnings in the form or log; unusual labels on nodes can cause any number of warnings."""
+"""Maximum number of warnings that the form shows, or that the hub logs at once.
+
+Without a maximum, unusual node labels could cause any number of warnings."""
 MAX_WARNING_NAMES = 10
 """Largest number of nodes, presets or settings that one warning names."""
 _MAX_NAME_LENGTH = 253
@@ -30,7 +32,7 @@ class WarningView(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningsView:
-    """All warnings for display.
+    """Warnings for display: a summary, the first warnings, and the number of the others.
 
     :param summary: how many presets, nodes and settings have problems; a sentence without its period.
     :param flags: the first :data:`MAX_WARNINGS` warnings.
@@ -61,7 +63,7 @@ _SETTINGS_PROBLEMS = {
     WarningKind.POLICY: ("names a GPU type that is not there", "name GPU types that are not there"),
     WarningKind.DROPPED_GPUS: ("adds GPUs that no server gets", "add GPUs that no server gets"),
 }
-"""Kind of warning about settings → the problem as the end of a sentence: first for one setting, then for several."""
+"""Kind of a warning about settings → two endings of the summary: one for one setting, one for several settings."""
 
 
 def _summarize_warnings(warnings: Sequence[AdminWarning]) -> str:

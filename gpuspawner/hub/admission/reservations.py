@@ -29,11 +29,11 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""If a start ends before KubeSpawner's reflector has the start's pod, its GPUs stay reserved until the reflector has
-the pod, but no longer than this many seconds after the request that creates the pod.
+"""Maximum number of seconds, from the request that creates a start's pod, for which an ended start reserves its GPUs.
 
-KubeSpawner's reflector lists all pods at least twice a minute. If the reflector still lacks the pod after this time,
-the hub assumes that the pod does not exist."""
+A start may end before KubeSpawner's reflector has the pod. The start's GPUs then stay reserved until the reflector has
+the pod, or until this time has passed. The reflector lists all pods at least twice a minute. If it still lacks the pod
+after this time, the hub assumes that the pod does not exist."""
 
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches the owner (user and server) of each pod."""
@@ -67,10 +67,10 @@ class _Reservation:
 class _DecodedPod(NamedTuple):
     """A decoded pod, cached until its ``resourceVersion`` or owner changes.
 
-    :param pod: the decoded pod, or None if the pod is malformed or belongs to no server of this hub.
+    :param pod: the decoded pod, or None if the pod is malformed, has finished or belongs to no server of this hub.
     :param owner: names of the user and the server, from the hub's spawner objects; None if no spawner has this pod.
     :param servers: number of a catalog (from ``_number_view``) → GPUs and pools (GPUs that groups share) that the pod's
-        server uses in this catalog. While the node's labels or the user's groups are unknown, the entry is missing.
+        server uses in this catalog. The entry is missing while it depends on unknown node labels or groups.
     """
 
     version: object

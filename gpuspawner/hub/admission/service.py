@@ -114,11 +114,11 @@ _guards_options: ContextVar[bool] = ContextVar("gpuspawner_guards_options", defa
 
 
 def guard_stored_options() -> None:
-    """Keep JupyterHub from storing user options that are too large, until the current HTTP request ends.
+    """During the current HTTP request, keep JupyterHub from storing user options that are too large.
 
-    JupyterHub stores the options of a start before a spawner sees them. If the database cannot hold them, JupyterHub
-    answers with status 500, counts a failed start and shows the server as running. Call this function in the request's
-    own asyncio task, because it sets a context variable.
+    JupyterHub stores the options of a start before a spawner sees them. If the options are too large for the database,
+    JupyterHub answers with status 500, counts a failed start and shows the server as running. Call this function in the
+    request's own asyncio task, because this function sets a context variable.
     """
     _guards_options.set(True)
 
@@ -153,8 +153,8 @@ class AdmissionService:
 
         :param spawner: the user's spawner.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: True for a start of the spawner's server, False for the spawn form. The GPUs of one server do
-            not count as used: of the started server, or of the form's server (see :func:`_find_excluded_server`).
+        :param is_start: True for a start of the spawner's server; the GPUs of this server do not count as used. False
+            for the spawn form; the GPUs of the form's server (see :func:`_find_excluded_server`) do not count as used.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer, waits_again=False)
@@ -204,7 +204,7 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
-        """Return what the namespace's ResourceQuotas leave.
+        """Return what the namespace's ResourceQuotas leave; None if there are none or the hub cannot read them in time.
 
         If the admin has set a policy, wait for KubeSpawner's pod list, too: the policy's limits count these pods.
         """
@@ -245,8 +245,9 @@ class AdmissionService:
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
-    The GPUs of the returned server do not count as used. After a sent form of a named server was refused, JupyterHub
-    asks the default server's spawner for a new form. If the default server is active, the form is not for the default
-    server. The form's server is then unknown, so the GPUs of all servers count.
+    The GPUs of the returned server do not count as used. JupyterHub usually asks the spawner of the form's server for
+    the form. After the hub has refused the form of a named server, however, JupyterHub asks the default server's
+    spawner for a new form. If the spawner's server is active, the form is for an unknown other server, because an
+    active server needs no form. The GPUs of all servers then count as used.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

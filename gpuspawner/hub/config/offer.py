@@ -46,8 +46,8 @@ class Offer:
 
     :param catalog: the choices.
     :param inventory: state of the cluster.
-    :param uncounted: slugs of GPU types without ``max_count`` in the settings; the node with the most GPUs limits
-        the number that a user can choose.
+    :param uncounted: slugs of GPU types that the settings describe without ``max_count``. A user can choose at most as
+        many GPUs of such a type as one node has, so the limit is unknown if the hub cannot read the nodes.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
     :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
@@ -193,7 +193,9 @@ class ParsedSettings:
 
 
 UNUSED_CLIENT_S = 600.0
-"""When the hub uses an API client, it stops watching clusters whose clients it has not used for this many seconds."""
+"""Seconds without use of an API client, after which the hub stops watching the client's cluster.
+
+The hub looks for unused clients whenever it uses a client."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -330,7 +332,7 @@ class OfferFactory:
 
 
 def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
-    """Return a cache key that is equal only for equal settings; it treats True and 1 as different.
+    """Return a cache key for settings; different settings have different keys, even if they differ only in True and 1.
 
     :param raw: the settings by key, as loaded from YAML.
     """

@@ -119,7 +119,9 @@ class ReloadingSettings:
 
 
 class SettingsFilesCache:
-    """Caches one :class:`ReloadingSettings` for each combination of paths and traits; usually there is only one.
+    """Caches one :class:`ReloadingSettings` for each combination of file paths and trait values.
+
+    Usually there is only one combination.
 
     :param check_interval_s: seconds between two checks of the files.
     """
@@ -135,7 +137,7 @@ class SettingsFilesCache:
     def get_settings(
         self, paths: Sequence[str], base: Mapping[str, Any], *, parse: ParseSettings, log: SettingsLogger
     ) -> ReloadingSettings:
-        """Return the cached settings of files and traits; read the files if the cache has no settings for them.
+        """Return the settings for file paths and trait values, from the cache if possible; otherwise read the files.
 
         :param paths: files and folders, lowest priority first.
         :param base: settings in the configured traits, before group overrides and hooks change them for a user.

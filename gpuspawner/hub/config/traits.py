@@ -458,11 +458,11 @@ class GPUSpawnerTraits(LoggingConfigurable):
     _form_found_in: tuple[Config | None, bool] = (None, False)
 
     def has_configured_form(self) -> bool:
-        """Return whether the admin has configured a form of their own.
+        """Return whether the admin has configured a form of their own: ``options_form`` or ``options_from_form``.
 
-        A start calls this method 16 times, and a list of users calls it for each server. Merging the configuration's
-        sections is slow, so the object keeps the answer. It finds the answer anew for another ``config``, because the
-        constructor sets ``config`` only after some of the other traits.
+        A start calls this method 16 times, and JupyterHub's list of users calls it for each server. Merging the
+        configuration's sections is slow, so the spawner caches the result for its current ``config`` object. The
+        constructor sets ``config`` only after some of the other traits, so an earlier result may be wrong.
         """
         if self._form_found_in[0] is not self.config:
             found = not _FORM_TRAITS.isdisjoint(self._find_my_config(self.config))

@@ -40,7 +40,7 @@ _ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
 _PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
 """Matches a gettext header ``Plural-Forms`` whose plural rule, a C expression, is valid JavaScript, too."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
-"""Sample numbers to look up plural translations: each plural form of any language is used for one of these numbers."""
+"""Sample numbers to look up plural translations; any language uses each of its plural forms for at least one sample."""
 
 
 def translate_script(source: str) -> str:
@@ -222,7 +222,7 @@ def _format_json(value: object) -> str:
 
 
 def _make_asset_reader(environment: Environment, loader: BaseLoader) -> Callable[[str], Markup]:
-    """Return a function for the templates: ``asset(name)`` returns CSS or JavaScript for an HTML element."""
+    """Return a function for the templates: ``asset(name)`` returns a file as content of ``<style>`` or ``<script>``."""
 
     @lru_cache
     def written(name: str, _language: str) -> Markup:

@@ -1,7 +1,8 @@
 """Warns admins about problems of GPU nodes, presets and policy.
 
-The admins' form shows all warnings. The hub searches for new warnings to log a moment after a form or a start, so that
-users other than admins do not wait for the search. Warnings are cached until the nodes or settings change.
+The admins' form shows all warnings. The hub also logs new warnings. It searches for them shortly after it has built a
+form or begun a start, so that users other than admins do not wait for the search. The hub caches warnings until the
+nodes or settings change.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class WarningScope(NamedTuple):
 
 
 class _LoggedFor(NamedTuple):
-    """What a logged warning depended on; the hub logs the warning again only after this has changed.
+    """The node and the scope of a logged warning.
+
+    The hub forgets that it has logged the warning when the node has changed, or when a search with the same scope no
+    longer finds the warning. If a later search finds the warning, the hub logs it again.
 
     :param node: the node as it was when the warning was logged; None if the warning is not about a node.
     :param scope: the settings and tolerations at that time; the settings alone for a warning about a preset or a
@@ -129,9 +133,9 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once, and again only after its node or the settings have changed.
+        """Log each warning once; log a warning again if its node has changed, or if the warning was gone in between.
 
-        If all logged warnings are gone, log that everything works again.
+        If no logged warning is left, log that everything works again.
         """
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (

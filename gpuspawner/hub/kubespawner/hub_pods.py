@@ -85,10 +85,11 @@ def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, Any] | None:
 
 
 def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
-    """Return the servers' pods that request any of the given extended resources.
+    """Return the unfinished pods in the spawner's reflector that request any of the given extended resources.
 
-    The result is None until KubeSpawner's reflector has listed the pods. KubeSpawner itself starts the reflector only
-    when the first server starts or is polled; :func:`ensure_pods_watched` starts it earlier.
+    The result is None until the reflector has listed the pods. KubeSpawner itself starts the reflector only when the
+    first server starts or is polled; :func:`ensure_pods_watched` starts it earlier. If each user has a namespace, the
+    reflector covers all namespaces, so the result may contain pods of other hubs.
 
     :param resources: names of extended resources, such as ``nvidia.com/gpu``.
     :param spawner: any spawner of the hub.
@@ -120,7 +121,10 @@ def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
 
 
 def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None:
-    """Return the future of the first list of KubeSpawner's reflector of pods; None if not done, or cancelled."""
+    """Return the future of the first list of KubeSpawner's reflector of pods.
+
+    The result is None without a reflector, until the list has ended, and if the future was cancelled.
+    """
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
     return loaded if loaded is not None and loaded.done() and not loaded.cancelled() else None
@@ -201,7 +205,7 @@ def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitab
 
 
 def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
-    """Yield the pods of each reflector, with a function that checks whether a pod belongs to this hub.
+    """Yield the pods of each reflector of pods, and a function that returns whether such a pod belongs to this hub.
 
     If each user has a namespace, the only reflector of pods covers all namespaces, including those of other hubs.
 
@@ -238,7 +242,8 @@ def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
         for each in tuple(user.spawners.values()):
             namespace, pod = getattr(each, "namespace", ""), getattr(each, "pod_name", "")
             key = f"{namespace}/{pod}"
-            # If a user takes another user's former name, two spawners name the same pod. The active spawner owns it.
+            # If a user takes another user's former name, two spawners have the same pod name. The pod belongs to the
+            # active spawner.
             if pod and key not in active:
                 found[key] = (user.name, each.name)
                 if each.active:

@@ -153,8 +153,8 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 def _list_assigned_names(owner: Any) -> frozenset[str]:
     """Return all names in the code of a class's methods.
 
-    The names include attributes that the methods set only on the class's objects, so that ``hasattr(owner, name)`` does
-    not find them.
+    The result includes attributes that the methods set only on objects of the class. ``hasattr(owner, name)`` does not
+    find these attributes, because ``owner`` is the class.
     """
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
@@ -206,7 +206,10 @@ def get_log_name(spawner: object) -> str:
 
 
 def get_spawn_future(spawner: object) -> asyncio.Future[Any] | None:
-    """Return the future that JupyterHub completes when the server answers or the start fails; None before a start."""
+    """Return the future that JupyterHub completes when the server answers or the start fails.
+
+    The result is None before a start and after a successful start.
+    """
     return cast("_Spawner", spawner)._spawn_future
 
 
@@ -238,9 +241,10 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def is_start_cancelled(spawner: object) -> bool:
-    """Return whether JupyterHub has cancelled the start of a server, and still marks the server as spawning.
+    """Return whether JupyterHub has cancelled the start of a server and has not finished the cancellation.
 
-    JupyterHub removes the mark in a callback, one iteration of the event loop after the start has ended.
+    The result is True until the start has ended and JupyterHub no longer marks the server as spawning. JupyterHub
+    removes the mark in a callback, one iteration of the event loop after the start has ended.
     """
     private = cast("_Spawner", spawner)
     spawn = private._spawn_future
@@ -264,7 +268,7 @@ def is_checked(spawner: object) -> bool:
 
 
 async def wait_for_hub() -> None:
-    """Wait until JupyterHub has started, so that it answers requests and the proxy has its routes."""
+    """Wait until JupyterHub has started: it then answers requests, and the proxy has the routes of running servers."""
     if JupyterHub.initialized():
         await asyncio.wait([JupyterHub.instance()._start_future])
 
@@ -272,7 +276,7 @@ async def wait_for_hub() -> None:
 async def wait_until_answering(spawner: object) -> None:
     """Let JupyterHub wait until the server answers; JupyterHub stops the server if ``http_timeout`` passes first.
 
-    :raises Exception: JupyterHub has stopped the server.
+    :raises Exception: the server did not answer, so JupyterHub has stopped the server.
     """
     private = cast("_Spawner", spawner)
     private._waiting_for_response = True
@@ -315,19 +319,19 @@ def get_reflector_key(spawner: object, kind: str) -> tuple[str, str | None]:
 
 
 async def start_pods_reflector(spawner: object) -> None:
-    """Start the reflector of pods, or wait for the first list of a running reflector.
+    """Start the reflector of pods if none is running, and wait for the reflector's first list.
 
     KubeSpawner does this itself only when a server starts or is polled, but the form needs the pods earlier.
 
-    :raises SystemExit: KubeSpawner watches all namespaces, and its first list failed.
+    :raises SystemExit: KubeSpawner watches all namespaces, and the first list failed.
     """
     await cast("_Spawner", spawner)._start_watching_pods()
 
 
 async def start_events_reflector(spawner: object) -> None:
-    """Start the reflector of events, or wait for the first list of a running reflector.
+    """Start the reflector of events if none is running, and wait for the reflector's first list.
 
-    :raises SystemExit: KubeSpawner watches all namespaces and its first list failed.
+    :raises SystemExit: KubeSpawner watches all namespaces, and the first list failed.
     """
     await cast("_Spawner", spawner)._start_watching_events()
 
@@ -426,9 +430,10 @@ def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None
 def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
     """Return KubeSpawner's cache of API clients, by event loop, class name and arguments.
 
-    A command that needs certain credentials, a context or an impersonated account adds its own API client to this
-    cache, and KubeSpawner then uses the client. KubeSpawner's traits (k8s_api_host, k8s_api_ssl_ca_cert,
-    k8s_api_verify_ssl) set only the API server's address and how its certificate is checked.
+    ``gpuspawner explain`` puts the command's own API client into this cache, so that KubeSpawner uses this client with
+    the command's credentials, kubeconfig context and impersonated account. KubeSpawner has no traits for these. Its
+    traits ``k8s_api_host``, ``k8s_api_ssl_ca_cert`` and ``k8s_api_verify_ssl`` set only the API server's address and
+    the check of the API server's certificate.
     """
     cache: MutableMapping[tuple[object, ...], CoreV1Api] = kubespawner.clients._client_cache
     return cache

@@ -94,8 +94,9 @@ def unregister_failed_reflector(
     any, again.
 
     KubeSpawner also replaces a reflector after a server was slow to start or stop, for example because the API server
-    is overloaded. If the new reflector's first list fails, and the predecessor still watches, the predecessor is
-    registered again. Otherwise, the failed reflector stays registered, and the next start replaces it.
+    is overloaded. If the new reflector's first list fails while the predecessor still watches, this context manager
+    registers the predecessor again. If the predecessor no longer watches either, the failed reflector stays registered,
+    and the next start replaces it.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
@@ -125,9 +126,9 @@ def unregister_failed_reflector(
 
 
 def _retrieve_failure(reflector: Any) -> BaseException | None:
-    """Return the exception of a reflector's first list, if any, so that asyncio does not log it as never retrieved."""
+    """Return the exception of a reflector's first list, or None; asyncio then does not log it as never retrieved."""
     first: asyncio.Future[None] = reflector.first_load_future
-    # The future is cancelled if a cancelled task was waiting for it. Its exception() would then raise CancelledError.
+    # If a cancelled task was waiting for the future, the future is cancelled. exception() would raise CancelledError.
     return None if not first.done() or first.cancelled() else first.exception()
 
 
@@ -135,9 +136,8 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
     """Wait while a reflector reads its first list; return at once if no reflector with this key is reading one.
 
     In KubeSpawner, all starts await one future of the first list. A cancelled start cancels this future, and the other
-    starts fail with HTTP status 500. A start that waits with this function does not cancel the future when the start is
-    cancelled. If the start that reads the list is cancelled, the function returns, and the caller starts the reflector
-    again.
+    starts fail with HTTP status 500. If a start that waits with this function is cancelled, the future goes on. If the
+    start that reads the list is cancelled, this function returns, and the caller starts the reflector again.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector.

@@ -59,8 +59,8 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
         return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
-    # The pod has no annotation for its GPUs if an earlier version of gpuspawner made it, or a hook added the GPUs. The
-    # containers' limits then contain the number of GPUs.
+    # A pod without the annotation may still have GPUs, if an earlier version of gpuspawner made the pod, or a hook
+    # added the GPUs. Count the GPUs in the containers' limits.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
     number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
     return (OTHER_LABEL, number) if number else (NO_GPU, 0)
@@ -132,9 +132,9 @@ class SettingsMetrics(Collector):
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Yield two metrics: whether all settings files are valid, and when they were last read as valid files.
+        """Yield two metrics: whether all settings files are valid, and when the hub last read valid files.
 
-        Yield nothing without settings files. If several :class:`ReloadingSettings` exist, the time is the earliest.
+        Yield nothing without settings files. With several :class:`ReloadingSettings`, use the earliest of their times.
         """
         found = list(self._followed)
         for settings in found:

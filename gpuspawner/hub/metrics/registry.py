@@ -12,13 +12,15 @@ from prometheus_client import Counter, Histogram
 
 NO_GPU = "none"
 OTHER_LABEL = "other"
-"""Label value for GPU types that users cannot choose, and for new values of a label with :data:`_MAX_VALUES` values."""
+"""Label value for GPUs whose type is unknown or that users cannot choose.
+
+The value also replaces each new value of a label that already has :data:`_MAX_VALUES` values."""
 
 _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
 
 _MAX_VALUES = 100
-"""Maximum number of values of a label; after that, each new value is counted as :data:`OTHER_LABEL`."""
+"""Maximum number of values of a label; each further value counts as :data:`OTHER_LABEL`."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 """Upper bounds of the histograms' buckets in seconds: from starts with a cached image to starts on a new node."""

@@ -55,8 +55,8 @@ def merge_required_terms(
 
     :param admins: the admin's value: a list, a dict of terms (since KubeSpawner 7) or None.
     :param expressions: expressions that a node must match; they are added to every term.
-    :param alternatives: sets of expressions, of which a node must match at least one set. For each set, the result has
-        a copy of every term, with the set's expressions added.
+    :param alternatives: sets of expressions; a node must match all expressions of at least one set. For each set, the
+        result has a copy of every term, with the set's expressions added.
     """
     terms = copy_nested(admins) if admins else []
     added = [[_format_expression(each) for each in (*expressions, *more)] for more in alternatives or ((),)]

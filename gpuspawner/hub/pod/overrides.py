@@ -211,7 +211,7 @@ def merge_node_affinity(
 
     :param own: JSON of the affinity, or None.
     :param required: expressions that a node must match.
-    :param alternatives: sets of expressions, of which a node must match at least one set.
+    :param alternatives: sets of expressions; a node must match all expressions of at least one set.
     :param avoided: expressions that become a preference. They match all nodes except those that the pod should avoid if
         possible.
     """

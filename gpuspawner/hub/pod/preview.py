@@ -48,7 +48,7 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     """
     kind: Any = type(spawner)
     duplicate: SpawnerT = kind.__new__(kind)
-    # Do not call copy.copy: it would search all class attributes for observers, which the copied __dict__ contains.
+    # Do not call copy.copy: it would search all class attributes for observers. The copied __dict__ has them already.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
@@ -144,8 +144,9 @@ def exclude_gpu_nodes(
 ) -> Mapping[str, Any]:
     """Return a pod's manifest that requires a node without GPUs, if the pod would start on such a node now.
 
-    The nodes without GPUs need capacity for this pod and all competing pending pods. If they may lack this capacity,
-    return the object ``manifest`` itself, not a copy; the caller may compare them with ``is``.
+    The nodes without GPUs need capacity for this pod and all competing pending pods. If the nodes may lack this
+    capacity, return the object ``manifest`` itself. The caller can thus check with ``is`` whether the result requires a
+    node without GPUs.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.

@@ -4,8 +4,9 @@ The kubelet ends a pod after ``activeDeadlineSeconds``, but not if the node is g
 that the user can start the server again. JupyterHub cannot show a message in an open notebook, so the hub announces the
 end in its log and in JupyterHub's event log. The admin's own programs can read the event log and warn the user.
 
-The kubelet counts ``activeDeadlineSeconds`` from ``status.startTime``, when it accepted the pod, so a pending pod does
-not expire. https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
+The kubelet counts ``activeDeadlineSeconds`` from ``status.startTime``, the time at which the kubelet accepted the pod.
+The time for which a pod waits for a node therefore does not count.
+https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)
 def read_run_time_s(pod: Mapping[str, object]) -> int | None:
     """Return the maximum run time of a pod in seconds, or None if it is unlimited.
 
-    Read gpuspawner's annotation only if the pod lacks ``activeDeadlineSeconds``, for example because a webhook removed
-    this field.
+    If the pod lacks ``activeDeadlineSeconds``, for example because a webhook removed this field, read gpuspawner's
+    annotation instead.
 
     :param pod: JSON of the pod.
     """
@@ -61,11 +62,12 @@ def find_end_time(pod: Mapping[str, object]) -> datetime | None:
 
 
 WARNING_S = 15 * 60
-"""Seconds before the end of a pod's run time from which on the next poll announces the end, once for each pod."""
+"""Length in seconds of the period before the end of a pod's run time. The first poll in this period announces the end;
+later polls do not repeat the announcement."""
 GRACE_S = 120
-"""Minimum number of seconds from the end of the run time until the hub deletes the pod, if Kubernetes has not ended it.
+"""Seconds after the end of the run time. If Kubernetes has not ended the pod by then, the hub deletes the pod.
 
-If the pod's own grace period is longer than 60 s, the hub waits until 60 s after the end of this grace period."""
+If the pod's own grace period is longer than 60 s, the hub waits longer: for this grace period and 60 s more."""
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Environment variable with the server's maximum run time in seconds."""
@@ -91,7 +93,7 @@ _SCHEMA = {
 class WarnedStart(Protocol):
     """The part of a start's state that this module uses.
 
-    :ivar warned_pod_uid: uid of the pod whose end was announced, or empty if none was.
+    :ivar warned_pod_uid: uid of the last pod whose end the hub has announced; empty before the first announcement.
     """
 
     warned_pod_uid: str
@@ -113,6 +115,8 @@ class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
     """Return the choice's requirements with the maximum run time in an annotation and an environment variable.
+
+    Return the requirements unchanged if the run time is unlimited.
 
     :param placement: the choice's requirements for the pod.
     :param admins: the admin's ``extra_pod_config``, which may have a shorter run time.

@@ -38,7 +38,7 @@ _SHM_PATH = "/dev/shm"  # noqa: S108 - the path of shared memory in containers
 
 
 class AdminValues(Protocol):
-    """Mapping: name of a trait → the admin's value."""
+    """Mapping from a trait's name to the value that the admin has given this trait."""
 
     def __getitem__(self, trait: str) -> Any: ...
 
@@ -48,7 +48,8 @@ class PodChoice:
     """The user's choice, to be merged into the admin's values.
 
     :param placement: the choice's requirements for the pod.
-    :param resources: extended resources of the catalog's GPU types, to be removed from the admin's values.
+    :param resources: names of the extended resources of the catalog's GPU types. They are removed from the admin's
+        values, so that the server gets only the chosen GPUs.
     """
 
     placement: PodRequirements
@@ -154,9 +155,10 @@ def _parse_bytes(value: object) -> int:
 
 
 def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
-    """Yield the name and number of each GPU resource in a trait.
+    """Yield the name of each GPU resource in a mapping of resources, and the number of GPUs.
 
-    :param limits: value of ``extra_resource_limits``; a value that is not a mapping has no GPU.
+    :param limits: value of ``extra_resource_limits``, or the limits or requests of a container. If it is not a mapping,
+        the function yields nothing.
     """
     for resource, value in limits.items() if isinstance(limits, Mapping) else ():
         if find_vendor(resource) and (number := _read_amount(value, parse_whole_units)):
@@ -164,7 +166,9 @@ def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
 
 
 def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
-    """Yield the name and number of each GPU resource in the value of a trait, each resource once.
+    """Yield the name of each GPU resource in the value of a trait, and the number of GPUs.
+
+    If several containers have the same GPU resource, yield only the number of the last container.
 
     :param containers: value of one of :data:`CONTAINER_TRAITS`: a part of a container, or a list or dict of containers.
     """
@@ -178,7 +182,10 @@ def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
 
 
 def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
-    """Return CPU and memory limits and guarantees in KubeSpawner's units: cores and bytes."""
+    """Return the values of the traits for CPU and memory limits and guarantees, in cores and bytes, as in KubeSpawner.
+
+    If the choice sets no value for a trait, return the admin's value.
+    """
     millis = {"cpu_limit": placement.cpu_limit_millis, "cpu_guarantee": placement.cpu_request_millis}
     size = {"mem_limit": placement.memory_limit_bytes, "mem_guarantee": placement.memory_request_bytes}
     return {

@@ -1,14 +1,15 @@
 """Remembers facts about the current request: whether an admin views the page, and the values for the form.
 
-The module keeps them in context variables, because tornado runs each request in its own context:
+The module keeps these facts in context variables, because tornado runs each request in its own context. The hub needs
+them in four cases:
 
 - The viewer may be an admin who opens the form of a user. ``Spawner.handler`` does not tell who the viewer is, because
   this handler may belong to a different request.
 - After an invalid form, JupyterHub asks the spawner of the user's default server for the form again, but does not pass
   the values that the user sent. :class:`FormDraft` keeps the values, even those of a form for a named server.
 - An open form refreshes itself. The form sends its values in a header, because a query would start a server.
-- A link whose query has fields with :data:`PREFILL_PREFIX` fills in the form. The spawner removes these fields before
-  JupyterHub reads the query, so that the link does not start a server.
+- A link fills in the form if its query has fields whose names begin with :data:`PREFILL_PREFIX`. The spawner removes
+  these fields before JupyterHub reads the query, so that the link does not start a server.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from gpuspawner.hub.spawner_protocol import UserServer
 
 LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
 """Prefix of each option's name in a link that starts a server. JupyterHub 6 warns about options without the prefix,
-because they may collide with JupyterHub's own options; JupyterHub 5 would treat the prefix as part of the name."""
+because they may collide with JupyterHub's own options. With JupyterHub 5, the prefix is empty, because JupyterHub 5
+would treat a prefix as part of the name."""
 
 
 _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
@@ -41,8 +43,8 @@ _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 def note_viewer(handler: Any) -> None:
     """Remember whether the user who sent the request is an admin; call this in the request's own task.
 
-    Do not store the handler in a context variable: tasks that begin during the request would keep it in memory as long
-    as they run.
+    Do not store the handler in a context variable: tasks that begin during the request would keep the handler in memory
+    as long as the tasks run.
 
     :param handler: tornado's handler of the request.
     """
@@ -76,7 +78,7 @@ def note_choice_header(handler: Any) -> None:
 
 
 def read_choice_header() -> dict[str, str] | None:
-    """Return the values by field that an open form sent in this request, or None if there is no valid header."""
+    """Return a mapping from field to value, as an open form sent it in a header; None without a valid header."""
     text = _choice_header.get()
     if text is None or len(text) > _MAX_HEADER_CHARACTERS:
         return None

@@ -30,14 +30,14 @@ _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
 
 
 _is_named_by_request: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)
-"""Whether the current request has sent a form with an available language, which overrides the browser's languages."""
+"""Whether the current request has sent a form in an available language; the browser's languages then have no effect."""
 
 _log = logging.getLogger(__name__)
 
 
 @cache
 def load_languages() -> Mapping[str, Language]:
-    """Return the available languages, by their tag in lower case."""
+    """Return a mapping from language tag, in lower case, to available language."""
     found = {ENGLISH.tag: ENGLISH}
     for path in sorted(data_dir("locale").glob("*.mo")):
         tag = path.stem.replace("_", "-")
@@ -63,7 +63,7 @@ def note_request_language(handler: Any, *, choice: str = "") -> None:
 
 
 def recall_form_language(tag: object) -> None:
-    """Set the language for this request to the language of the sent form; ignore an unknown language.
+    """Set the language for this request to the language of the sent form; ignore an unavailable language.
 
     During this request, :func:`note_request_language` then ignores the browser's languages.
 

@@ -35,10 +35,12 @@ _throttle = WorkThrottle(0.2)
 async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, patience_s: float = 1.0) -> RefusedStart:
     """Return the error with links to similar choices; each link opens the spawn form with that choice filled in.
 
+    Return the error unchanged if no similar choice is found.
+
     :param refused: the error that ends the start.
     :param spawner: the spawner of the server during the start; it stays unchanged.
-    :param patience_s: maximum number of seconds to wait until the search may begin: the hub limits all starts' searches
-        to a share of its time. If the wait would be longer, no links are added.
+    :param patience_s: maximum number of seconds to wait until the search may begin. A search may have to wait, because
+        the hub limits the searches of all starts to a share of its time. If the wait would be longer, add no links.
     """
     named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
     if not named:
@@ -55,7 +57,10 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return a pair for each similar choice: its difference from the user's choice, and the URL of the filled form."""
+    """Return a pair for each similar choice: its difference from the user's choice, and the URL of the filled form.
+
+    Return an empty list if there is none, or if the search fails or would begin too late.
+    """
     try:
         offer = await spawner.make_offer()
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)

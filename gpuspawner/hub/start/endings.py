@@ -53,9 +53,10 @@ _PAUSE_S = 1.0
 _HELD_AFTER = timedelta(seconds=10)
 """Time from the end of a pod's grace period until the hub tells the user which finalizers keep the pod."""
 _EVENTS_S = 10.0
-"""Seconds that the hub waits for the first list of events when a server ends before KubeSpawner watches events.
+"""Maximum number of seconds for which the hub waits for the first list of events before it explains a server's end.
 
-This happens after a restart of the hub. After the wait, the hub explains the server's end without events."""
+The hub waits only if KubeSpawner does not watch events yet, as after a restart of the hub. If the list does not arrive
+in this time, the hub explains the server's end without events."""
 _TOLD_FOR = timedelta(days=1)
 """How long the hub announces why a running server has ended, unless the user starts the server again."""
 _FAILURE_TOLD_FOR = timedelta(minutes=10)
@@ -69,7 +70,7 @@ _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
-    """If JupyterHub has cancelled a start, wait until the start has ended. It then creates nothing after a stop.
+    """If JupyterHub has cancelled a start, wait until the start has ended, so that it creates nothing after a stop.
 
     :param spawner: the spawner of the server.
     """
@@ -96,8 +97,8 @@ def has_failed_start(spawner: object) -> bool:
 def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bool:
     """Return whether the last start was cancelled or has failed, and may have left a pod.
 
-    KubeSpawner's reflector alone does not tell: it may lack a pod that was created after the start was cancelled, or
-    after the watch broke.
+    KubeSpawner's reflector alone does not tell whether a pod exists. The reflector may lack a pod that was created
+    after the start was cancelled, or after the reflector's watch broke.
 
     :param spawner: the spawner of the server.
     :param is_pod_unseen: whether the start has sent its pod to the API server, and the hub knows neither that the pod
@@ -123,9 +124,9 @@ async def repeat_until_accepted(
 ) -> bool:
     """Send requests until the API server accepts them, then return True.
 
-    If the API server cannot be reached, repeat the requests without a time limit. If it refuses them, repeat them until
-    ``k8s_api_request_retry_timeout``: an API server that has just started may refuse a request that it accepts a moment
-    later.
+    If the API server is overloaded or cannot be reached, repeat the requests without a time limit. If the API server
+    refuses them (see :func:`is_refusal`), repeat them for ``k8s_api_request_retry_timeout`` seconds: an API server that
+    has just started may refuse a request that it accepts a moment later.
 
     :param spawner: the spawner of the server.
     :param send: sends the requests once, and returns whether the API server has accepted them.
@@ -290,7 +291,7 @@ class RepeatingSpawner(PodWatchingSpawner, Protocol):
 class RemovedStart(Protocol):
     """The part of a start's state that is used while the hub stops the server.
 
-    :ivar feed: the progress of the start, in the user's language.
+    :ivar feed: the progress feed of the start, whose ``language`` is the user's language.
     :ivar is_removing: whether the hub is deleting the pod.
     :ivar hold: text that tells the user which finalizers keep the pod; empty if none does.
     """
@@ -316,7 +317,7 @@ class StoppingSpawner(WatchingSpawner, Protocol):
 class EndedStart(Protocol):
     """The state of a server's last start.
 
-    :ivar last_pod: JSON of the server's pod at the last poll; empty before the first poll.
+    :ivar last_pod: JSON of the server's pod, from the last poll that found the pod; empty if no poll has found it.
     :ivar end: why the server ended; None while it runs or if there is no reason to announce.
     """
 
@@ -357,9 +358,9 @@ def find_message(error: BaseException) -> str:
 
 
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
-    """Store and log why a running server has ended.
+    """Log why a running server has ended, and store the reason in the start's state.
 
-    Do nothing if a reason is already stored, or if the server's program exited by itself.
+    Do nothing if the state already has a reason, or if the server's program exited by itself.
 
     :param spawner: the spawner of the server; its last poll found that the server has ended.
     :param language: language of the user.
@@ -460,8 +461,8 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
     :param template_vars: the admin's template variables; a value may be a function that gets the user who views a page.
     """
-    # Set the variable of a single page only if the admin has set it: on this page, JupyterHub then shows this variable
-    # and not the announcement for all pages.
+    # Set the variable of a single page only if the admin has set it: if this variable is set, JupyterHub shows it on
+    # this page instead of the announcement for all pages.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {
@@ -473,9 +474,9 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 class _Announcement:
     """Returns the text of an announcement: why the viewer's servers ended or which finalizers keep a stopped pod.
 
-    The admin's own announcement follows.
+    The text ends with the admin's own announcement.
 
-    JupyterHub calls the object with the user who views the page each time it renders a page.
+    Each time JupyterHub renders a page, it calls this object with the user who views the page.
 
     :param admins: HTML of the admin's announcement, or a function that returns it for a viewer; None without one.
     """
@@ -485,8 +486,8 @@ class _Announcement:
 
     def __call__(self, viewer: Any) -> Any:
         text = self._admins(viewer) if callable(self._admins) else self._admins
-        # JupyterHub renders an error page while it handles an exception. Announce no reasons there: they are read from
-        # the hub's database, which may be the cause of the error.
+        # JupyterHub renders an error page while it handles an exception. Announce no reasons there: the hub
+        # reads them from its database, which may be the cause of the error.
         lines = _list_ends(viewer) if sys.exception() is None else []
         if not lines:
             return text

@@ -56,7 +56,7 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure how long the work in the ``with`` block takes; :meth:`wait` delays the next work accordingly."""
+        """Measure how long the ``with`` block takes; :meth:`wait` then delays the next work to keep the share."""
         began = self._clock()
         try:
             yield
@@ -151,7 +151,8 @@ class StartObserver:
         """Return whether the pod's node is ready, or None if that is unknown or the node may still be starting."""
         if not self._node:
             return None
-        # Do not wait for the newest state, as an offer does: the hub would decode the changes of all pods more often.
+        # An offer waits for the newest state of the cluster. Do not wait here, because the hub would have to decode the
+        # changes of all pods more often.
         store = self._spawner.offer_factory.find_store(self._spawner.api)
         inventory = Inventory() if store is None else store.inventory
         if inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
@@ -165,8 +166,8 @@ class StartObserver:
         return self._feed.elapsed_s - self._judged_at >= _VERDICT_S
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer | None) -> Verdict | None:
-        # The hub ends a start only if a later verdict confirms that the pod can never start. If the last verdict was
-        # NEVER, therefore wait up to _VERDICT_S seconds until the throttle allows the next verdict.
+        # After the verdict NEVER, the hub ends the start only if a later verdict confirms it. In this case, wait up to
+        # _VERDICT_S seconds until the throttle allows the next verdict; in any other case, do not wait.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if offer is None or not self._is_verdict_due() or not await self._throttle.wait(patience_s=patience_s):

@@ -1,8 +1,8 @@
-"""Refuses a start, before its claim or pod is created, if the pod can never fit a node or the API server rejects it.
+"""Refuses a start before it creates a volume claim or pod if no node can ever fit the pod or the API server rejects it.
 
-The answer to a dry run is the pod with all that RuntimeClass, LimitRanges, PriorityClass and webhooks add. The
-preflight checks whether this pod can fit a node. If there is no answer, because the admin has disabled dry runs, for
-example, the preflight checks the pod that KubeSpawner would send.
+The preflight sends the pod to the API server as a dry run. The answer is the pod with all that RuntimeClass,
+LimitRanges, PriorityClass and webhooks add. The preflight checks whether this pod can fit a node. If there is no
+answer, for example because the admin has disabled dry runs, the preflight checks the pod that KubeSpawner would send.
 
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
 mistake in the admin's settings would fail the start half a minute later and leave the claim behind. The API server may
@@ -49,14 +49,15 @@ _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_
 """HTTP statuses after which the hub repeats the dry run: the API server or a webhook is overloaded or restarts."""
 
 _UNUSED_FIELDS = frozenset({"env", "envFrom", "volumeMounts", "args", "command"})
-"""Fields of a container that the hub does not keep, because they do not matter for scheduling and may hold secrets."""
+"""Fields that the hub removes from each container in a dry run's answer: they do not affect scheduling and may hold
+secrets."""
 
 _CLAIM_GONE_S = 10.0
 _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""HTTP statuses of a request to read a pod after which the hub creates the pod.
+"""If the hub's request to read a pod fails with one of these HTTP statuses, the hub sends the pod.
 
 The pod does not exist (404), or the hub has no permission to read it (403)."""
 
@@ -88,7 +89,7 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
 
 
 def drop_draft(spawner: StartingSpawner) -> None:
-    """Remove the pod of :func:`use_draft`, so that the spawner builds the next pod itself.
+    """Discard the pod that :func:`use_draft` has set, so that the spawner builds the next pod itself.
 
     The trait ``modify_pod_hook`` stays None until the admin's trait values are restored.
 
@@ -162,7 +163,10 @@ async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] |
 
 
 async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
-    """Send a pod as a dry run and return the answer's JSON: models of the client lack fields of newer Kubernetes."""
+    """Send a pod as a dry run and return the answer as JSON text.
+
+    Do not parse the answer into the client's models, which lack the fields of newer Kubernetes versions.
+    """
     create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
     response = await create(_preload_content=False, _request_timeout=spawner.k8s_api_request_timeout)
     body: bytes = await response.read()

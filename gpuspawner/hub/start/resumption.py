@@ -1,9 +1,9 @@
 """Resumes starts that a restart of the hub has interrupted, from data in the cluster and in the hub's database.
 
 When JupyterHub starts, it checks whether the servers in its database run. JupyterHub does not know that a server was
-still starting. It waits for the server's answer until ``http_timeout``, then deletes the pod without a message.
-gpuspawner therefore hides a starting server from this check, and marks the server as spawning, as JupyterHub does when
-a user starts a server.
+still starting. For such a server, JupyterHub would wait for an answer until ``http_timeout``, and then delete the pod
+without a message. gpuspawner therefore hides a starting server from this check, and marks the server as spawning, as
+JupyterHub does when a user starts a server.
 
 The pod, its GPUs and its place in a queue are in the cluster. JupyterHub's database contains the time at which the
 start began. After the hub has sent the pod, gpuspawner adds the start's timeout and the user's language to the
@@ -63,7 +63,7 @@ _LANGUAGE_KEY = "language"
 _PAUSE_S = 1.0
 _WRITE_DELAY_S = 0.25
 _EVENTS_S = 10.0
-"""Seconds to wait for the first list of events; after that, the start continues without events."""
+"""Maximum number of seconds for which a start waits for the first list of events; then it continues without events."""
 _SERVER_ACTION = "https://schema.jupyter.org/jupyterhub/events/server-action"
 _NO_CATALOG = Catalog(images={}, cpu=None, memory=None)
 _PORTS = {"http": 80, "https": 443}
@@ -225,8 +225,8 @@ def _find_language(record: Mapping[str, object]) -> Language:
 def _is_starting(spawner: ResumableSpawner) -> bool:
     """Return whether a server was still starting when the hub ended, so that its start should be resumed.
 
-    JupyterHub's record of a starting server has no address. Return False if the server's user is blocked, because
-    JupyterHub itself then stops the server.
+    While a server starts, the hub's database has a row for the server's address, but the row has no IP address yet.
+    Return False if the server's user is blocked, because JupyterHub itself then stops the server.
     """
     server = None if spawner.orm_spawner is None else spawner.orm_spawner.server
     is_blocked = spawner.user.name in getattr(spawner.authenticator, "blocked_users", ())
@@ -272,7 +272,7 @@ async def _end(spawner: ResumableSpawner, error: Exception) -> None:
 
 async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     if saved and (end := spawner.start_state.end) is not None:
-        # The earlier process of the hub had ended the start and was stopping the server. Repeat its reason.
+        # The earlier process of the hub had ended the start and was stopping the server. Raise the stored reason.
         raise RefusedStart(end.message, reason=end.code, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
@@ -295,6 +295,8 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
 
 async def _recall_choice(spawner: ResumableSpawner) -> tuple[Catalog, GPUType | None]:
     """Return the catalog of choices and the chosen GPU type, for messages and metrics about the start.
+
+    The GPU type is None if the user has chosen none, or if the settings no longer contain the user's choice.
 
     After an error, log it and return an empty catalog and None, because the start can continue without them.
     """
@@ -325,7 +327,7 @@ async def can_read_pods(spawner: ResumableSpawner) -> bool:
     """Return whether KubeSpawner has listed the pods of servers, so that a poll can find out whether a server runs.
 
     When JupyterHub starts, it polls all servers. It forgets a server if the poll fails, even if the server's pod runs.
-    During this check, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, give up
+    In these first polls, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, give up
     after ``k8s_api_request_retry_timeout`` seconds; JupyterHub then sends a request to the server to find out whether
     the server runs. At any other time, wait at most ``k8s_api_request_timeout`` seconds.
 
@@ -356,8 +358,8 @@ async def wait_for_pod(spawner: ResumableSpawner) -> str:
 async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
     """Create the Secret and the Service of a pod if the hub ended before KubeSpawner's start had created them.
 
-    KubeSpawner's start calls the admin's ``after_pod_created_hook`` after it has created both. If one of them was
-    missing, the hook was not called, so call it now.
+    KubeSpawner's start calls the admin's ``after_pod_created_hook`` after it has created both. If one of them is
+    missing, KubeSpawner has not called the hook; in this case, call the hook here.
     """
     created: list[str] = []
 

@@ -37,7 +37,7 @@ class StartState:
         such a start.
     :param is_hidden: whether JupyterHub, when it starts, must not check the server, because the start is to be resumed.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
-    :param last_pod: the pod at the last poll; empty before the first poll.
+    :param last_pod: JSON of the pod, from the last poll that found the pod; empty if no poll has found it.
     :param end: why the server ended; None while it runs or if there is no reason to announce.
     """
 

@@ -151,7 +151,7 @@ class ProgressFeed:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
-        """Mark the feed as read by one more page inside this context."""
+        """Count one more page that reads the feed, until the ``with`` block ends."""
         self._readers += 1
         self._has_reader.set()
         try:
@@ -188,8 +188,8 @@ Each event has a ``message``, like KubeSpawner's own events, because clients suc
 """
 
 _BAR_STEP = 5
-"""Percentage points. If the bar has moved this far without a new message, the page gets an event with the bar's new
-position and the last message."""
+"""Number of percentage points. If the progress bar has moved this far without a new message, the page gets an event
+with the bar's new position and the last message."""
 
 
 class ProgressSpawner(UserServer, Protocol):
@@ -383,14 +383,13 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
 
 
 async def _accepts_connections(host: str, port: int) -> bool | None:
-    """Return whether the pod accepts the connection: False if no program listens on the port yet.
+    """Return True if a program in the pod listens on the port, False if none does yet, or None if the hub cannot tell.
 
-    The result is None if that stays unknown, so that the caller stops trying: if a network policy drops packets, each
-    attempt would time out.
+    After None, the caller stops trying. For example, if a network policy drops packets, each attempt would time out.
     """
     try:
         async with asyncio.timeout(_CONNECT_S):
-            # This takes half as long as asyncio.open_connection, whose streams nothing here needs.
+            # create_connection() takes half as long as asyncio.open_connection(), whose streams are not needed here.
             transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
     except ConnectionRefusedError:
         return False

@@ -35,10 +35,10 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time between the supervisor's deadline and ``start_timeout``.
+"""Share of the time between the supervisor's deadline and ``start_timeout`` for which a search may wait for its turn.
 
-The error that ends a start shows similar choices. The hub limits the time that the searches of all starts take. If a
-start reaches the supervisor's deadline, its search waits for its turn for at most this share of the time."""
+The error that ends a start shows similar choices. The hub limits the time that the searches of all starts for such
+choices take, so a search may have to wait. The share applies to a start that reaches the supervisor's deadline."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
 ``start_timeout`` has passed."""
@@ -142,7 +142,8 @@ class _Supervisor:
 
     async def watch_until_end(self) -> Exception:
         while (left_s := self._left_s()) > 0:
-            # Pause before the first observation: before a page is open, there is nothing to report yet.
+            # Pause before each observation, even the first, until a page is open or the pause is over. A start without
+            # a page needs fewer observations.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             failure = None
             with contextlib.suppress(TimeoutError):
@@ -267,8 +268,8 @@ class _Supervisor:
 
     def _left_s(self) -> float:
         left_s = self._timeout_s - self._early_s - self._feed.elapsed_s
-        # If a start's timeout passed while the hub was down, observe the start for a few seconds, so that its error has
-        # the real reason.
+        # If a start's timeout passed while the hub was down, observe the start for a few seconds more, so that the
+        # error that ends it has the real reason.
         return max(left_s, _RESUMED_S - self._feed.observed_s) if self._feed.is_resumed else left_s
 
 

@@ -41,10 +41,10 @@ class APIMethod(Protocol):
 
 
 class APIUnavailableError(Exception):
-    """The API server refused a request or did not answer it.
+    """The API server refused a request, did not answer it, or sent an answer that the hub cannot use.
 
     :param reason: English text for the log.
-    :param status: HTTP status of the response, or None if there was no response.
+    :param status: HTTP status with which the API server refused the request; None for the other failures.
     """
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
@@ -182,7 +182,7 @@ async def find_missing_verb(
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param resource: plural name of the resource, such as ``nodes``. ``pods`` means the pods of all namespaces.
     :param timeout_s: timeout of each request in seconds.
-    :param group: API group of the resource, in version v1; empty for the core group.
+    :param group: API group of the resource; empty for the core group. The function checks version v1 of the group.
     :param verbs: Kubernetes verbs to check, in this order.
     """
     attributes = {"group": group, "version": "v1", "resource": resource}
@@ -209,7 +209,7 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
 
 
 async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool | None:
-    """Return whether the account of a client has a right, or None if the API server gives no answer.
+    """Return whether the account of a client has a right, or None if the API server gives no usable answer.
 
     :param api_client: a ``kubernetes_asyncio.client.ApiClient``.
     :param attributes: the right, as the ``resourceAttributes`` of a v1 SelfSubjectAccessReview.

@@ -60,8 +60,8 @@ def strip_managed_fields(text: bytes) -> bytes:
     """Return the JSON of an object without ``metadata.managedFields``, which is half of a pod's bytes.
 
     The API server writes ``managedFields`` last in the metadata and ``spec`` right after the metadata. JSON escapes
-    quotes in strings, so a search for a quoted key cannot match inside a string. If a key is missing, return the
-    text unchanged.
+    quotes in strings, so a search for a quoted key cannot match inside a string. If the function does not find both
+    keys in this order, it returns the text unchanged.
     https://kubernetes.io/docs/reference/using-api/server-side-apply/#managed-fields
 
     :param text: JSON of an object or of a watch event, UTF-8.
@@ -76,8 +76,8 @@ _DECODER = json.JSONDecoder()
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
 """Matches a bracket, a complete string, or the opening quote of a string whose end has not arrived."""
 _LONGEST_END = len("e+")
-"""If a text ends inside a number, ``raw_decode`` leaves at most this many characters unread: of ``1e+`` it reads
-``1``."""
+"""If a text ends inside a number, ``raw_decode`` may read only the number's beginning (``1`` of ``1e+``). It then
+leaves at most this many characters of the text unread."""
 
 
 async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:

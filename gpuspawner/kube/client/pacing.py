@@ -40,7 +40,7 @@ class Pacer:
 class SharedTasks(Generic[_K, _T]):
     """Runs one task at a time for each key; all callers with the key wait for the same task.
 
-    A task continues if a caller is cancelled or its wait times out. The timeout of each caller counts from the
+    A task continues if a caller is cancelled or a caller's wait times out. The timeout of each caller counts from the
     beginning of the task. A caller therefore gets None at once if the task has already run longer than the caller's
     timeout.
 
@@ -75,7 +75,7 @@ class Backoff:
 
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 
-    :param first_s: upper bound in seconds of the first delay; it doubles with each failure.
+    :param first_s: upper bound in seconds of the first delay; the bound doubles with each failure.
     :param longest_s: upper bound in seconds of every delay.
     :param random: returns a random number of at least 0 and below 1.
     """
@@ -101,8 +101,8 @@ class SteadyClock:
     """A clock that never goes back.
 
     If the underlying clock jumps forward, data looks too old until the API server confirms it again, which is harmless.
-    If the underlying clock jumps back, old data must not look fresh. This clock then ignores the jump and continues
-    from its last value.
+    If the underlying clock jumps back, this clock ignores the jump and continues from its last value. Otherwise, old
+    data would look fresh.
 
     :param clock: the underlying clock, in seconds.
     """

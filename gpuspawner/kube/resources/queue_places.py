@@ -49,17 +49,17 @@ _POD_LABEL = "kueue.x-k8s.io/job-uid"
 """Label on a Workload; its value is the uid of the Workload's pod."""
 
 QUEUE_CACHE_S = 5.0
-"""Seconds for which the hub reuses what it read about a queue, for all pods in the queue."""
+"""Seconds for which the hub reuses an answer about a queue; all pods in the queue share the answer."""
 QUEUE_SETUP_CACHE_S = 30.0
 """Seconds for which the hub reuses Cohorts, ResourceFlavors and WorkloadPriorityClasses, which only admins change."""
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""While a new request is unanswered, the hub uses the last answer until the answer's age is this many times
-:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`, whichever applies to the request."""
+"""Greatest age of an answer that the hub uses while a new request is unanswered. The unit is the time for which the
+hub otherwise reuses such an answer: :data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`."""
 NEW_POD_S = 1.0
-"""Minimum seconds between two requests for a namespace's Workloads if the second is for a pod that the first did not
-include; for other pods, :data:`QUEUE_CACHE_S` applies."""
+"""Seconds after a request for a namespace's Workloads until the next one, if a caller needs the Workload of a pod that
+the request did not include. For other pods, the hub waits :data:`QUEUE_CACHE_S`."""
 _FORGOTTEN_S = 30.0
 """Seconds after the last :meth:`QueuePlaces.find_place` for a pod until the hub stops reading the pod's Workload."""
 _PER_REQUEST = 100
@@ -132,7 +132,7 @@ class QueuePlaces:
         """The lists of ClusterQueues, Cohorts and ResourceFlavors from which ``_cluster_queues`` was built."""
         self._cluster_queues = ClusterQueues((), cohorts=(), flavors=())
         self._capacities: dict[str, QueueCapacity | None] = {}
-        """Name of a ClusterQueue → its capacity according to ``_cluster_queues``."""
+        """Name of a ClusterQueue → what it can admit according to ``_cluster_queues``, or None if that is unknown."""
 
     async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
         """Return a pod's position in its queue, and why Kueue does not admit the pod; unknown values are None.
@@ -149,8 +149,8 @@ class QueuePlaces:
         )
         found: _LocalQueue | None = local_queue.value
         if found is not None and found.problem is not None:
-            # If the queue is missing or admits nothing, do not read positions: Kueue serves none, or positions that
-            # say nothing about a start.
+            # If the queue is missing or admits nothing, do not read positions: Kueue serves either no positions, or
+            # positions that do not show when the pod starts.
             return QueuePlace(queue=queue, reason=found.problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)
@@ -241,7 +241,8 @@ class QueuePlaces:
 
     async def _read_local_queue(self, namespace: str, queue: str, *, wait_s: float | None) -> _CachedRead:
         async def ask() -> _LocalQueue:
-            # Send a list request: the list is empty if the queue is missing, and 404 shows that the API is missing.
+            # Send a list request, because a get request would answer 404 both for a missing queue and for a missing
+            # API. An empty list shows that only the queue is missing.
             query = {"fieldSelector": f"metadata.name={queue}"}
             answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "localqueues"}, query=query)
             return next(map(_read_local_queue, _list_items(answer)), _LocalQueue(QueueReason.NO_QUEUE))
@@ -291,7 +292,7 @@ class QueuePlaces:
         except APIUnavailableError as error:
             value, kept_s = None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
         finally:
-            # After an unexpected error, too, wait before the next request, but do not renew the age of the old value.
+            # After an unexpected error, too, wait before the next request. The old value and its time stay unchanged.
             known.until = self._clock() + kept_s
         known.value, known.at = value, self._clock()
 

@@ -134,7 +134,7 @@ class ResourceQuotas:
 
 
 class LimitRanges:
-    """Reads the LimitRanges of each namespace, at most every :data:`LIMIT_RANGE_CACHE_S` seconds.
+    """Reads the LimitRanges of each namespace, and caches them for :data:`LIMIT_RANGE_CACHE_S` seconds.
 
     :param api: the hub's ``CoreV1Api``.
     :param timeout_s: timeout of a request in seconds.

@@ -43,8 +43,8 @@ from gpuspawner.kube.watch.watch_loop import WatchLoop
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
-"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. The cache saves
-requests even so, because one form checks a pod for each GPU type, all with the same claims."""
+"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. Even so
+short a time saves requests: one form checks a pod for each GPU type, and all these pods have the same claims."""
 VOLUME_UNANSWERED_S = 10.0
 """Seconds until the next request about a claim after the API server did not answer in time."""
 _MAX_CACHED = 4096
@@ -81,7 +81,8 @@ class _VolumePlacement(NamedTuple):
     """The nodes on which a claim's volume can be mounted.
 
     :param terms: node selector terms of the volume; a node must match one term of each inner tuple.
-    :param undecided: why the nodes are unknown, in words for users; empty if they are known.
+    :param undecided: what the nodes depend on, as a text for users such as "where the home volume will be made"; empty
+        if the nodes are known.
     :param kept_s: seconds for which the hub caches this result.
     """
 
@@ -98,7 +99,7 @@ class VolumeTopology:
     """Reads and caches on which nodes the volumes of PersistentVolumeClaims can be mounted.
 
     :param api: the hub's ``CoreV1Api``.
-    :param timeout_s: timeout in seconds of both requests together, for the claim and for its volume.
+    :param timeout_s: timeout in seconds for two requests together: the one for a claim and the one for its volume.
     :param clock: monotonic seconds.
     """
 
@@ -224,7 +225,8 @@ class _CSINodeCache(VersionedCache[CSINode]):
 class VolumeLimits:
     """Watches how many volumes CSI drivers may attach to each node, and keeps an :class:`Occupancy` up to date.
 
-    :param follow: starts to watch a resource, given its plural name and a cache.
+    :param follow: called with the plural name of a resource and a cache; starts to watch the resource, and
+        returns the watch's loop.
     :param occupancy: nodes and pods of the cluster; receives the volumes.
     """
 

@@ -4,8 +4,8 @@ Callers pass a list method of `kubernetes_asyncio` and an `ObjectCache`, which r
 has the age of the data and, in a sentence for users, the reason why data is missing.
 
 - `watch_loop`: retry after failures, check rights, explain missing data to users.
-- `watch`: send one list or watch request at a time, decide when the data counts as confirmed, and avoid full garbage
-  collections during large lists.
+- `watch`: send one list or watch request at a time, decide when the cache is known to be complete (confirmed), and
+  avoid full garbage collections during large lists.
 - `pending_events`: keep the last event of each object until it is applied, and apply a new list.
 - `read_batching`: pause reading from the connection so that the hub processes events in batches.
 - `object_caches`: decode nodes and pods and put them into the `Occupancy`.

@@ -1,4 +1,7 @@
-"""Decodes watched nodes and pods to the few fields that gpuspawner uses, and stores them in an :class:`Occupancy`."""
+"""Decodes watched objects to the few fields that gpuspawner uses, and stores them.
+
+Nodes and pods are stored in an :class:`Occupancy`, and the objects of any other resource in a :class:`VersionedCache`.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,7 @@ _N = TypeVar("_N", bound=_Named)
 
 
 class VersionedCache(ObjectCache[_N]):
-    """Stores the decoded objects of one resource.
+    """Stores the decoded objects of one resource that has no place in an :class:`Occupancy`, and counts the changes.
 
     :param read: decodes a JSON object.
     :ivar version: number of changes so far.

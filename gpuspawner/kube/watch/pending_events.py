@@ -21,7 +21,8 @@ from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey, decode_o
 _T = TypeVar("_T")
 
 MAX_CHANGES_AT_ONCE = 1000
-"""Greatest number of changed objects that are applied without yielding to the event loop (about 10 ms)."""
+"""If a list changes at most this many objects of the cache, :meth:`ListReconciler.finish` applies them without yielding
+to the event loop (about 10 ms)."""
 
 
 class ListReconciler(Generic[_T]):
@@ -87,7 +88,7 @@ _EVENT_START = re.compile(
     rb',"uid":"[-\w]+","resourceVersion":"(?P<version>\d+)"'
 )
 """Matches the start of a watch event as the API server usually writes it: the event's type, and the object's name,
-namespace and ``resourceVersion``. The hub parses the whole JSON of any other event."""
+namespace and ``resourceVersion``. To find these values in any other event, the hub parses the event's whole JSON."""
 
 
 MAX_PENDING_BYTES = 512 * 1024

@@ -98,7 +98,10 @@ class ReadBatcher:
         self._processed.set()
 
     async def catch_up(self) -> None:
-        """If the cache is at least ``fresh_s`` old, end the pause and wait until the cache has all unread events."""
+        """If the cache is at least ``fresh_s`` old, end the pause and wait until the cache has all unread events.
+
+        If the cache is younger, or no pause has begun since the last events were processed, return at once.
+        """
         age_s = asyncio.get_running_loop().time() - self._since
         if self._requested is not None and age_s >= self._fresh_s:
             self._requested.set()

@@ -60,7 +60,9 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exempt all present objects from garbage collection if the list more than doubled since the last exemption.
+        """Exempt all present objects from garbage collection after the first list, and again after a much longer list.
+
+        A list is much longer if it has more than twice as many objects as the list of the last exemption.
 
         Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
         of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
@@ -85,8 +87,8 @@ class WatchTiming:
         the usual maximum age of the data.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
     :param settle_s: seconds after the response's headers within which the API server should begin to send the changes
-        since the last watch. Until then, only a gap of ``settle_s`` between events shows that all changes have arrived;
-        later, a gap of :data:`IDLE_GAP_S` does.
+        since the last watch. During these seconds, only a gap of ``settle_s`` between events shows that all changes
+        have arrived; afterwards, a gap of :data:`IDLE_GAP_S` is enough.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.
     """
 
@@ -118,7 +120,7 @@ bookmark shows that the cache is complete."""
 
 MAX_SILENT_WATCHES = 6
 """Number of watches in a row without an event or a bookmark after which the hub lists again. An API server whose etcd
-was restored from a backup sends nothing until its versions exceed the version from which the watch continues."""
+was restored from a backup sends nothing until its resourceVersions exceed the one from which the watch continues."""
 
 
 class Watch:
@@ -202,7 +204,8 @@ class Watch:
 
         :raises APIUnavailableError: the API server did not answer or refused the request, the connection broke, or the
             watch ended before all changes since the last watch had arrived.
-        :raises RelistError: the watch cannot continue from the last version, or the last watches were all silent.
+        :raises RelistError: the watch cannot continue from the last version, or the last :data:`MAX_SILENT_WATCHES`
+            watches brought neither an event nor a bookmark.
         """
         timing = self._timing
         watch_s = max(1, round(timing.watch_s * (1 - self._random() / 5)))

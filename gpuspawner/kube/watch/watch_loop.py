@@ -31,7 +31,7 @@ _STATUS_REASONS: dict[int, str] = {
 def describe_failure(status: int | None, *, missing_right: str) -> str:
     """Return a sentence for users about a failed request.
 
-    :param status: HTTP status of the response, or None if there was no response.
+    :param status: HTTP status with which the API server refused the request; None for any other failure.
     :param missing_right: the sentence for status 403.
     """
     if status is None:
@@ -62,7 +62,8 @@ class RetryDelays:
     :param first_s: upper bound after the first failure; it doubles with each further failure.
     :param longest_s: upper bound after any failure.
     :param lost_s: upper bound after the hub lost the right to read the resource.
-    :param never_had_s: upper bound if the hub never had that right; most admins who do not grant it intend this.
+    :param never_had_s: upper bound if the hub never had that right. The bound is large, because most admins who do not
+        grant the right do so on purpose.
     """
 
     first_s: float = 0.5
@@ -75,7 +76,8 @@ class WatchLoop:
     """Lists and watches one resource, with retries, until its task is cancelled.
 
     :param description: the resource's name for users, as it follows "The hub may not list".
-    :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string for none.
+    :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string for none;
+        returns ``NOT_SERVED`` if the API server does not serve the resource.
     :param pauses: delays before retries.
     :param random: returns a random number of at least 0 and below 1.
     :param on_change: called when one of the attributes below may have changed.

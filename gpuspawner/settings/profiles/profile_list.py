@@ -21,7 +21,7 @@ from gpuspawner.settings.profiles.profile_gpus import (
 from gpuspawner.settings.profiles.variants import ImageChoice, ProfileVariant, parse_profile_list
 
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
-"""Key in the settings → names of KubeSpawner's traits with the limit and with the guarantee."""
+"""Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
 _READ = {"cpu": parse_cpu, "memory": parse_memory}
 
 
@@ -53,7 +53,7 @@ class ProfileAmounts:
         return limit or guarantee
 
     def compute_guarantee(self, name: str, variant: ProfileVariant) -> Fraction | None:
-        """Return the guarantee as a fraction of the limit; None if either is missing or the guarantee is larger.
+        """Return the guarantee as a fraction of the limit; None if either is missing or the fraction exceeds 1.
 
         :param name: ``cpu`` or ``memory``.
         :param variant: one way to start a server.
@@ -134,7 +134,7 @@ def convert_profile_list(
 
     :param profile_list: as in ``c.KubeSpawner.profile_list`` or ``singleuser.profileList``.
     :param default_image: reference of KubeSpawner's own image, for profiles without one; empty if unknown.
-    :param defaults: KubeSpawner's trait → its limit or guarantee for profiles that set none.
+    :param defaults: KubeSpawner's trait → limit or guarantee of profiles that do not set the trait.
     :raises SettingsError: the value is not a profile list.
     """
     found = parse_profile_list(profile_list)
@@ -166,8 +166,8 @@ def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 def _remove_path(settings: dict[str, Any], path: str) -> bool:
     """Remove the part of the settings that a problem's YAML path names; return whether anything was removed.
 
-    If the path leads into an entry of ``images``, ``gpus`` or ``presets``, remove the path's key from the entry; if the
-    entry lacks the key, remove the whole entry. For any other path, remove the whole section.
+    If the path leads into an entry of ``images``, ``gpus`` or ``presets``, remove the path's key from the entry or a
+    mapping in the entry. If the entry lacks the key, remove the whole entry. For any other path, remove the section.
     """
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})

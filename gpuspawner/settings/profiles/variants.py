@@ -1,4 +1,4 @@
-"""Expands a KubeSpawner ``profile_list`` into variants: ways to start a server, each with all its traits.
+"""Expands a KubeSpawner ``profile_list`` into variants: ways to start a server, each with all traits that it overrides.
 
 KubeSpawner 7 accepts a list, or a dict, which KubeSpawner sorts by key. A profile has ``kubespawner_override`` and
 ``profile_options``, whose ``choices`` have overrides of their own.
