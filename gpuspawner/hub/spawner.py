@@ -166,7 +166,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         a failed start only if the new spawner has the future of this start.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # If this spawner has its own start, keep that one: JupyterHub may be running it, and the failed start is older.
+        # Do not replace a start of this spawner: it is newer than the failed start, and JupyterHub may be running it.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed

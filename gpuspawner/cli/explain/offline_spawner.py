@@ -107,7 +107,7 @@ async def _apply_group_overrides(spawner: GPUSpawner) -> GPUSpawner:
 def _share_connection(api: CoreV1Api) -> Iterator[None]:
     # Make KubeSpawner use the command's API client, by putting it into KubeSpawner's cache of clients. KubeSpawner has
     # traits for the API server's address and CA, but none for credentials, a context or an impersonated account.
-    # Replace load_config(), too: KubeSpawner calls this function, which fails outside a pod without $KUBECONFIG.
+    # Replace load_config(), too: KubeSpawner calls this function, which fails with neither a pod nor $KUBECONFIG.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())

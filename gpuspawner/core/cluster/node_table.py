@@ -249,7 +249,7 @@ class NodeTable:
 
     def get_free_column(self, resource: str, floor: int | None = None) -> list[int]:
         """Return each row's free amount of a resource; negative if requests exceed the allocatable amount."""
-        # Move the used floor to the end of the dict, because ``_drop_oldest`` drops the first keys.
+        # Move the floor used here to the end of the dict, because ``_drop_oldest`` drops the first keys.
         columns = self._free.pop(floor, {})
         self._free[floor] = columns
         _drop_oldest(self._free, _MAX_FLOORS)

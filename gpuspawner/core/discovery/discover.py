@@ -155,7 +155,8 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        # A real node can start a server, so a GPU type keeps this note only if all its nodes are simulated.
+        # The only note says that the type's nodes are simulated and start no server. Keep it only if it is true of both
+        # types: a real node can start a server.
         note=one.note if one.note == other.note else "",
     )
 

@@ -133,7 +133,7 @@ def list_shown_types(allowance: Allowance) -> list[str]:
 def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) -> tuple[ImageView, ...]:
     """Return the images that the form shows: allowed images, then denied images, both in the order of ``views``.
 
-    :param views: images without any user's limits.
+    :param views: the images as they are before the limits of a user are applied.
     :param allowance: what the user may have.
     """
     if _is_unrestricted(allowance):

@@ -96,9 +96,9 @@ class Tracker:
         return self._idle_scheduler
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:
-        """Return the messages that the user has not seen yet, often none; never raises.
+        """Return reports with the messages that the user has not seen yet, often none; never raises.
 
-        After a report with a failure, no further report follows.
+        Once a report has had a failure, each further call returns no report.
 
         :param facts: the current observation.
         """

@@ -69,7 +69,7 @@ class MatchingDomains:
         return _is_held(self._sure.get(domain), without)
 
     def is_possible(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain may keep a matching pod if pods on node ``without`` are preempted."""
+        """Return whether a topology domain possibly keeps a matching pod if pods on node ``without`` are preempted."""
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
@@ -77,7 +77,7 @@ class MatchingDomains:
         return any(_is_held(holders, without) for holders in self._sure.values())
 
     def has_possible(self, *, without: str) -> bool:
-        """Return whether any domain may keep a matching pod if pods on node ``without`` are preempted."""
+        """Return whether any domain possibly keeps a matching pod if pods on node ``without`` are preempted."""
         return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
 

@@ -261,7 +261,7 @@ class AvailabilityCache:
         tolerations: tuple[Toleration, ...],
         priority: int | None,
     ) -> _TypeCounts:
-        """Return the counts of the GPU types; count again only if the cache has none, or if a node has changed."""
+        """Return how many GPUs of each type the nodes have, from the cache if no node has changed since the count."""
         for basis in self._recent:
             if (
                 basis.occupancy is occupancy

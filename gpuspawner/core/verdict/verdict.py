@@ -509,9 +509,9 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
-        """Return True if a node may take the pod with other ResourceFlavors, or if there are too many other choices.
+        """Return whether it is possible that a node takes the pod with other ResourceFlavors.
 
-        :param others: the pod with each other choice of flavors.
+        :param others: the pod with each other choice of flavors; if there are too many to try, the result is True.
         """
         left = iter(others)
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
@@ -520,12 +520,12 @@ class _PodCase:
         return is_found or next(left, None) is not None
 
     def _may_scale_up(self) -> bool:
-        """Return whether an unknown autoscaler may add a node for a pod that no known node or pool could take.
+        """Return whether an autoscaler may add a node of unknown size for a pod that no known node or pool could take.
 
         The answer is True if the hub cannot read NodePools. It is False if ``scale_up`` of the GPU type, or of each
-        type that it combines, says which nodes can be added. Otherwise, the nodes' labels show which autoscaler runs:
-        with Karpenter, which adds nodes of any size, True; with another one, which only copies a pool's nodes, False
-        if the GPU type has nodes (copies could not take the pod, either) and True if it has none; with none, False.
+        type that it combines, says which nodes can be added. Otherwise, the nodes' labels decide. With Karpenter's
+        labels: True. With another autoscaler's: True if the type has no node, else False, because new nodes are copies
+        of nodes that cannot take the pod. Without an autoscaler's labels: False.
         """
         if self._pools is None:
             return True
