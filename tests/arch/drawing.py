@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 import textwrap
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
-from tests.arch.sources import Modules, comments, docstrings, load_modules, read_sources
+from tests.arch.sources import Module, Modules, comments, docstrings, load_modules, read_sources
 
 DOCUMENTS = ("docs/architecture.md", "CONTRIBUTING.md")
 FEWEST_WORDS = 5
@@ -16,13 +18,38 @@ FEWEST_WORDS = 5
 
 
 def draw_texts(count: int, seed: int, root: Path) -> str:
-    """Return texts drawn from a checkout; the same ones for the same seed and the same checkout."""
+    """Return texts drawn from a checkout; the same ones for the same seed and the same checkout.
+
+    Each docstring and comment comes with the definition or the line of code that a reader sees beside it.
+    """
+    modules = load_modules(read_sources("gpuspawner", root))
     documents = {path: (root / path).read_text() for path in DOCUMENTS}
-    texts = find_texts(load_modules(read_sources("gpuspawner", root)), documents)
+    texts = find_texts(modules, documents)
     drawn = random.Random(seed).sample(texts, min(count, len(texts)))
+    by_path = {module.path: module for module in modules.values()}
     return "\n\n".join(
-        f"{number}. {place}\n{textwrap.indent(text, '    ')}" for number, (place, text) in enumerate(drawn, 1)
+        f"{number}. {place}\n{find_code(place, by_path)}{textwrap.indent(text, '    ')}"
+        for number, (place, text) in enumerate(drawn, 1)
     )
+
+
+def find_code(place: str, modules: Mapping[str, Module]) -> str:
+    """Return the code beside a text, each line after ``>``; empty for a module's docstring and for a paragraph.
+
+    :param place: of the text, as :func:`find_texts` returns it.
+    :param modules: by path.
+    """
+    path, _, rest = place.partition(":")
+    number, _, kind = rest.partition(" ")
+    if path not in modules:
+        return ""
+    lines, line = modules[path].text.splitlines(), int(number)
+    if kind == "docstring":
+        begins = [node.lineno for node in modules[path].nodes if isinstance(node, ast.stmt) and node.lineno < line]
+        code = lines[max(begins) - 1 : line - 1] if begins else []
+    else:
+        code = list(islice((each for each in lines[line - 1 :] if not each.lstrip().startswith("#")), 1))
+    return "".join(f"    > {each.strip()}\n" for each in code if each.strip())
 
 
 def find_texts(modules: Modules, documents: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.arch import measures
 from tests.arch.couplings import foreign_reach_ins, mutable_caches, reach_ins, spawners_of_any_type, trait_bases
-from tests.arch.drawing import draw_texts, find_texts, paragraphs
+from tests.arch.drawing import draw_texts, find_code, find_texts, paragraphs
 from tests.arch.measures import LIMITS, ROWS, Bounds
 from tests.arch.sources import Result, comments, docstrings, load_modules
 
@@ -396,6 +396,26 @@ def test_short_texts_are_not_drawn():
         ("gpuspawner/core/a.py:3 comment", "This one has five words."),
         ("a.md:1 paragraph", "A paragraph of five words."),
     ]
+
+
+def test_a_text_is_drawn_with_the_code_beside_it():
+    text = (
+        '"""The docstring of a whole module."""\nLIMIT = 3\n"""How many there may be."""\ndef find(\n    one: int\n'
+        ') -> int:\n    """Return the one that is found."""\n    # Below is the only one.\n    # It is found.\n'
+        "    return one\n"
+    )
+    modules = {module.path: module for module in load_modules(core(text)).values()}
+    (path,) = modules
+    found = {
+        place: find_code(place, modules) for place, _ in find_texts(load_modules(core(text)), {"a.md": "a b c d e\n"})
+    }
+    assert found == {
+        f"{path}:1 docstring": "",
+        f"{path}:3 docstring": "    > LIMIT = 3\n",
+        f"{path}:7 docstring": "    > def find(\n    > one: int\n    > ) -> int:\n",
+        f"{path}:8 comment": "    > return one\n",
+        "a.md:1 paragraph": "",
+    }
 
 
 def test_the_same_seed_draws_the_same_texts(root: Path):

@@ -147,7 +147,7 @@ def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedV
 
 
 def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, LocatedValue]]:
-    """Yield for each entry of a mapping or list: its name in a problem's path, its key or index, and its value."""
+    """Yield three things for each entry of a mapping or list: its name in messages, its key or index, and its value."""
     if isinstance(parent.value, dict):
         yield from ((sanitize_name(key), key, entry) for key, entry in parent.value.items())
     elif isinstance(parent.value, list):

@@ -28,7 +28,7 @@ _NODE_SELECTOR_TERMS_PATH = (
 
 
 class TraitSource(NamedTuple):
-    """The value of a trait, and its path from the top of the files."""
+    """The value of a trait, and the keys that lead to the value in the Helm values files."""
 
     path: KeyPath
     value: Any

@@ -25,7 +25,8 @@ class TypeNodes:
 
     :param gpu: the type.
     :param pools: groups of nodes with the type's labels; some of the nodes may lack the type's resource.
-    :param open: those of ``pools`` that accept new servers: no cordon or taint keeps servers with the type off.
+    :param open: the groups in ``pools`` on which new servers can run: the nodes are not cordoned, and servers with the
+        type tolerate their taints.
     :param reserved: groups of nodes with the type's labels and a permanent taint that servers with the type do not
         tolerate; these groups are not in ``pools``.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from gpuspawner.core.catalog.model import NO_AMOUNT, Bounds, OwnAmount
 
 MAX_TEXT_LENGTH = 200
-"""Largest number of characters in the text of a field without its own ``max_length``; slugs are far shorter."""
+"""Largest number of characters in the text of a field without its own ``max_length``."""
 
 
 class FieldKind(StrEnum):
@@ -194,7 +194,7 @@ class PodAdditions:
     volumes: tuple[PodVolume, ...] = ()
 
     def merge(self, other: PodAdditions) -> PodAdditions:
-        """Return the additions of two fields combined; if both have a priority, the result has that of ``other``."""
+        """Return what two fields add to the pod together; if both set a PriorityClass, that of ``other`` counts."""
         return PodAdditions(
             priority_class=self.priority_class if other.priority_class is None else other.priority_class,
             priority=self.priority if other.priority is None else other.priority,

@@ -35,8 +35,8 @@ def find_alternatives(
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
     Each alternative has the largest count or amount (on the catalog's steps) that the search finds to fit. Other GPU
-    types come in the order of ``types``. Several choices change together only if no change of one choice fits: first
-    CPU and memory, then the GPU type or count, if necessary with CPU and memory.
+    types come in the order of ``types``. If no change of one choice fits, the search changes CPU and memory together.
+    If that does not fit either, it changes the GPU type or count, together with CPU and memory where necessary.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.

@@ -1,7 +1,8 @@
-"""Warns admins about unusable presets, unknown GPU types in the policy, and GPUs dropped from KubeSpawner's traits.
+"""Warns admins about unusable presets, unknown GPU types in the policy, and unused GPUs in KubeSpawner's traits.
 
 The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool is not an error, because a
-node with it may join the cluster later. Until then, the entry for this type has no effect.
+node with it may join the cluster later. Until then, the entry for this type has no effect. GPUs that an admin has set
+in KubeSpawner's traits are not in the pod if no GPU type has their resource.
 """
 
 from __future__ import annotations

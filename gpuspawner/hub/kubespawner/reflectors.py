@@ -156,9 +156,9 @@ Each refusal adds a line to Kubernetes' audit log."""
 
 
 class EventsAccess:
-    """Starts the reflector of events if the hub may read events; the hub's process has one such object.
+    """Starts KubeSpawner's reflector of events if the hub may read events. All spawners share one object of this class.
 
-    If the hub may not read events, this class logs a warning once for each namespace.
+    If the hub may not read events, it logs a warning once for each namespace.
 
     :param clock: returns monotonic seconds.
     """

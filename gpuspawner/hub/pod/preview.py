@@ -39,7 +39,7 @@ _PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
-    """Return a copy of a spawner with the admin's trait values.
+    """Return a copy of a spawner; in the copy, the admin's trait values replace those of the user's choice.
 
     Setting traits of the copy does not change the original. The copy shares all other attributes with the original, so
     use the copy only to build manifests and forms.

@@ -52,7 +52,7 @@ class ListReconciler(Generic[_T]):
     def record(self, raw: object) -> None:
         """Keep one object of the list for :meth:`finish` if the object is new or has changed.
 
-        If the cache was empty at :meth:`begin`, put the object into the cache at once.
+        If the cache was empty at :meth:`begin`, put the object into the cache at once instead.
 
         :param raw: JSON object.
         """

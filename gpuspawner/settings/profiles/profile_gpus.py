@@ -19,12 +19,12 @@ _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
 
 
 class ProfileGPUs:
-    """Collects the GPU types of a profile list.
+    """Collects the GPU types of a profile list that is converted into settings.
 
-    Variants share a GPU type if they have the same GPU resource, node selector, tolerations, environment, RuntimeClass
-    and start timeout.
+    A variant is one combination of a profile's options. Variants share a GPU type if they have the same GPU resource,
+    node selector, tolerations, environment, RuntimeClass and start timeout.
 
-    :param notes: list that receives sentences for the admin about lost parts of the profile list.
+    :param notes: list that receives sentences for the admin about parts of the profile list that the settings lack.
     :ivar types: the setting ``gpus``.
     """
 

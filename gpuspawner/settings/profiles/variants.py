@@ -20,7 +20,7 @@ _MARKUP = re.compile(r"<\w+[^<>]*>")
 _MOST_VARIANTS = 100
 """Greatest number of variants of a profile; an option that would make more keeps only its default choice."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
-"""Image references in three registries. A ``validation_regex`` that matches all three counts as matching any image."""
+"""Image references in three registries. A ``validation_regex`` that matches all three is taken to match any image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
