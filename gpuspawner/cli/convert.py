@@ -84,10 +84,10 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
-    """Return the path of the parent chart's key, the values below that key, and the profile list.
+    """Return the path and the values of zero-to-jupyterhub's section in the file, and the profile list.
 
-    Without a parent chart the path is () and the values are those of the whole file. If the file is a bare list, the
-    path and the values are empty.
+    If the file is for zero-to-jupyterhub's chart itself and not for a parent chart, the path is () and the values are
+    those of the whole file. If the file is a bare list, the path and the values are empty.
     """
     document = _load_document(file)
     if isinstance(document, list):

@@ -190,7 +190,7 @@ class YAMLDocument:
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads YAML by the rules of go-yaml, which Helm uses, for plain scalars, escapes and versions."""
+    """Loads YAML as go-yaml, which Helm uses, reads plain scalars, escapes and the ``%YAML`` directive."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
     # Remove PyYAML's escape sequence for a slash, which go-yaml does not know.

@@ -199,9 +199,10 @@ class ClusterVolumes:
         return replace(node, allocatable=intern_amounts({**node.allocatable, **amounts}))
 
     def count_on_node(self, node: str, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource of a CSI driver → number of the driver's volumes on a node.
+        """Return how many volumes of each CSI driver are on a node, by the name of the driver's resource.
 
-        The result has only drivers that have a limit on at least one node. Volumes that are attached to the node count
+        The name is the driver's name after ``VOLUMES_PREFIX``, as in the nodes' ``allocatable``. The result has only
+        drivers that have a limit on at least one node. Volumes that are attached to the node count
         even if no claim uses them.
 
         :param node: name of the node.

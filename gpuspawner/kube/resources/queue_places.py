@@ -149,8 +149,8 @@ class QueuePlaces:
         )
         found: _LocalQueue | None = local_queue.value
         if found is not None and found.problem is not None:
-            # If the queue is missing or admits nothing, do not read positions: Kueue serves either no positions, or
-            # positions that do not show when the pod starts.
+            # If the queue is missing or admits nothing, do not read positions: Kueue then serves no positions, or some
+            # that say nothing about how long the pod will wait.
             return QueuePlace(queue=queue, reason=found.problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)

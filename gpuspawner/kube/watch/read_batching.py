@@ -28,8 +28,8 @@ BATCH_FRESH_S = 0.2
 the same moment thus share one read."""
 
 _LOOP_TURNS = 3
-"""Iterations of the event loop from ``resume_reading()`` until a transport delivers the bytes that arrived meanwhile:
-one for the transport, one for TLS, one in reserve."""
+"""Iterations of the event loop from ``resume_reading()`` until the transport has delivered the bytes that arrived
+during the pause: one for the transport, one for TLS, one in reserve."""
 
 
 class PausableConnection(Protocol):

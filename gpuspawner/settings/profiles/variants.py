@@ -68,7 +68,7 @@ class ProfileVariants:
 
 
 def parse_profile_list(profile_list: object) -> ProfileVariants:
-    """Return the variants of a profile list.
+    """Return the variants of a profile list: one for each combination of options in each profile.
 
     :param profile_list: as in ``c.KubeSpawner.profile_list``.
     :raises SettingsError: the value is not a list or dict of profiles.
