@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
         from gpuspawner.hub import spawner, startup  # noqa: PLC0415 - loaded when used
 
         # JupyterHub imports the spawner class before the hub's configuration is complete. `watch_hub_config` therefore
-        # registers a check that runs once JupyterHub has read its configuration.
+        # registers a check that runs after JupyterHub has read its configuration.
         startup.watch_hub_config()
         return spawner.GPUSpawner
     if name == "configure":

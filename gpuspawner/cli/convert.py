@@ -122,9 +122,10 @@ def _find_default_image(section: Mapping[str, Any]) -> str:
 
 
 def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return trait → limit or guarantee that a profile has if it does not set the trait; None if there is no default.
+    """Return trait → default limit or guarantee of CPU or memory for profiles that do not set the trait.
 
-    A default in JupyterHub's configuration overrides the default in the chart's section ``singleuser``.
+    The value is None if the trait has no default. A default in JupyterHub's configuration overrides the default in the
+    chart's section ``singleuser``.
     """
     found: dict[str, Any] = {}
     for name, traits in AMOUNT_TRAITS.items():
@@ -140,7 +141,7 @@ def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
 def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     """Yield the document with the path (), and each mapping at its top level with the mapping's key.
 
-    A parent chart has the values of zero-to-jupyterhub in such a mapping.
+    In values of a parent chart, one of these mappings contains the values of zero-to-jupyterhub.
     """
     if isinstance(document, Mapping):
         yield (), document

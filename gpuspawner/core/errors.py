@@ -1,6 +1,6 @@
 """The errors that gpuspawner raises on purpose, each with a stable code.
 
-:mod:`gpuspawner.hub.errors` turns them into HTTP responses, form fields and log lines.
+:mod:`gpuspawner.hub.errors` turns the errors into messages on JupyterHub's pages, HTTP responses and log lines.
 
     GPUSpawnerError
      ├── SelectionError     the user's choices are invalid; one Problem per form field

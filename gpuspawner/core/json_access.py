@@ -11,7 +11,7 @@ def as_dict(raw: object) -> dict[str, object]:
 
 
 def as_dicts(raw: object) -> list[dict[str, object]]:
-    """Return a list of JSON objects; an entry of another type becomes an empty object."""
+    """Return a list of JSON objects, or [] if the value is no list; entries of other types become empty objects."""
     return [as_dict(entry) for entry in raw] if isinstance(raw, list) else []
 
 
@@ -21,12 +21,12 @@ def as_text(raw: object) -> str:
 
 
 def as_texts(raw: object) -> tuple[str, ...]:
-    """Return the text entries of a list; entries of other types are dropped."""
+    """Return the text entries of a list, or () if the value is no list; entries of other types are dropped."""
     return tuple(entry for entry in raw if isinstance(entry, str)) if isinstance(raw, list) else ()
 
 
 def as_text_map(raw: object) -> dict[str, str]:
-    """Return the entries of a JSON object whose values are text."""
+    """Return a JSON object with only the keys whose value is text, or an empty one if ``raw`` is of another type."""
     return {key: value for key, value in as_dict(raw).items() if isinstance(value, str)}
 
 

@@ -1,12 +1,12 @@
 """Connects ``gpuspawner.core`` to JupyterHub and KubeSpawner.
 
-JupyterHub calls the spawner. The spawner returns the form's HTML, progress messages and HTTP errors, and sets
+JupyterHub calls the spawner. The spawner returns the form's HTML and progress messages, raises HTTP errors, and sets
 KubeSpawner's traits. This package reads traits, requests and pods; ``gpuspawner.core`` decides whether a user may have
 the chosen resources, and predicts whether the pod starts now.
 
 - ``spawner``: :class:`GPUSpawner`. ``startup``: checks of settings and trait names when the hub starts.
 - ``errors``: what users see of an error, and which failed starts count as failures of the hub.
-- ``trait_overrides``: set and restore traits. ``spawner_protocol``: protocols of a spawner's attributes.
+- ``trait_overrides``: set traits for one start. ``spawner_protocol``: typing protocols for spawner parameters.
 - ``config``: traits, and the resources that users can choose. ``request``: the current HTTP request.
 - ``kubespawner``: KubeSpawner's reflectors. ``admission``: admit or refuse user options.
 - ``pod``: build the pod of a server. ``start``: run a start. ``form``: render the spawn form.

@@ -3,8 +3,8 @@
 JupyterHub 6 has :class:`~jupyterhub.spawner.SpawnException` for refused starts. If a start raises it, JupyterHub logs
 no traceback, uses the exception's reason as a label of its metrics, and does not count the start among the failures
 that stop the hub (``consecutive_failure_limit``). JupyterHub's pages show the exception's ``jupyterhub_message``, or
-``jupyterhub_html_message`` for a message with links. The REST API shows ``jupyterhub_message`` in JupyterHub 6, and the
-log message in JupyterHub 5. This module's exceptions set these attributes.
+``jupyterhub_html_message`` for a message with links. The REST API shows ``jupyterhub_message`` in JupyterHub 6, and
+``log_message`` in JupyterHub 5. This module's exceptions set these attributes.
 
 :class:`FailureCount` decides which failed starts JupyterHub counts.
 """
@@ -109,7 +109,9 @@ class SlowStartError(TimeoutError):
 
 
 class ClusterFailure(SpawnException):
-    """Ends a start that Kubernetes refused or that failed in the cluster; it does not count as a failure of the hub.
+    """Ends a start that Kubernetes refused or that failed in the cluster.
+
+    Such a start does not count as a failure of the hub.
 
     :param message: plain text for the user.
     """
@@ -123,8 +125,8 @@ def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> Refuse
     """Return the exception for refused user options; its message names each field and what the field allows.
 
     :param error: the error with a problem for each refused field.
-    :param beside_form: whether the page shows the form again with each message at its field; ``jupyterhub_message``
-        then only refers to the form.
+    :param beside_form: whether the page shows the form again with each message at its field. If so,
+        ``jupyterhub_message`` contains no reasons and only refers to the form.
     """
     lines = [
         f"{problem.field}: {problem.message}" if problem.field else problem.message
@@ -220,8 +222,8 @@ class FailureCount:
 
     JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
     because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
-    cause. Until a start succeeds or is cancelled, only one failure of each user counts, because a hook may fail for one
-    user alone.
+    cause. Only one failure of each user counts until a start of any user succeeds or is cancelled, because a hook may
+    fail for one user alone.
     """
 
     def __init__(self) -> None:
@@ -230,7 +232,7 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """Correct JupyterHub's count of failed starts when a start fails, unless :meth:`settle` has corrected it.
+        """When a start fails, correct JupyterHub's count of failed starts, if :meth:`settle` has not been called.
 
         If JupyterHub cleans up after the failed start, the spawner calls :meth:`settle` during the clean-up. If the
         start succeeds or is cancelled, each user's next failure counts again.

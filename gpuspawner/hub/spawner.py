@@ -71,7 +71,7 @@ from gpuspawner.hub.trait_overrides import TraitOverrides
 from gpuspawner.kube.store import StoreTiming
 
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts, of all users together, that the hub keeps so that a form can show the user's error.
+"""Maximum number of failed starts of all users that the hub keeps, so that an open form can show why a start failed.
 Each failed start keeps an HTTP request in memory. Beyond the maximum, the hub forgets the oldest failed start."""
 
 
@@ -251,7 +251,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
-        """Expand a template; return a text without braces at once, which saves a third of the time for a manifest."""
+        """Expand a template. Return a text without braces unchanged: this saves a third of the time to build a pod."""
         if "{" not in template and "}" not in template:
             return template
         expanded: str = super()._expand_user_properties(template, slug_scheme)
@@ -318,7 +318,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while a starting hub must not check the server."""
+        """JupyterHub's record of the server's address; None while JupyterHub starts and must not check the server."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -393,10 +393,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # In a start, KubeSpawner calls _make_create_pvc_request until it returns True, unless the volume claim is known to
-    # exist or is not needed. KubeSpawner then calls _make_create_pod_request until it returns True. The first of these
-    # calls checks the pod. An earlier check could fail: the dry run and many hooks need the user's namespace, which
-    # KubeSpawner creates just before these calls.
+    # In a start, KubeSpawner calls _make_create_pvc_request until this method returns True, unless the volume claim
+    # is known to exist or is not needed. KubeSpawner then calls _make_create_pod_request until that method returns
+    # True. The first of all these calls runs the preflight. An earlier preflight could fail: the dry run and many hooks
+    # need the user's namespace, which KubeSpawner creates just before these calls.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -418,7 +418,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # Despite the error, the pod may exist, if an earlier request's answer was lost or this answer is a 5xx.
+            # Despite the error, the pod may exist, if the answer to an earlier request was lost, or if this answer is
+            # a 5xx for any reason other than the outage of a webhook.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -434,7 +435,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight, once in a start, on ``pod``; if ``pod`` is None, on the pod that this method builds."""
+        """Run the preflight on ``pod``, or on a pod built here if ``pod`` is None. A start does this once."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -521,7 +522,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def stop(self, now: bool = False) -> None:
         """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
 
-        Wait until the pod is gone, unless the hub has no permission to list pods and so cannot see when it is gone.
+        Wait until the pod is gone. Without permission to list pods, do not wait: the hub cannot see when it is gone.
 
         :param now: whether to delete the pod without a grace period in any case.
         """
@@ -547,7 +548,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
-        # To save time, parse the settings only if the admin has set a list or form: a start calls `_is_ours` 16 times.
+        # To save time, parse settings only if the admin set profile_list or a form: a start calls _is_ours() 16 times.
         if self.settings_files or not (self.profile_list or self.has_configured_form()):
             return True
         return not self._parse_settings().is_empty
@@ -590,8 +591,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # JupyterHub's admin page shows the stored options' key `profile`, which the user's options may lack. Store the
-        # options now: JupyterHub commits after this function returns. It may roll back an assignment made later.
+        # JupyterHub's admin page shows the key `profile` of the stored options. The user's options may lack this key;
+        # the admitted options have it. Store them now, because JupyterHub may roll back an assignment made later.
         stored.user_options = admission.options
 
 

@@ -35,11 +35,12 @@ CONFIG_SECTION = "GPUSpawner"
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
 """Traits that JupyterHub sets after it has read its configuration. When one of them changes, the settings are checked.
 
-traitlets has no event for the end of the configuration. traitlets sets the traits of a configuration file before it
-merges the file into ``config``, so a check at the change of such a trait would miss the file.
+traitlets has no event for the end of the configuration. A change of a trait in a configuration file is too early for
+the check: traitlets sets the file's traits before it merges the file into ``config``, which the check reads.
 
-JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured ``cookie_secret``. For
-that case there is ``session_factory``, which JupyterHub always sets, but only after it has opened the database.
+JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured ``cookie_secret``. If
+the admin has done so, the check runs when JupyterHub sets ``session_factory``. JupyterHub always sets this trait, but
+only after it has opened the database.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -116,7 +117,7 @@ def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequenc
 
 
 def watch_hub_config() -> None:
-    """Register a check of the hub's configuration, which exits the process if the settings are invalid."""
+    """Register a check of the hub's configuration. The check exits the hub's process if the settings are invalid."""
     if not JupyterHub.initialized():
         return
     hub = JupyterHub.instance()

@@ -49,10 +49,10 @@ class TraitOverrides:
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return trait overrides for a copy of the spawner, with the admin's values that this object has saved.
+        """Return trait overrides for ``twin``, a copy of the spawner.
 
-        The copy already has the values of the current start. :meth:`restore` of the result gives the copy the
-        admin's values again.
+        The traits of ``twin`` already have the values of the current start. The result contains the admin's values that
+        this object has saved, so that :meth:`restore` of the result sets the traits of ``twin`` to the admin's values.
 
         :param twin: the copy of the spawner.
         """

@@ -1,6 +1,6 @@
 """Keeps the cluster's nodes and pods in memory, as read through the Kubernetes API.
 
-The hub passes its `kubernetes_asyncio` client to :class:`ClusterStore`, which returns an
+The hub passes its `kubernetes_asyncio` client to :class:`ClusterStore`. `ClusterStore.read_inventory` returns an
 :class:`~gpuspawner.core.cluster.state.Inventory`: the nodes and pods, what is unknown and why, and the age of the data.
 The store raises no error if a request fails. The package deals with neither JupyterHub nor settings, forms or users.
 

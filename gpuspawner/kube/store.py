@@ -80,8 +80,8 @@ class CoreAPI(Protocol):
 class StoreTiming:
     """Timeouts, retry delays and sources of time and randomness.
 
-    :param first_sync_timeout_s: seconds after the first call of :meth:`ClusterStore.read_inventory`. Until then, all
-        callers of the method wait for the first lists.
+    :param first_sync_timeout_s: for this many seconds after the first call of :meth:`ClusterStore.read_inventory`, all
+        callers of the method wait until the first lists have succeeded or failed.
     :param timing: timeouts and intervals of each watch.
     :param pauses: delays before retries.
     :param clock: monotonic seconds.
@@ -96,7 +96,7 @@ class StoreTiming:
 
 
 class ClusterStore:
-    """Keeps the cluster's state for one hub process and event loop; the first :meth:`read_inventory` starts to watch.
+    """Keeps the cluster's state for one hub process; the first call of :meth:`read_inventory` starts the watches.
 
     :param api: the ``CoreV1Api`` of a client that belongs to the running event loop.
     :param pace: timeouts and retry delays.

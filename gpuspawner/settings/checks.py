@@ -40,7 +40,7 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of KubeSpawner's own image, which the form offers if the settings contain no image."""
+"""Slug of the image in ``c.KubeSpawner.image``, which the form offers if the settings contain no image."""
 
 
 class _KnownNames:
@@ -48,7 +48,7 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: shortened slug (:func:`_normalize_slug`) → slug of an enabled GPU type, to suggest for a misspelling.
+    :ivar bare: slug shortened by :func:`_normalize_slug` → enabled GPU type to suggest for a misspelled slug.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -185,7 +185,7 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield a problem if a rule sets only min or only max, and the other bound in ``policy.default`` contradicts it."""
+    """Yield a problem if a rule sets only min or only max, and contradicts the other bound of ``policy.default``."""
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"

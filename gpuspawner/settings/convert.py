@@ -1,6 +1,6 @@
 """Converts checked settings to a catalog, which says what the form offers.
 
-The hub later completes this catalog with what it finds on the cluster's nodes.
+The hub later adds what depends on the cluster's nodes, such as GPU types from node labels.
 """
 
 from __future__ import annotations

@@ -73,10 +73,10 @@ class SettingsFile:
 
 @dataclass(slots=True, kw_only=True)
 class _SizeBudget:
-    """Remaining budget for all settings files that are still to be read.
+    """Limits the size of all settings files together: says how much the files that are still to be read may contain.
 
-    :param bytes: remaining bytes of text.
-    :param values: remaining YAML values, with aliases expanded; each file counts as at least one value.
+    :param bytes: number of bytes that remain.
+    :param values: number of YAML values, with aliases expanded, that remain; each file counts as at least one value.
     """
 
     bytes: int = _MOST_BYTES
@@ -98,7 +98,9 @@ class _SizeBudget:
 
 
 def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
-    """Return a fingerprint of settings files, and the time of their last modification in seconds since the epoch.
+    """Return a fingerprint of settings files, and the modification time of the newest file in seconds since the epoch.
+
+    The time is 0 if no file can be read.
 
     :param paths: files and folders.
     """
@@ -172,7 +174,7 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
     """Return an error whose problems name the file that they come from.
 
     If no settings come from a file, return the error unchanged. Otherwise, the returned error has the first hundred
-    problems, and one that says how many more there are.
+    problems. If there are more, a last problem says how many are left out.
 
     :param error: problems of the merged settings.
     :param layers: the settings before they were merged, lowest priority first.
@@ -189,9 +191,10 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
     """Return a problem whose message names the file that the problem most likely comes from.
 
-    This is the file that contains the longest beginning of the problem's YAML path. If several files contain it, the
-    message names the one with the highest priority. Return the problem unchanged if no layer contains the path's first
-    key, or if the layer found is no file: settings from Helm values have no file name here.
+    A layer is the settings of one file, or settings from another source, such as Helm values. The problem most likely
+    comes from the layer that contains the longest beginning of the problem's YAML path; if several do, from that with
+    the highest priority. Return the problem unchanged if this layer is not a file, or if no layer contains the path's
+    first key.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
@@ -276,7 +279,7 @@ def _parse_document(content: bytes, budget: _SizeBudget) -> object:
 
 
 def _count_values(text: str, budget: _SizeBudget) -> int:
-    """Return the number of values in a YAML document, without expanding aliases, and take them from the budget.
+    """Return the number of values in a YAML document, aliases not expanded, and subtract the number from the budget.
 
     The function counts PyYAML's events, and thus rejects a document that is too large before PyYAML builds the values.
     """

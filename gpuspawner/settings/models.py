@@ -145,7 +145,10 @@ class ChoiceEntry(Entry):
     required_keys: ClassVar[tuple[str, ...]] = ()
 
     def convert(self, slug: str) -> Choice:
-        """Convert this entry of the settings to the object of ``core.catalog`` that the form offers."""
+        """Return the choice that the form offers for this entry of the settings.
+
+        :param slug: key of the entry.
+        """
         return Choice(**self._describe(slug))
 
     def _describe(self, slug: str) -> dict[str, Any]:
@@ -166,7 +169,10 @@ class PriorityEntry(ChoiceEntry):
 
     @override
     def convert(self, slug: str) -> Priority:
-        """Convert this entry of the settings to the priority that the form offers."""
+        """Return the priority that the form offers for this entry of the settings.
+
+        :param slug: key of the entry.
+        """
         return Priority(**self._describe(slug), priority_class=self.priority_class or "", value=self.value or 0)
 
 

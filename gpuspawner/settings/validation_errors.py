@@ -34,9 +34,9 @@ class DottedPaths(Generic[NodeT]):
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
-        """Return the keys and indexes of the longest beginning of a path that exists, and the rest of the path.
+        """Return the keys and indexes of the longest beginning of a path that leads to a value, and the path's rest.
 
-        A path exists if it leads to a value in ``top``; the rest is then empty.
+        If the whole path leads to a value in ``top``, the rest is empty.
 
         :param path: path with dots between its parts; empty for ``top`` itself.
         :param top: value in which the path starts.

@@ -116,8 +116,8 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
     """Return whether the setting ``images`` lists the image that ``singleuser.image`` or KubeSpawner's ``image`` names.
 
-    If the setting lists the image, the caller does not report the chart value or trait as unused, because the chart's
-    pre-pullers may pull this image.
+    The caller then does not report that chart value or trait as unused: servers may use the image, and the chart's
+    pre-pullers may pull it.
     """
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
@@ -127,7 +127,11 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
 
 
 def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a finding for each GPU resource that KubeSpawner's traits request but gpuspawner may remove from servers.
+    """Yield a finding for each GPU resource that the admin sets in KubeSpawner's traits and gpuspawner may remove.
+
+    gpuspawner keeps GPUs of ``extra_resource_limits`` as the form's default choice if a GPU type offers that number.
+    It removes other GPUs of this trait, and all GPUs of traits for containers. It also removes GPUs that are only in
+    ``extra_resource_guarantees``.
 
     :param configured: the catalog that the settings describe.
     """
@@ -190,7 +194,8 @@ def _has_settings(values: HelmValues) -> bool:
 def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Iterator[Finding]:
     """Yield a hint if the chart's pre-pullers are enabled but do not pull all images of the settings.
 
-    The hint contains Helm values that make the pre-pullers pull the missing images, too.
+    The hint contains Helm values that make the pre-pullers pull the missing images, too. It leaves out images with a
+    digest, because an entry of ``prePuller.extraImages`` consists of a name and a tag.
 
     :param images: the images of the settings by slug.
     """
@@ -215,8 +220,10 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
     """Yield a warning for each pre-pulled image that no user can choose and no sidecar container uses.
 
-    :param configured: the catalog that the settings describe. The function yields nothing if this catalog lists no
-        images, or if it allows custom images: users may then choose images that the catalog does not list.
+    Yield nothing if the catalog lists no images or allows custom images, because users may then choose images that the
+    catalog does not list.
+
+    :param configured: the catalog that the settings describe.
     """
     puller = values.get_chart_section(("prePuller",))
     is_any_allowed = not configured.images or configured.custom_images is not None

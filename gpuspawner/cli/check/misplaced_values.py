@@ -1,4 +1,4 @@
-"""Finds values without effect: misplaced sections, keys that are no trait, values of a type that a trait rejects.
+"""Finds values without effect: misplaced sections, keys that name no trait, values that a trait rejects.
 
 JupyterHub at most logs a warning about a misplaced key. Some files have values of zero-to-jupyterhub both at the top
 level and below ``jupyterhub:``, although only one of the two has an effect. The other modules of ``check`` read only
@@ -127,8 +127,8 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
     for key, entry in section.value.items():
         if key in traits:
             # Skip gpuspawner's settings unless they are null: the module settings_errors checks the other values.
-            # Messages show a value only if it is in the section GPUSpawner or is a number of bytes, because other
-            # values may be secrets.
+            # Messages show a value only if it is in the section GPUSpawner or its trait expects a number of bytes.
+            # Any other value may be a secret.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
                 shown = is_own or isinstance(traits[key], ByteSpecification)
                 yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
@@ -139,14 +139,15 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each chart value that the chart passes to a trait of KubeSpawner and the trait rejects.
+    """Yield an error for each chart value that the chart passes to a trait of KubeSpawner, if the trait rejects it.
 
     With such a value no server could start.
     """
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
-        # Skip a trait that hub.config sets: _check_section checks that value, which replaces the chart's.
+        # Check only values of the section singleuser. If hub.config also sets the trait, the value in hub.config
+        # replaces the chart's value, and _check_section checks it.
         if source is not None and source.path[len(values.root)] == "singleuser":
             trait = traits[name]
             shown = is_number_or_bool(trait)
@@ -221,10 +222,12 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
     """Yield a finding for each key outside :attr:`HelmValues.root` that contains values of zero-to-jupyterhub's chart.
 
-    The other checks do not read these values. The finding is an error if the key is ``hub`` or ``singleuser``. It is
-    also an error if the key differs only in case from the root's key at the same level, or, if the root is empty, from
-    ``jupyterhub``. For any other key the finding is a warning, because a parent chart may include zero-to-jupyterhub
-    under two keys.
+    The other checks do not read these values. The severity of the finding depends on the key:
+
+    - ``hub`` or ``singleuser``: an error.
+    - A key that differs only in case from the root's key at the same level: an error. If the root is empty, the key is
+      compared with ``jupyterhub``.
+    - Any other key: a warning, because a parent chart may include zero-to-jupyterhub under two keys.
     """
     for depth in range(max(len(values.root), 1)):
         above, root = values.root[:depth], "".join(values.root[depth : depth + 1])

@@ -103,9 +103,9 @@ def find_setting_errors(values: HelmValues) -> Iterator[Finding]:
 def locate_problems(
     problems: Iterable[Problem], values: HelmValues, *, severity: Severity = Severity.ERROR
 ) -> Iterator[Finding]:
-    """Yield a finding for each problem, with its position and its path from the top of the files.
+    """Yield a finding for each problem of a setting, with the setting's position and path in the values files.
 
-    :param problems: problems with paths below ``hub.config.GPUSpawner``.
+    :param problems: problems whose ``field`` is a path below ``hub.config.GPUSpawner``.
     """
     paths = DottedPaths(_list_entries)
     for problem in problems:
@@ -123,8 +123,9 @@ def locate_problems(
 def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
     """Yield a warning for each null setting that removes nothing.
 
-    A null removes the value that an earlier values file sets. If no earlier file sets one, the admin probably forgot a
-    value, as in ``max_count:`` with nothing after the colon.
+    A null removes the value that an earlier values file sets. If no earlier file sets a value, the admin probably
+    forgot to write one, as in ``max_count:`` with nothing after the colon. A null entry of ``accelerators`` is no
+    mistake: it removes a built-in GPU model.
     """
     section = (*values.root, *SETTINGS_PATH)
     for path in values.redundant_nulls:
@@ -136,9 +137,10 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Split a problem's path into the path of a settings section, the leading keys that exist there, and the rest.
+    """Return the path of a settings section, the part of a problem's path that exists in this section, and the rest.
 
-    The section is the one of :data:`SPAWNER_SECTIONS` in which the path can be followed furthest.
+    The section is the one of :data:`SPAWNER_SECTIONS` that contains the most keys of the problem's path. If the files
+    contain none of these sections, return the path of ``hub.config.GPUSpawner``, () and the whole path of the problem.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
@@ -158,7 +160,10 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if ``hub`` or ``hub.config`` is no mapping, else an error for each chart value of a wrong type."""
+    """Yield an error if ``hub`` or ``hub.config`` is no mapping.
+
+    If both are mappings, yield an error for each chart value of a wrong type.
+    """
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):
         path = home[:length]

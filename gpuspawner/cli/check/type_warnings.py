@@ -28,9 +28,10 @@ _TAINTS_BY_LABEL = (
     # https://learn.microsoft.com/azure/aks/spot-node-pool
     (_AKS_SPOT, "spot", Taint(key=_AKS_SPOT, value="spot", effect="NoSchedule"), "AKS puts on spot nodes"),
 )
-"""Taints that clouds set on nodes with a label.
+"""Taints that clouds set on nodes that have a certain label.
 
-Rows: the label; its value, or "" for any; the taint; a clause for messages that names the cloud and the nodes.
+Each row has four parts: the label, its value ("" for any value), the taint, and a clause for messages, which names the
+cloud and the nodes.
 """
 _START_TIMEOUT_S = 300
 """Default of ``singleuser.startTimeout`` in zero-to-jupyterhub, in seconds."""
@@ -77,6 +78,8 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
 
 def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUType]) -> Iterator[Problem]:
     """Yield a problem for each image that may run on NVIDIA GPUs, but for which the settings name no CUDA version.
+
+    Yield nothing if no GPU type has NVIDIA GPUs.
 
     :param images: images by slug.
     :param gpus: GPU types by slug.

@@ -56,7 +56,8 @@ class ClusterView:
     :param settings: the parsed settings of the values.
     :param offer: the catalog, and the inventory from which the hub's code built it.
     :param tolerations: the tolerations of every server, without those that a GPU type adds.
-    :param priority: priority of the servers if they preempt other pods; None if they do not, or if that is unknown.
+    :param priority: priority of the servers' pods if these preempt other pods; None if they preempt none, or if their
+        priority is unknown.
     """
 
     cluster: ClusterConnection

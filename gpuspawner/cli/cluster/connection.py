@@ -24,7 +24,7 @@ from gpuspawner.core.errors import GPUSpawnerError, Problem
 from gpuspawner.kube.client.api_requests import is_allowed
 
 _TLS_CLOSE_S = 0.25
-"""Seconds to wait for TLS connections to close, because aiohttp does not signal when they are closed
+"""Seconds that a command waits after its last request for TLS connections to close. aiohttp does not signal their end
 (https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
 FIRST_READ_TIMEOUT_S = 15.0
 """Seconds that a command waits for the first read of nodes and pods, enough for a large cluster.
@@ -148,10 +148,11 @@ def _parse_account(text: str) -> str:
 
 
 async def _configure(arguments: argparse.Namespace, configuration: Configuration) -> str:
-    """Configure a client by kubeconfig, and return the namespace of the kubeconfig's context.
+    """Configure a client, and return the namespace in which the command looks for servers by default.
 
-    If the kubeconfig is missing or incomplete, and the arguments name neither a kubeconfig nor a context, configure the
-    client by the ServiceAccount of the command's pod, and return the pod's namespace.
+    The kubeconfig configures the client, and its context names the namespace. If the kubeconfig is missing or
+    incomplete, and the arguments name neither a kubeconfig nor a context, the function uses the ServiceAccount and the
+    namespace of the command's pod.
     """
     file = str(arguments.kubeconfig or KUBE_CONFIG_DEFAULT_LOCATION)
     try:

@@ -94,12 +94,12 @@ def build_role_grants(
 def list_dangerous_permissions(
     account: ServiceAccount, *, namespace: str, has_user_namespaces: bool = False
 ) -> dict[Permission, str]:
-    """Return the dangerous rights that no hub needs, each with the damage that an attacker in the hub could do.
+    """Return dangerous right that no hub needs → what an attacker in the hub could do with it, as a verb phrase.
 
-    The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
+    The right to read secrets of the hub's namespace is not among them, because zero-to-jupyterhub grants it.
 
-    :param has_user_namespaces: whether each user has a namespace; if true, leave out the right to create pods in all
-        namespaces, because the hub needs it.
+    :param has_user_namespaces: whether each user has a namespace. The hub then needs the right to create pods in all
+        namespaces, so this right is not among the dangerous ones.
     """
     everywhere = {
         Permission("list", "secrets"): "read every password and token of the cluster",
@@ -251,7 +251,8 @@ def _is_comment(line: str) -> bool:
 def _split_comment(comment: Sequence[str]) -> tuple[str, str]:
     """Return two parts of a comment: the purpose of a right, and what fails if the right is missing.
 
-    The second part begins with the first sentence that contains "without it"; without such a sentence it is empty.
+    The second part begins with the first sentence that contains "without it". If the comment has no such sentence, the
+    second part is empty.
     """
     sentences = _SENTENCE_END.split(" ".join(" ".join(line.lstrip(" #") for line in comment).split()))
     begins = next((at for at, sentence in enumerate(sentences) if "ithout it" in sentence), len(sentences))

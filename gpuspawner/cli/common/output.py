@@ -20,7 +20,7 @@ OK = 0
 BAD = 1
 """Exit code: the command found an error."""
 FAILED = 3
-"""Exit code: the command could not read a file or the cluster."""
+"""Exit code: the command could not do its work, for example because it could not read a file or the cluster."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells report it (128 + SIGINT)."""
 
@@ -41,9 +41,9 @@ class Paint:
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> Paint:
-        """Return a ``Paint`` that colors texts if the stream is a terminal.
+        """Return a ``Paint`` that colors texts if the stream is a terminal that may show colors.
 
-        It leaves texts unchanged if ``NO_COLOR`` is set (https://no-color.org) or ``TERM`` is ``dumb``.
+        A terminal may not show colors if ``NO_COLOR`` is set (https://no-color.org) or ``TERM`` is ``dumb``.
 
         :param stream: the stream that the text goes to.
         """

@@ -27,7 +27,7 @@ _OTHER_LABELS = {
     "kubernetes.azure.com/accelerator": "nvidia",
     "k8s.amazonaws.com/accelerator": "",
 }
-"""Node label → value that marks a GPU node even without a device plugin.
+"""Node label → value by which the label marks a GPU node, even if no device plugin runs on the node.
 
 An empty value stands for any value except ``false``.
 """
@@ -96,7 +96,7 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for nodes if neither their labels nor the settings name the GPU model."""
+    """Yield a finding for GPU nodes whose GPU model neither their labels nor the settings name."""
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)
     for node in facts.nodes:

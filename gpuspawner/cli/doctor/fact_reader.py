@@ -96,7 +96,10 @@ class FactReader:
         self.unread: dict[ObjectKind, str] = {}
 
     async def read_kind(self, kind: ObjectKind, paths: Iterable[str], **options: Any) -> None:
-        """Read all objects of a kind from the first path that the API server serves."""
+        """Read all objects of a kind from the first path that the API server serves, and add them to ``read``.
+
+        If the API server serves none of the paths, or the request fails, add the kind to ``unserved`` or ``unread``.
+        """
         for path in paths:
             try:
                 found = await fetch_objects(self._client, path, **options)
@@ -111,7 +114,10 @@ class FactReader:
         self.unserved.add(kind)
 
     async def read_named(self, kind: ObjectKind, names: Iterable[str], *, path: str) -> None:
-        """Read the metadata of the objects with the given names."""
+        """Read the metadata of the objects with the given names, and add them to ``read``.
+
+        If a request fails, ``read`` contains no object of the kind, and ``unread`` has the reason.
+        """
         self.read.setdefault(kind, ())
         for name in names:
             await self.read_kind(kind, [path], query={"fieldSelector": f"metadata.name={name}"}, names_only=True)
@@ -125,8 +131,7 @@ async def read_facts(
     """Return the facts about a cluster, and a mapping: kind of object → why ``doctor`` cannot read such objects.
 
     :param viewer: the connection to the cluster, with the contents of the admin's values files.
-    :param account: the hub's ServiceAccount. If it is None, the function uses the ServiceAccount of the hub's pod; if
-        there is no such pod, the function uses the ServiceAccount that the Helm values name.
+    :param account: the hub's ServiceAccount; None = that of the hub's pod, or of the Helm values if there is no pod.
     :raises ClusterError: the API server does not answer, or nodes cannot be read.
     """
     cluster, values = viewer.cluster, viewer.values.chart

@@ -76,7 +76,10 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each type of shared GPU whose ``max_count`` lets a server request several shares."""
+    """Yield a finding for each GPU type of the settings with shared GPUs and a ``max_count`` above 1.
+
+    A server could then request several shares of GPUs.
+    """
     for slug in facts.configured.gpus:
         gpu = facts.catalog.gpus.get(slug)
         if gpu is None or gpu.max_count == 1 or gpu.members:
@@ -102,7 +105,7 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # The value 0 of the label "replicas" does not mean shared GPUs: the GPUs are divided into MIG slices.
+    # If the label "replicas" has the value 0, the GPUs are divided into MIG slices and are not shared.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))
@@ -110,7 +113,10 @@ def _is_shared(node: Node, resource: str) -> bool:
 
 
 def _refuses_two(node: Node, resource: str) -> bool:
-    """Return whether the device plugin rejects pods that request several shares: always on GKE, by default with MPS."""
+    """Return whether the device plugin rejects pods that request several shares of GPUs on the node.
+
+    GKE's device plugin always does, NVIDIA's does by default if the GPUs are shared by MPS.
+    """
     return bool(node.labels.get(_GKE_SHARING_LABEL)) or node.labels.get(f"{resource}.sharing-strategy") == "mps"
 
 

@@ -78,9 +78,9 @@ def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings for each hub pod with the chart's own image if it is too old, or if nothing adds gpuspawner to it.
+    """Yield a finding if the hub's image is too old, and one if nothing adds gpuspawner to the image.
 
-    ``doctor`` does not check other images.
+    ``doctor`` checks only hub pods that run the chart's own image.
     """
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         container = _find_hub_container(pod)
@@ -122,7 +122,10 @@ def _find_hub_container(pod: KubernetesObject) -> dict[str, object]:
 
 
 def _has_python_path(container: dict[str, object]) -> bool:
-    """Return whether the hub's container has a PYTHONPATH; an init container then probably provides gpuspawner."""
+    """Return whether the hub's container sets PYTHONPATH.
+
+    An init container then probably copies gpuspawner into a folder of this path.
+    """
     return any(each.get("name") == "PYTHONPATH" for each in as_dicts(container.get("env")))
 
 

@@ -62,9 +62,10 @@ class ProbeResult:
 
 
 def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return the names of at most five schedulable nodes with NVIDIA GPUs.
+    """Return the names of at most five nodes on which to run probe pods.
 
-    Each of these nodes has a different combination of extended resources, taints and GPU labels.
+    These nodes have NVIDIA GPUs, are neither cordoned nor simulated, and each has a different combination of extended
+    resources, taints and GPU labels.
     """
     fit = [
         node

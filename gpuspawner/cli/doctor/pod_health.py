@@ -17,7 +17,7 @@ The container must also have started less than ``_FRESH_START`` ago, and its pre
 
 
 def find_pod_trouble(pod: Mapping[str, object], *, now: datetime) -> str:
-    """Return in a few words why a pod does not run, or "" if it runs or is starting.
+    """Return in a few words why a pod's containers fail, or "" if the pod's status shows no failure.
 
     :param now: current time with time zone.
     """

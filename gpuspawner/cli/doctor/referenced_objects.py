@@ -184,10 +184,11 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 
 
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about the ClusterQueue of servers, and about GPU types whose servers Kueue never admits.
+    """Yield findings about the ClusterQueue of servers, and about the GPU types whose servers Kueue queues.
 
-    The function also reports a GPU type if Kueue admits its servers only with fewer GPUs than ``max_count``, and a
-    ResourceFlavor if no node with the GPU type has the flavor's labels.
+    A finding names a GPU type if Kueue never admits its servers, or admits them only with fewer GPUs than
+    ``max_count``. A finding names a ResourceFlavor if Kueue may assign it to servers with some GPU types, but no node
+    with one of these GPU types has the flavor's labels. Yield nothing if the settings name no queue.
     """
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
@@ -366,9 +367,10 @@ class _QueuedType:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about missing StorageClasses, and about home volumes that are created before pods are scheduled.
+    """Yield findings about missing StorageClasses, and one if a home volume may be in a zone without the chosen GPUs.
 
-    In a cluster with several zones, such a volume may be in a zone without the chosen GPUs.
+    The latter may happen in a cluster with several zones if the StorageClass creates volumes before their pods are
+    scheduled.
     """
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return

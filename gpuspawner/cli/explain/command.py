@@ -140,9 +140,10 @@ def _parse_user_options(text: str) -> _UserOptions:
 
 
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
-    """Return the user options that the arguments describe.
+    """Return the value of ``--user-options``, or the user options that arguments such as ``--gpu`` describe.
 
-    The value of ``--image`` is an image reference if it has a slash or colon and is not the slug of an offered image.
+    If the value of ``--image`` has a slash or colon and is not the slug of an offered image, it is the reference of a
+    custom image.
     """
     if arguments.user_options is not None:
         return arguments.user_options.value

@@ -1,7 +1,7 @@
 """Predicts with the hub's own code whether a user's server starts with one choice of options.
 
-The explanation also says why nodes reject the pod. Its words are close to kube-scheduler's, with the names of resources
-and taints.
+The explanation also says why nodes reject the pod. The reasons resemble kube-scheduler's messages and name the resource
+or taint that causes the rejection.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PODS_UNREAD = "not known: pods that are there cannot be read"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Nodes that accept or reject the pod for the same reasons.
+    """Nodes that all accept the pod, or that all reject it for the same reasons.
 
     :param names: names of the nodes.
     :param answer: whether the pod fits on each of these nodes now: yes, no or unknown.
@@ -77,7 +77,7 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups, sorted by the answer (yes, no, unknown), then by number of nodes, largest first.
+    """Return all nodes in groups, sorted by the answer (yes, no, unknown), then by size, the largest group first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -110,8 +110,8 @@ class Explanation:
         the choice is invalid, or if the admin named no user and no quota refuses the choice.
     :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
     :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
-    :param nearest: user options of similar choices that start now; empty if the hub accepts this choice and its
-        verdict is now or unknown.
+    :param nearest: user options of similar choices that start now; empty if there are none. Also empty if the choice is
+        invalid, or if the hub accepts the choice and its verdict is now or unknown.
     :param manifest: the pod's manifest as the hub would send it to the API server.
     """
 
@@ -127,7 +127,7 @@ class Explanation:
     def is_refused(self) -> bool:
         """Whether the hub refuses the choice: the choice is invalid, or the policy or a quota denies it.
 
-        The verdict does not matter.
+        A choice is not refused only because its verdict is never.
         """
         return bool(self.invalid or self.refused)
 

@@ -1,7 +1,8 @@
 """A spawner that needs no hub: it builds pods but does not start them.
 
-KubeSpawner's constructor connects to the cluster of the hub's pod and caches the API client at module level. This
-module puts the command's API client, perhaps for another cluster or account, into that cache.
+KubeSpawner's constructor would connect to the cluster of its pod, or outside a pod to the cluster of $KUBECONFIG. The
+command may need another cluster or account. KubeSpawner caches its API client at module level, so this module puts the
+command's API client into that cache.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class _OfflineSpawner(GPUSpawner):
     active = True
     """Pretend that the server runs, so that the policy counts the resources of all servers of the user.
 
-    For a spawner that is not active, the policy would not count the user's default server.
+    If the spawner were not active, the policy would assume that the choice is for the user's default server, and would
+    not count this server.
     """
 
 

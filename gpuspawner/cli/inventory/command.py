@@ -56,7 +56,7 @@ class RightStatus:
 
     @property
     def lost(self) -> str:
-        """Text that says what does not work without the right; "" unless the API server denies a verb of the right."""
+        """Text that says what does not work without the right, or "" if the API server denies no verb of the right."""
         return self.right.lost if False in self.allowed.values() else ""
 
     def serialize(self) -> dict[str, Any]:
@@ -108,7 +108,10 @@ async def _check_right(right: ResourceRight, cluster: ClusterConnection) -> Righ
 
 
 _WATCH_INTERVAL_S = 0.5
-"""Seconds between two checks for a change. A check is cheap: it compares states that the watches keep in memory."""
+"""Seconds between two checks of ``--watch`` for a change in the cluster.
+
+A check is cheap: it compares states that the watches keep in memory.
+"""
 _CLEAR = "\x1b[H\x1b[2J"
 _UNCOUNTED = (
     "How many {slug} there are cannot be told: a device plugin is not there to say so, or devices of a DRA driver "

@@ -73,12 +73,15 @@ _TITLES = ("TYPE", "NAME", "RESOURCE", "MEMORY", "NODES", "TOTAL", "HEALTHY", "F
 class TypeRow:
     """One GPU type; unknown numbers are None.
 
+    A taint is permanent if it does not mark a temporary state of the node, such as starting.
+
     :param gpu: the GPU type.
     :param offered: false if the settings hide the type.
     :param nodes: number of nodes with GPUs of the type, without the nodes that ``reserved`` counts.
     :param reserved: number of nodes with such GPUs and a permanent taint that servers of the type don't tolerate.
     :param there_is: numbers of total, healthy and free GPUs, and the largest number that one server could get now.
-    :param taints: each permanent taint of a node with the type, and whether servers of the type tolerate it.
+    :param taints: each permanent NoSchedule or NoExecute taint of the type's nodes, and whether servers of the type
+        tolerate the taint.
     :param access: users that may choose the type; None for a hidden type, or without values files.
     """
 
@@ -163,10 +166,10 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types whose slug the settings hide (``enabled: false``).
+    """Return the GPU types that the settings hide by their slug (``enabled: false``).
 
-    The result lacks discovered types that the hub hides for another reason: types in the settings match all nodes of
-    the discovered type, and the settings hide at least one of the types that match.
+    The hub also hides a discovered type if types in the settings match all its nodes, and at least one of these types
+    is hidden. The result does not contain such discovered types.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)

@@ -118,7 +118,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # the node has 0 units, for example of nvidia.com/gpu if all its GPUs are split into MIG slices
+            continue  # skip 0 units: a node has 0 of nvidia.com/gpu if all its GPUs are split into MIG slices
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,

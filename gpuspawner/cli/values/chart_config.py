@@ -1,4 +1,4 @@
-"""Derives the configuration of the hub's spawners, and objects that the hub needs, from zero-to-jupyterhub's values.
+"""Derives the hub's spawner configuration, and the objects that the hub needs, from zero-to-jupyterhub's values.
 
 :func:`build_spawner_config` applies most values that change a server's pod, as the chart's jupyterhub_config.py does.
 :func:`list_omissions` names the values that :func:`build_spawner_config` leaves out.
@@ -193,7 +193,7 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence if the hub also reads settings from files in its pod (``settings_files``)."""
+    """Yield a sentence for the admin if the hub also reads settings from files in its pod (``settings_files``)."""
     if any(get_chart_value(values, f"hub.config.{section}.settings_files") for section in _SECTIONS):
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
@@ -201,7 +201,8 @@ def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
 def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
     """Return the path of the chart value that sets a trait on KubeSpawner, or "" if the chart does not set it.
 
-    A value that the chart sets on KubeSpawner, even an empty one, overrides ``hub.config.Spawner``.
+    A value that the chart sets on KubeSpawner, even an empty one, overrides ``hub.config.Spawner``. Two chart values
+    set the trait ``tolerations``: the function returns ``singleuser.extraTolerations`` if either of them is set.
     """
     if trait == "tolerations":
         tolerations = (
@@ -355,9 +356,9 @@ def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any]
 
 
 def _check_tolerations(tolerations: Any, *, path: str) -> None:
-    """Raise an error if a value is neither null, nor a list or mapping of valid tolerations.
+    """Raise an error unless a value is null, a list of valid tolerations, or a mapping to valid tolerations.
 
-    A mapping is allowed because KubeSpawner accepts a mapping in place of a list.
+    KubeSpawner accepts such a mapping in place of a list.
     """
     if tolerations is None:
         return
@@ -386,8 +387,9 @@ class ChartRequirements:
     :param pull_secrets: names of the image pull secrets.
     :param wants_claims: whether the hub creates a PersistentVolumeClaim for each user.
     :param storage_class: name of the claims' StorageClass; empty for the cluster's default.
-    :param database_class: name of the StorageClass of the hub's database; empty for the default, None if not needed.
-    :param priority_class: name of the PriorityClass of all servers, or empty.
+    :param database_class: name of the StorageClass of the hub's database volume; empty for the cluster's default, None
+        if the volume needs no StorageClass.
+    :param priority_class: name of the PriorityClass of all servers; empty if the configuration names none.
     :param scheduler: name of the scheduler of all servers.
     :param reads_events: whether the hub watches events of starting servers.
     :param has_user_namespaces: whether each user's servers run in a namespace of the user.

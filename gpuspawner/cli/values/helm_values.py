@@ -36,7 +36,7 @@ CHART_NAME = "jupyterhub"
 """Name of zero-to-jupyterhub's chart. A parent chart usually has this chart's values under a key of the same name."""
 _MAX_PARENTS = 3
 _NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of zero-to-jupyterhub's values. :func:`_find_root` does not look below these keys for values of a subchart."""
+"""Keys of zero-to-jupyterhub's values. :func:`_find_root` does not search the mappings inside these sections."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -104,7 +104,7 @@ class HelmValues:
         return found
 
     def locate(self, path: KeyPath, *, of_key: bool = False) -> FilePosition | None:
-        """Return the position that findings about a path show, or None if the files lack the path and its parents.
+        """Return the position that findings about a path show, or None if the files lack the path and all its parents.
 
         The position is that of the value at the path, or of its nearest parent if the files lack the value. For a
         mapping, list or null, it is the position of the key (:attr:`.LocatedValue.shown`).

@@ -35,7 +35,7 @@ class TraitSource(NamedTuple):
 
 
 def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
-    """Return the value that the admin gave a trait, with its path, or None if the files don't set the trait.
+    """Return the value that the admin gave a trait, with the value's path, or None if the files don't set the trait.
 
     :param values: the merged values files.
     :param name: trait of KubeSpawner, such as ``mem_limit``.
@@ -110,10 +110,13 @@ def _list_entries(value: Any) -> list[Any]:
 def make_finding(
     values: HelmValues, path: KeyPath, *, severity: Severity, code: str, message: str, of_key: bool = False
 ) -> Finding:
-    """Return a finding with the position of its path in the files, or without a position if the files lack the path.
+    """Return a finding about a path in the files, with the position from :meth:`.HelmValues.locate`.
+
+    If the files lack the path, the position is that of its nearest parent. If the files also lack all parents, the
+    finding has no position.
 
     :param path: keys and list indexes from the top of the files.
-    :param of_key: True = the position of the key for any value (:meth:`.HelmValues.locate`).
+    :param of_key: True = use the position of the key for any value.
     """
     place = values.locate(path, of_key=of_key)
     return Finding(severity=severity, code=code, path=format_path(path), message=message, place=place)

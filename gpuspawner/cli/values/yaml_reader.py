@@ -106,7 +106,7 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
 
 
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
-    """Return the position of a quoted text that spans several lines and ends on the line of an error, or None.
+    """Return the start of a quoted text that spans several lines and ends on the line of an error, or None.
 
     Such a text probably lacks its closing quote: the parser took the opening quote of the next quoted text as the
     closing quote, and then failed.
@@ -134,7 +134,8 @@ def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePositio
 
 
 _MOST_VALUES = 100_000
-"""Maximum number of values in a file, because aliases of aliases can multiply them (billion laughs attack)."""
+"""Maximum number of values in a file. The values of an anchor count again for each alias: aliases of aliases can
+multiply the values of a small file (billion laughs attack)."""
 _DEEPEST = 100
 _LONGEST_NUMBER = 100
 """Maximum length of a number in characters; Python takes quadratic time for long numbers, or refuses to print them."""
@@ -190,7 +191,10 @@ class YAMLDocument:
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads YAML as go-yaml, which Helm uses, reads plain scalars, escapes and the ``%YAML`` directive."""
+    """Loader that treats plain scalars, escape sequences, repeated anchors and the ``%YAML`` directive as go-yaml does.
+
+    Helm uses go-yaml.
+    """
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as PyYAML's class declares it
     # Remove PyYAML's escape sequence for a slash, which go-yaml does not know.
@@ -269,7 +273,7 @@ def _compose_documents(text: str) -> Iterator[Any]:
     try:
         while loader.check_node():
             yield loader.get_node()
-    except (ValueError, OverflowError):  # PyYAML calls chr(), which raises an error for an escape beyond Unicode
+    except (ValueError, OverflowError):  # PyYAML calls chr(), which raises an error for an escape such as \UFFFFFFFF
         raise ScannerError(None, None, "found an escape that is no character", loader.get_mark()) from None
     finally:
         loader.dispose()
@@ -333,7 +337,7 @@ class _Reader:
             if key_node.tag == f"{_TAG}merge":
                 merged = self._merged(value_node, path, depth=depth + 1)
                 self._warn_of_overridden(key_node, path, found=found, merged=merged, own=own)
-                found |= merged  # a merge key << overrides the keys above it, as in Helm
+                found |= merged  # as in Helm, the values of a merge key << replace those of keys above <<
                 continue
             name = self._key(key_node, path)
             if name is None:
@@ -364,7 +368,10 @@ class _Reader:
                 self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
     def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
-        """Return the values that a merge key ``<<`` adds; in a list of mappings, the first with a key wins."""
+        """Return the values that a merge key ``<<`` adds.
+
+        If ``<<`` has a list of mappings and several of them contain a key, the value in the first of them wins.
+        """
         found: dict[str, LocatedValue] = {}
         for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(each, yaml.MappingNode):

@@ -4,8 +4,8 @@ Malformed JSON raises no exception. Sources: https://karpenter.sh/docs/concepts/
 and pkg/controllers/provisioning/scheduling.
 
 gpuspawner does not read NodeClasses. A NodePool's condition ``Ready`` already says whether its NodeClass is usable. The
-images and networks of a NodeClass do not affect the labels or resources of nodes. Its kubelet settings, such as
-reserved resources, do affect the resources. gpuspawner sees this effect on existing nodes only.
+images and networks of a NodeClass do not affect the labels or resources of nodes. The kubelet settings of a NodeClass,
+such as reserved resources, do affect the resources; gpuspawner sees this effect on existing nodes only.
 """
 
 from __future__ import annotations
@@ -46,12 +46,17 @@ _KARPENTER_LABELS = frozenset(
     }
 )
 _KARPENTER_LABEL_PREFIXES = ("karpenter.", *KARPENTER_PREFIXES)
-"""Prefixes of labels that Karpenter itself sets on nodes. For a pod that requires any other label, Karpenter adds a
-node only if a NodePool declares that label (pkg/scheduling/requirements.go, ``Compatible``)."""
+"""Prefixes of labels that Karpenter itself sets on nodes, besides :data:`_KARPENTER_LABELS`.
+
+For a pod that requires any other label, Karpenter adds a node only if a NodePool declares that label
+(pkg/scheduling/requirements.go, ``Compatible``).
+"""
 
 _SIZE_LABELS = {"cpu": ("cpu", 1000), "memory": ("memory", 1024**2)}
-"""Name of a Karpenter label after ``instance-`` → (resource, factor). The labels count CPUs and MiB; the factors
-convert these numbers to millicores and bytes."""
+"""End of the name of a Karpenter label (``cpu`` in ``karpenter.k8s.aws/instance-cpu``) → (resource, factor).
+
+The labels count CPUs and MiB; the factors convert these numbers to millicores and bytes.
+"""
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16

@@ -204,7 +204,7 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a node pool that allows any number of a type's GPUs per machine if the pool does not declare the number.
+    """Return a copy of a node pool that allows any number of a type's GPUs per machine, or the unchanged pool.
 
     Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
     that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without

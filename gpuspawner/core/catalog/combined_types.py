@@ -94,8 +94,8 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
     For a combined type, this is the merged label match of the members. The result is None if the members' matches
     differ in more than one label: a merged match would also select nodes with the first label of one member and the
-    second label of another member. If one label differs, and a member has no allowed values for this label, the result
-    is also None.
+    second label of another member. If one label differs, the result is also None if a member's match lacks this label
+    or has no allowed values for it, which means that the node must not have the label.
     """
     first, *others = gpu.label_matches
     joined = dict(first)
@@ -113,7 +113,7 @@ def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPU
     min_bytes = union.min_memory_bytes
     if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
-        # A pod names the resource that it requests, so leave out members whose resource is not the first member's.
+        # A pod requests GPUs of one resource, here the first member's: leave out members with another resource.
         return tuple(gpu for gpu in found if gpu.resource == found[0].resource)
     return tuple(
         gpu

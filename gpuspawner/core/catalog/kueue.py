@@ -1,4 +1,4 @@
-"""Define Kueue's labels and its reasons not to admit a pod, and compute whether Kueue could admit a pod.
+"""Define Kueue's labels and the reasons why Kueue does not admit a pod, and compute whether Kueue could admit a pod.
 
 Kueue adds a scheduling gate when a pod is created, and removes the gate when the queue has quota. kube-scheduler then
 picks the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
@@ -55,7 +55,7 @@ class QueueReason(StrEnum):
     STOPPED = "Suspended"
     """An admin has stopped the LocalQueue."""
     INACTIVE = "ClusterQueueIsInactive"
-    """Kueue does not use the ClusterQueue: an admin stopped it, or it names an object that does not exist yet."""
+    """Kueue does not use the ClusterQueue: an admin stopped it, or its spec names an object that does not exist yet."""
     NO_QUEUE = "QueueNotFound"
     MISCONFIGURED = "Misconfigured"
     DEACTIVATED = "Deactivated"
@@ -132,8 +132,8 @@ class FlavorCapacity:
 class FlavorChoice(NamedTuple):
     """The ResourceFlavors that Kueue would give a pod.
 
-    :param choices: for each resource group, the flavor that the pod would get now, followed by the flavors that the pod
-        may get while the quota of the first flavor is in use.
+    :param choices: for each resource group that the pod needs, the flavor that the pod would get now, followed by the
+        flavors that the pod may get while the quota of the first flavor is in use.
     :param places: number of pods like this pod for which the first flavors certainly have enough unused quota.
     :param has_more: whether Kueue may have unused quota for more such pods, in the first flavors or in others.
     """
@@ -175,7 +175,7 @@ class QueueCapacity:
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
         """Return whether the ClusterQueue could admit a pod, and why not.
 
-        The pod needs quota in every resource group, so the result is the worst answer of the groups.
+        The pod needs quota in each group that covers one of its resources. The result is these groups' worst answer.
 
         :param requests: effective requests of the pod.
         :param constraints: the pod's constraints on its node.
@@ -288,7 +288,7 @@ def _may_take(flavor: FlavorCapacity, constraints: PodConstraints, *, selector: 
 
 
 def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity]) -> PodConstraints | None:
-    """Return the part of a pod's node selector and affinity that Kueue compares with flavors; None if unknown."""
+    """Return the part of a pod's node selector and affinity that Kueue compares; None if a flavor is unknown."""
     if any(flavor.node is None for flavor in flavors):
         return None
     return limit_to_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
@@ -502,7 +502,7 @@ class _QuotaTree:
         return most, free, {key: _count_sure(path, key, free=number) for key, number in free.items()}
 
     def _find_path(self, node: _QuotaNode) -> list[_QuotaNode] | None:
-        """Return the Cohorts above a ClusterQueue, the root first, then the ClusterQueue; None if unknown or cyclic."""
+        """Return the path from the root Cohort to a ClusterQueue; None if Cohorts are unknown or form a cycle."""
         if node.parent and not self._are_cohorts_known:
             return None
         path = [node]
@@ -570,7 +570,7 @@ def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> 
 
     Kueue tries the first Workload of a ``StrictFIFO`` ClusterQueue in each cycle and keeps the unused quota for it
     (``schedule`` of ``pkg/scheduler/scheduler.go``). Kueue keeps none if ``reclaimWithinCohort`` is ``Any``: the
-    ClusterQueue can then preempt any Workload of its cohort that borrows from it, whatever that Workload's priority.
+    ClusterQueue can then take its quota back by preempting borrowing Workloads of its cohort, whatever their priority.
     """
     is_waiting = as_int(status.get("pendingWorkloads")) != 0
     can_reclaim = as_dict(spec.get("preemption")).get("reclaimWithinCohort") == "Any"
@@ -583,7 +583,10 @@ def _read_parent(spec: Mapping[str, object]) -> str:
 
 
 def _list_amounts(flavors: object, fields: Iterable[str]) -> Iterator[tuple[_FlavorResource, Mapping[str, int | None]]]:
-    """Yield ((flavor, resource), amounts by field) without fields that are not set; a malformed amount is None."""
+    """Yield ((flavor, resource), field → amount) for each resource of each flavor.
+
+    A malformed amount is None. A field that is not set is left out.
+    """
     for flavor in as_dicts(flavors):
         for each in as_dicts(flavor.get("resources")):
             resource = as_text(each.get("name"))

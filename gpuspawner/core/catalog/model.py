@@ -108,7 +108,7 @@ class CustomImages:
 class OwnAmount:
     """KubeSpawner's limit and guarantee of CPU (in millicores) or memory (in bytes), from traits such as ``cpu_limit``.
 
-    gpuspawner uses these amounts if its settings have no bounds of CPU or memory.
+    gpuspawner uses these amounts for CPU or memory if the settings have no bounds for that resource.
 
     :param limit: None = no limit.
     :param guarantee: None = no guarantee. Kubernetes then sets the pod's request to the limit.
@@ -153,9 +153,9 @@ class Bounds:
     :param step: distance between two amounts, counted from ``min``.
     :param default: amount when the user chooses none. It may lie between two steps.
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
-    :param own: KubeSpawner's limit and guarantee, if the settings have no bounds; None = the bounds in the settings
-        replace both. KubeSpawner's limit applies if the user chooses no amount. KubeSpawner's guarantee, if set, always
-        replaces ``guarantee``.
+    :param own: KubeSpawner's limit and guarantee if the settings have no bounds. A user who chooses no amount then gets
+        KubeSpawner's limit. If KubeSpawner has a guarantee, the pod requests it (at most the amount) instead of the
+        fraction ``guarantee``. None = the settings have bounds, which replace KubeSpawner's limit and guarantee.
     :param is_optional: True = a user who chooses no amount gets no limit. False = such a user gets ``default``.
     """
 
@@ -232,8 +232,8 @@ class GPUType:
         resource; ``match`` is then unused. ``()`` for any other type.
     :param platforms: the distinct :class:`Platform` values of the type's nodes, or of the GPU models in ``match`` if
         there are no nodes; empty if unknown.
-    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time; None = neither
-        the settings nor the labels of all nodes say so.
+    :param spot: whether all nodes of the type are spot nodes, which the cloud may reclaim at any time. True = the
+        settings or the labels of all nodes say so; False = the settings deny it; None = unknown.
     :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known to be the same on all nodes.
     :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``);
         None = never.
@@ -410,7 +410,7 @@ class Catalog:
     :param memory: bounds in bytes; None means the same as for ``cpu``.
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
-    :param hidden: GPU types of the cluster that users cannot choose. Servers without a GPU stay off their nodes.
+    :param hidden: GPU types that users cannot choose. Servers without a GPU stay off the nodes of these types.
     :param untyped: label → values by which to find the GPU nodes that belong to no GPU type. Servers without a GPU stay
         off these nodes.
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
@@ -425,8 +425,9 @@ class Catalog:
     :param default_gpus: (slug, number of GPUs) of each GPU type that offers the GPUs that KubeSpawner's traits request.
         If user options name no GPU type, the server gets the first of these types that the user's limits and image
         allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but no server gets. A
-        server has only one GPU type, so these are all resources except that of the first type in ``default_gpus``.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request and gpuspawner removes. A
+        server has only one GPU type: the mapping has all requested resources except that of the first type in
+        ``default_gpus``.
     """
 
     images: Mapping[str, Image]

@@ -1,7 +1,7 @@
 """Read from a node's labels which GPUs the node has.
 
 Sources: NVIDIA GPU Feature Discovery, GKE, Karpenter and EKS Auto Mode, AMD's node labeller, Intel's NFD rules. If the
-labels are ambiguous (two models on one node, an invalid MIG layout), the result is None.
+labels are ambiguous (two models on one node, an invalid MIG layout), :func:`read_node_gpu` returns None.
 """
 
 from __future__ import annotations
@@ -279,9 +279,9 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
     """Return whether to prefer Karpenter's labels to those of GPU Feature Discovery for a node.
 
-    The node must have whole GPUs. The table must have the model of Karpenter's labels, or lack the model of GPU Feature
-    Discovery's label. Karpenter knows its labels before it creates a node, whereas GPU Feature Discovery sets labels
-    only once the node runs.
+    The result is true if the node has whole GPUs, and the table of models contains the model of Karpenter's labels or
+    lacks the model of GPU Feature Discovery's label. Karpenter's labels are better where both fit: Karpenter knows them
+    before it creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
     """
     if _is_divided(labels):
         return False

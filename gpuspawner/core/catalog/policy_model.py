@@ -51,7 +51,7 @@ GPUTypeRules = Mapping[str, GPUTypeRule]
 class Rule:
     """The limits for a user, a group or every user. A unit is a whole GPU, a MIG slice or a share.
 
-    A limit of None means that the rule does not set the limit; :data:`UNLIMITED` explicitly allows any amount.
+    A field that is None is not set by the rule. :data:`UNLIMITED` in a limit explicitly allows any amount.
 
     :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
     :param custom_images: whether users may name images by reference, if the catalog allows custom images.
@@ -64,9 +64,10 @@ class Rule:
     :param max_runtime_s: seconds after which the pod of any server ends (``activeDeadlineSeconds``).
     :param deny: True = the rule only restricts what other rules allow.
     :param sources: in a merged rule, the ``gpus`` of each rule without ``deny`` from which ``gpus`` is merged. May be
-        empty if ``gpus`` comes from one rule. A combined type offers several GPU types, its members, as one.
-        :func:`gpuspawner.core.policy.rules.find_member_rule` finds the members' limits in ``sources`` and ``caps``.
-    :param caps: in a merged rule, the field ``gpus`` of each rule with ``deny`` that has restricted ``gpus``.
+        empty if ``gpus`` comes from one rule. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources``
+        and ``caps`` for a combined type (several GPU types, its members, offered as one): the limits for a member
+        depend on which of these rules allow the combined type.
+    :param caps: in a merged rule, the ``gpus`` of each rule with ``deny`` that has restricted the ``gpus`` of others.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -92,7 +93,10 @@ class Rule:
         return slugs is None or slug in slugs or ANY in slugs
 
     def find_type_rule(self, slug: str) -> GPUTypeRule | None:
-        """Return the limits for a GPU type, or None if the type is not allowed."""
+        """Return the limits for a GPU type, or None if the type is not allowed.
+
+        If the rule does not set ``gpus``, each type is allowed without limits.
+        """
         if self.gpus is None:
             return GPUTypeRule()
         return self.gpus.get(slug, self.gpus.get(ANY))
@@ -130,7 +134,7 @@ class Policy:
     :param groups: normalized group name → rule.
     :param users: user name → rule.
     :param pools: slug → pool of GPUs that groups share.
-    :param hide: whether the form leaves denied choices out instead of disabling them.
+    :param hide: whether the form leaves out choices that the user may never have, instead of disabling them.
     """
 
     default: Rule = field(default_factory=Rule)

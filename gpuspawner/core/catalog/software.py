@@ -103,7 +103,12 @@ def explain_misfit(image: Image, gpu: GPUType) -> str:
 
 
 def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
-    """Return why an image does not work with a vendor's GPUs on one platform; None if it may work."""
+    """Return why an image does not work on one platform; None if it may work.
+
+    The function does not check whether the image supports the vendor's GPUs.
+
+    :param vendor: vendor of the platform's GPUs. Driver, CUDA and compute capability count only for ``nvidia``.
+    """
     if image.architectures and platform.architecture and platform.architecture not in image.architectures:
         return Misfit.ARCHITECTURE
     major = parse_cuda_major(image)
@@ -122,10 +127,10 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return expressions of a node affinity that keep a server off a GPU type's nodes on which its image does not work.
 
-    Each expression is a ``NotIn`` for one label, so it accepts nodes without the label. It lists only values that no
-    usable node of the type has. If each platform label of an unusable node has the same value on a usable node, no
-    expression excludes the unusable node. :mod:`gpuspawner.core.request.pod_requirements` adds the expression for the
-    CPU architecture.
+    Each expression is a ``NotIn`` for one label, so the expression accepts nodes without the label. The expression
+    lists only values that no usable node of the type has; a node is usable if the image may work there. If each
+    label value of an unusable node also occurs on a usable node, no expression excludes the unusable node. None of the
+    expressions is about the CPU architecture: :mod:`gpuspawner.core.request.pod_requirements` adds that expression.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []
@@ -147,7 +152,11 @@ def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, 
 
 
 def describe_vendors(vendors: tuple[str, ...] | None) -> str:
-    """Return in words which GPUs an image supports (``"NVIDIA or AMD GPUs"``); empty if ``vendors`` is None."""
+    """Return in words which GPUs an image supports, such as ``"NVIDIA or AMD GPUs"``.
+
+    :param vendors: the image's GPU vendors; ``()`` = the image is for servers without a GPU. If None, the settings do
+        not declare the vendors, and the result is empty.
+    """
     if vendors is None:
         return ""
     if not vendors:
@@ -156,7 +165,7 @@ def describe_vendors(vendors: tuple[str, ...] | None) -> str:
 
 
 def parse_cuda_major(image: Image) -> int | None:
-    """Return the major version of the CUDA in an image, or None if not declared."""
+    """Return the major version of the CUDA in an image, or None if the settings do not declare a CUDA version."""
     return int(image.cuda.partition(".")[0]) if image.cuda else None
 
 

@@ -6,8 +6,8 @@ spawn form.
 The API server extends a pod when it creates the pod. For a pod that does not exist yet, this module does the same: it
 adds host network ports (pkg/apis/core/v1/defaults.go) and tolerations of not-ready and unreachable nodes (admission
 plugin DefaultTolerationSeconds), and merges ``matchLabelKeys`` into selectors. An unknown RuntimeClass may add further
-tolerations. For a new pod with such a RuntimeClass, this module adds a toleration of every taint, and an entry in
-``undecided``: whether a node accepts the pod is then unknown.
+tolerations. For a new pod with such a RuntimeClass, this module adds a toleration of every taint. It also adds an entry
+to :attr:`.PodConstraints.undecided`, so whether a node accepts the pod is unknown.
 
 To save memory, equal values, such as the labels of thousands of replicas, are one object. Callers must not modify
 results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
@@ -51,7 +51,8 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 _MAX_VALUES = 8192
 """gpuspawner caches at most this many values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
-"""gpuspawner does not cache a value with more strings than this: the selectors of one pod may take a megabyte."""
+"""gpuspawner does not cache labels, node affinity terms or tolerations with more parts (such as strings) than this:
+the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 
@@ -74,7 +75,7 @@ def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
 def intern_value(value: _H, *, size: int) -> _H:
     """Return an object equal to ``value``; to save memory, calls with equal values return one object.
 
-    :param size: number of strings in the value; with more than 64 strings, the function returns ``value`` itself.
+    :param size: number of parts in the value, such as strings; with more than 64, the result is ``value`` itself.
     """
     if size > _MAX_PARTS:
         return value
@@ -287,7 +288,8 @@ def add_runtime_class(spec: Mapping[str, object], classes: Iterable[RuntimeClass
     """Return a new pod's spec with the fields that the admission plugin RuntimeClass adds.
 
     The function removes ``runtimeClassName``, because :func:`decode_pod` treats the RuntimeClass of a pod with this
-    field as unknown. If the spec has no RuntimeClass, or one that ``classes`` lacks, the function returns it unchanged.
+    field as unknown. If the spec names no RuntimeClass, or names a RuntimeClass that ``classes`` lacks, the function
+    returns the spec unchanged.
 
     :param spec: ``spec`` of a v1 Pod that does not exist yet.
     :param classes: the known RuntimeClasses.

@@ -47,7 +47,8 @@ def decode_pod_terms(
     :param namespace: namespace of the pod with these terms. A term with neither ``namespaces`` nor
         ``namespaceSelector`` applies to this namespace.
     :param labels: labels of the pod with these terms.
-    :param created: True if the pod exists, so the API server has already merged ``matchLabelKeys`` into selectors.
+    :param created: True if the pod exists in the API server, which has then already merged ``matchLabelKeys`` and
+        ``mismatchLabelKeys`` into the selectors. If False, this function merges them.
     :raises InvalidSelectorError: for a malformed label selector.
     """
     return tuple(
@@ -134,11 +135,11 @@ _ZONE_SEPARATOR = "__"
 
 
 def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:
-    """Return a PersistentVolume's constraints on nodes: sets of node selector terms, as in ``volume_terms``.
+    """Return a PersistentVolume's constraints on nodes as sets of node selector terms.
 
-    A node must match one term of each set (:attr:`.PodConstraints.volume_terms`). One set comes from the volume's node
-    affinity, one from each of its zone and region labels. A node with neither a zone nor a region label matches the
-    sets from the volume's labels.
+    A node must match one term of each set (:attr:`.PodConstraints.volume_terms`). The volume's node affinity gives one
+    set. Each zone label and each region label of the volume gives another set. A node with neither a zone nor a region
+    label matches all sets from the volume's labels.
 
     :param raw: v1 PersistentVolume.
     :return: empty if the volume may be used on all nodes.

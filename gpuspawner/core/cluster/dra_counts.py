@@ -37,9 +37,10 @@ class OfferedDevices:
     """All devices that DRA drivers publish, whether or not ResourceClaims hold them.
 
     :param nodes: node name → numbers of the node's devices; ``claimed`` is empty.
-    :param allocatable_devices: pool → device that a ResourceClaim can hold (or holds) → (name of its node, extended
-        resources for which the device counts).
-    :param on_unknown_nodes: names of extended resources; some of their devices are usable from more than one node.
+    :param allocatable_devices: pool → device that a ResourceClaim can hold (or holds) → (name of the device's node,
+        extended resources for which the device counts).
+    :param on_unknown_nodes: extended resources with devices that more than one node can use. gpuspawner cannot tell
+        which node has such a device.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)

@@ -60,10 +60,11 @@ def parse_cel_selector(expression: str) -> DeviceSelector:
 def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str, str], *, driver: str) -> bool | None:
     """Return whether all selectors of a DeviceClass select a device, or None if that is unknown.
 
-    Like kube-scheduler's allocator, this function stops at the first selector that is not true.
+    Like kube-scheduler's allocator, this function stops at the first selector that is false or unknown, and returns the
+    result of that selector.
 
-    :param attributes: name with domain → text. A missing attribute is an error in CEL: the result is unknown, or False
-        if another comparison in the same selector is false.
+    :param attributes: name with domain → text. If the device lacks an attribute that a selector compares (an error in
+        CEL), the selector is false if another of its comparisons is false, else unknown.
     :param driver: name of the device's driver.
     """
     for selector in selectors:
@@ -210,7 +211,8 @@ def equip_node(
 
     :param node: a node whose amounts do not include its DRA devices.
     :param node_devices: the DRA devices of that node.
-    :param on_unknown_nodes: extended resources with devices that any node may have (:class:`ClusterDevices`).
+    :param on_unknown_nodes: extended resources with devices that any node may have (:class:`ClusterDevices`). The
+        node's number of these devices is unknown.
     """
     published = {*node_devices.capacity, *node_devices.uncounted}
     names = {name for name in published | on_unknown_nodes if node.allocatable.get(name, 0) <= 0}

@@ -75,7 +75,7 @@ class SpreadConstraint:
 class Toleration:
     """A toleration (core/v1).
 
-    :param key: taint key; empty with ``Exists`` tolerates every taint.
+    :param key: taint key. An empty key with the operator ``Exists`` tolerates every taint.
     :param operator: ``Equal``, ``Exists``, ``Gt`` or ``Lt``; any other operator tolerates nothing.
     :param value: taint value for ``Equal``; for ``Gt`` and ``Lt`` the number with which the taint's value is compared.
     :param effect: taint effect; empty for all effects.
@@ -218,9 +218,9 @@ class Pod:
     :param constraints: all constraints of a pending pod; of a bound pod only anti-affinity and host ports.
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     :param claims: names of the PersistentVolumeClaims that the pod uses.
-    :param attachments: resource that stands for a CSI driver with a limit (:mod:`.volumes`) → number of the pod's
-        volumes. Empty for a bound pod: gpuspawner counts the volumes of a node's bound pods together, because several
-        pods may use one volume.
+    :param attachments: name of the resource that stands for a CSI driver (:data:`.VOLUMES_PREFIX`) → number of volumes
+        that the driver attaches for the pod. Only drivers with a limit are in the mapping. Empty for a bound pod:
+        gpuspawner counts the volumes of a node's bound pods together, because several pods may use one volume.
     """
 
     name: str
@@ -277,9 +277,10 @@ class MachineConstraints:
         condition ``Ready`` is False, even if the pool has no limit for nodes.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
-    :param is_reliable: whether gpuspawner may predict for certain that the autoscaler adds a node. False if gpuspawner
-        could not decode all of the pool, if the pool is static (has ``replicas``), if the pool's condition
-        ``Ready`` is missing or unknown, or if its condition ``NodeRegistrationHealthy`` is False.
+    :param is_reliable: True if gpuspawner may predict that the autoscaler adds a node for a pod that fits the pool. If
+        False, the prediction for such a pod is ``unknown``. False if gpuspawner could not decode all of the pool, if
+        the pool is static (has ``replicas``), if the pool's condition ``Ready`` is missing or unknown, or if its
+        condition ``NodeRegistrationHealthy`` is False.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -299,7 +300,7 @@ class ScalableNodePool:
     :param node_allocatable: resource → allocatable amount of a new node, in the units of :class:`Node`. A missing
         extended resource (with a ``/`` in its name) counts as 0, any other missing resource as unlimited.
     :param max_new_nodes: number of nodes that may be added, None for no limit.
-    :param labels: possible values of the known labels of a new node.
+    :param labels: label → values that the label may have on a new node.
     :param examples: existing nodes of the pool, sometimes reduced to labels and taints. A new node will have the labels
         and taints of one of them.
     :param machines: constraints on machines if the autoscaler chooses a machine for the pending pods;

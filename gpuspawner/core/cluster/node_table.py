@@ -22,7 +22,8 @@ _K = TypeVar("_K")
 _MAX_GROUPINGS = 32
 """The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
 _MAX_CHANGES = 512
-"""The table remembers the changed row of at most this many changes of free amounts, the latest."""
+"""The table remembers which row changed in each of the latest changes of free amounts, at most this many. If a caller
+asks for older changes, :meth:`NodeTable.find_changed_rows` returns None."""
 _MAX_COLUMNS = 64
 """The table keeps at most this many resources as columns, the most recently added."""
 _MAX_FLOORS = 8
@@ -38,7 +39,10 @@ class _RequestedReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGrouping:
-    """A rule that groups nodes. The nodes of a group share taints, cordon, DRA resources and the following properties.
+    """A rule that groups nodes.
+
+    All nodes of a group have the same taints, and the same resources from DRA drivers. Either all or none of the nodes
+    are cordoned. The fields name the other properties that the nodes of a group share.
 
     :param values: labels whose values must be equal.
     :param presence: labels that either all nodes of a group have, or all lack.
@@ -67,7 +71,7 @@ class EquivalentNodes:
     """A group of equivalent nodes, as rows of a :class:`NodeTable`.
 
     :ivar example: one of the nodes.
-    :ivar cache: results that callers computed for these nodes; cleared when one of the nodes changes.
+    :ivar cache: results that callers computed for these nodes; cleared when a node joins the group, changes or leaves.
     """
 
     __slots__ = ("_pick", "_rows", "cache", "example")
@@ -127,8 +131,8 @@ _NodesByKey = dict[tuple[object, ...], EquivalentNodes]
 class NodeTable:
     """A table of all nodes. A node keeps its row; the row of a removed node is reused.
 
-    Several methods take a ``floor``: a priority. For these methods, the amounts of pods with a lower priority are free,
-    because kube-scheduler may preempt these pods. Without a floor (None), all pods count.
+    Several methods take a ``floor``, which is a priority. These methods count the amounts of pods with a lower priority
+    as free, because kube-scheduler may preempt these pods. Without a floor (None), no pod's amounts count as free.
 
     :param requested: function of a node name, a resource and a floor; returns the amount that is taken on the node if
         pods with a priority below the floor do not count, in the units of :class:`Node`.

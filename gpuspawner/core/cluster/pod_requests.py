@@ -101,8 +101,8 @@ def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> Mill
 def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, statuses: _ResizeStatus) -> None:
     """Replace the containers' sum in ``total`` with the requests of the pod as a whole (``spec.resources``).
 
-    A limit of the pod becomes a request if neither the pod nor a container requests the resource
-    (``defaultPodRequests``). A limit of the pod on huge pages becomes a request even if a container requests them.
+    A limit in ``spec.resources`` becomes a request if ``spec.resources`` has no request for the resource, and no
+    container requests the resource (``defaultPodRequests``). For huge pages, containers' requests do not prevent this.
     """
     requests = _read_amounts(resources.get("requests"))
     for name, millis in _read_amounts(resources.get("limits")).items():

@@ -136,10 +136,10 @@ def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, s
 def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
     """Return whether a pending pod's affinity term applies to pods in a namespace, or None if that is unknown.
 
-    The result is that of :func:`covers_namespace`, with one exception: None replaces False if the namespace selector
-    would accept a namespace without labels. kube-scheduler 1.36 applies such a term to all namespaces, because its
-    ``mergeAffinityTermNamespacesIfNotEmpty`` changes only a copy of the term. Earlier versions apply the term to the
-    selected namespaces only.
+    The result is that of :func:`covers_namespace`, with one exception: if a namespace without labels would match the
+    term's namespace selector, the result is None instead of False. kube-scheduler 1.36 applies such a term to all
+    namespaces, because its ``mergeAffinityTermNamespacesIfNotEmpty`` changes only a copy of the term. Earlier versions
+    apply the term to the selected namespaces only.
     """
     found = covers_namespace(term, namespace)
     return None if found is False and selects_labels(term.namespace_selector, {}) else found
@@ -157,7 +157,8 @@ def merge_label_keys(
 
     The API server adds the same requirements when it creates a pod (strategy.go, ``applyLabelKeysToLabelSelector``).
 
-    :param selector: label selector of a pod affinity term or of a topology spread constraint; None returns None.
+    :param selector: label selector of a pod affinity term or of a topology spread constraint. For None, the
+        result is None.
     :param keys: the label keys in ``matchLabelKeys`` or ``mismatchLabelKeys``.
     :param labels: labels of the pod with this term or constraint. A key that the pod's labels lack adds no requirement.
     :param same: True for ``matchLabelKeys``, False for ``mismatchLabelKeys``.

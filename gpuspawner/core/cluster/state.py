@@ -122,7 +122,7 @@ _ANY_PRIORITY = 2**31
 class Occupancy:
     """All nodes and pods, and the amounts that pods and ResourceClaims hold on each node.
 
-    Nodes and pods may be added in any order. A pod that is added before its node counts once the node is added.
+    Nodes and pods may be added in any order. A pod counts as soon as the pod and its node have both been added.
 
     Several methods take a ``floor``: the lowest priority that counts. These methods leave out bound pods of lower
     priority, because kube-scheduler may preempt them for a pending pod. Without a floor (None), all pods count.
@@ -147,8 +147,8 @@ class Occupancy:
         self._held: dict[str, Mapping[str, int]] = {}
         """Node name → resource → number of devices or volumes that are taken on the node.
 
-        Extended resource → number of DRA devices that ResourceClaims hold. Resource of a CSI driver (``VOLUMES_PREFIX``
-        and the driver's name) → number of the driver's volumes on the node.
+        For an extended resource, this is the number of DRA devices that ResourceClaims hold. For the resource of a CSI
+        driver (``VOLUMES_PREFIX`` and the driver's name), it is the number of the driver's volumes on the node.
         """
         self._pods: dict[str, dict[str, Pod]] = {}
         self._levels: dict[int, dict[str, list[Pod]]] = {}
@@ -231,7 +231,7 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
-        """Return resource of a CSI driver (:data:`.VOLUMES_PREFIX`) → number of volumes that pods would add to a node.
+        """Return CSI driver's resource (:data:`.VOLUMES_PREFIX`) → number of volumes that pods would add to a node.
 
         :param node: name of the node.
         :param pods: the pods, not bound to a node yet.
@@ -245,10 +245,10 @@ class Occupancy:
         return total - Counter(self.volumes.count_on_node(node, own))
 
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
-        """Return node name → resource of a CSI driver → number of a pod's volumes that other pods on the node use.
+        """Return node name → CSI driver's resource → number of a pod's volumes that other pods on the node use.
 
-        A volume counts once on a node, however many pods use it. If other pods use all of the pod's volumes of a CSI
-        driver, the number is ``UNLIMITED``: the pod may run even on a node whose volumes exceed the driver's limit.
+        A volume counts only once on a node, however many pods use it. If other pods use all of the pod's volumes of a
+        CSI driver, the pod adds none, and may run even on a node that exceeds the limit: the number is ``UNLIMITED``.
 
         :param pod: a pod that is not bound to a node yet.
         :param floor: leave out volumes that only pods of lower priority use. A node on which only such pods use the
@@ -543,7 +543,7 @@ def _subtract(total: dict[_H, int], less: Mapping[_H, int]) -> None:
 class Inventory:
     """A snapshot of the cluster.
 
-    :param nodes: None if nodes could not be read: capacity is then unknown, not zero.
+    :param nodes: all nodes; None if gpuspawner could not read them: capacity is then unknown, not zero.
     :param pods: the pods of all namespaces; None if ``occupancy`` has the pods. If both are None, gpuspawner could not
         read the pods, and free resources are unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
@@ -584,11 +584,11 @@ class KnownOccupancy(NamedTuple):
 
 
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
-    """Return the occupancy of an inventory, or None if its nodes are unknown.
+    """Return the nodes and the known pods of an inventory, or None if the nodes are unknown.
 
-    :param inventory: the cluster. The result has ``occupancy`` if that is set. Otherwise, if ``pods`` is set, the
-        function builds an :class:`Occupancy` from ``nodes`` and ``pods``. If ``pods`` is None, the result has
-        ``empty_occupancy``; if that is None as well, the function builds an :class:`Occupancy` without pods.
+    :param inventory: if it has an ``occupancy``, the result contains it. Otherwise, if ``pods`` is set, the function
+        builds an :class:`Occupancy` from ``nodes`` and ``pods``. If ``pods`` is None, the result contains
+        ``empty_occupancy``; if that is also None, the function builds an :class:`Occupancy` without pods.
     """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)

@@ -67,7 +67,7 @@ class PersistentVolume:
 
     :param volume: the volume, None if no CSI driver handles it.
     :param claim: the claim that the volume is bound to, or is reserved for; two empty strings without such a claim.
-    :param is_migrated: a CSI driver handles the volume, although its kind is an in-tree one (``awsElasticBlockStore``).
+    :param is_migrated: the volume's kind is in-tree (``awsElasticBlockStore``), but a CSI driver handles the volume.
     """
 
     name: str
@@ -199,11 +199,11 @@ class ClusterVolumes:
         return replace(node, allocatable=intern_amounts({**node.allocatable, **amounts}))
 
     def count_on_node(self, node: str, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return how many volumes of each CSI driver are on a node, by the name of the driver's resource.
+        """Return resource that stands for a CSI driver → number of the driver's volumes on a node.
 
-        The name is the driver's name after ``VOLUMES_PREFIX``, as in the nodes' ``allocatable``. The result has only
-        drivers that have a limit on at least one node. Volumes that are attached to the node count
-        even if no claim uses them.
+        The resource's name is ``VOLUMES_PREFIX`` followed by the driver's name, as in the nodes' ``allocatable``. The
+        result has only drivers that have a limit on at least one node. Volumes that are attached to the node count even
+        if no claim uses them.
 
         :param node: name of the node.
         :param claims: the PersistentVolumeClaims of the pods on the node.
@@ -230,7 +230,7 @@ class ClusterVolumes:
         return replace(pod, attachments=intern_amounts(self._count({*self._find_volumes(keys), *made})))
 
     def count_shared(self, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource of a CSI driver → number of the driver's volumes to which these claims are bound.
+        """Return resource that stands for a CSI driver → number of the driver's volumes to which the claims are bound.
 
         The result has only drivers that have a limit on at least one node.
 

@@ -1,9 +1,9 @@
 """Build the catalog from the admin's settings and the cluster's nodes.
 
 The settings describe some GPU types (described types). gpuspawner finds others by the labels of nodes (discovered
-types). A discovered type covers only nodes that no described type matches. Its servers select these nodes by a label
-value that no node of a described type has. If no label tells the nodes apart, gpuspawner does not offer the discovered
-type.
+types). A discovered type covers only nodes that no described type matches. Servers with the discovered type select
+these nodes by a label value that no node of a described type has. If no label tells the nodes apart, gpuspawner does
+not offer the discovered type.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a discovered type without the nodes that described types match.
 
-    The result also excludes future nodes of a described type that has no nodes yet, if this type selects nodes by all
-    labels of the discovered type, with at least one common value each, and if a label tells the nodes apart. The
-    discovered type then stays the same when the first node of the described type joins.
+    A described type may match none of the discovered type's nodes yet. The result excludes the future nodes of such a
+    described type if two conditions hold. The described type selects nodes by all labels of the discovered type, with
+    at least one common value for each label. And a label tells the nodes of the two types apart. The discovered type
+    then stays the same when the first node of the described type joins.
 
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
@@ -101,10 +102,10 @@ def _find_distinguishing_label(
 ) -> dict[str, tuple[str, ...]] | None:
     """Return label → values that tell a discovered type's nodes from a described type's, or None if no label does.
 
-    The function prefers a label by which the discovered type selects nodes anyway. If several labels or none are such
-    labels, it takes the one with the fewest values.
+    The function prefers labels by which the discovered type already selects nodes. If there are several such labels, or
+    none, the function takes the label with the fewest values; of several with equally few values, the first by name.
 
-    :param match: label → values of the described type.
+    :param match: label → values by which the described type selects nodes.
     :param left: the nodes that belong to the discovered type.
     :param known: label → values by which the discovered type selects nodes so far.
     :return: one label → values. Empty values mean that nodes of the discovered type must not have the label.
@@ -147,8 +148,9 @@ class ConfiguredCatalog:
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
     :param uncounted: slugs of described and combined types for which the settings have no ``max_count``. The limit of
-        such a type is the largest number of its GPUs (or MIG slices) on one node; nodes that its ``scale_up`` would add
-        count as well. Described types of shared GPUs are not in the set: their limit is 1.
+        such a described type is the largest number of its GPUs (or MIG slices) on one node; nodes that its ``scale_up``
+        would add count as well. The limit of such a combined type is the largest limit of the types that it combines.
+        Described types of shared GPUs are not in the set: their limit is 1.
     :param unions: slug → combined type, which offers several GPU types as one. The form shows combined types last.
     :param hidden: slugs of GPU types that the settings disable, whether described, combined or discovered.
     :param hidden_gpus: the disabled types that the settings describe. A discovered type is hidden as well if described
@@ -265,7 +267,8 @@ def _find_dropped_gpus(
 ) -> dict[str, int]:
     """Return resource → number of GPUs that KubeSpawner's traits request but a server does not get.
 
-    A server has one GPU type only. It gets no GPUs of the traits' other resources.
+    The traits may request GPUs of several resources, but a server has only one GPU type. The result has all resources
+    in the traits, except the resource of the first type in ``default_gpus``: servers get this type by default.
     """
     kept = next((gpus[slug].resource for slug, _ in default_gpus), None)
     return {resource: number for resource, number in own.gpus if resource != kept}
@@ -297,7 +300,10 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return the number of GPUs from GPU Feature Discovery's label if the node's device plugin reports 0, else 0."""
+    """Return the number of GPUs in a label of GPU Feature Discovery, if kubelet reports 0 units of the resource.
+
+    If kubelet does not report 0 units, or if the node has no such label (``nvidia.com/gpu.count``), the result is 0.
+    """
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0
 

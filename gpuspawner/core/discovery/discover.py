@@ -77,6 +77,7 @@ def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
 class _TypeKey(NamedTuple):
     """Properties that all nodes of one GPU type share.
 
+    :param source: origin of the nodes' GPU labels (such as ``gfd`` or ``gke``); empty without labels.
     :param keys: names of the labels by which the type matches nodes; the values may differ between nodes.
     """
 
@@ -155,8 +156,8 @@ def _join_types(one: GPUType, other: GPUType) -> GPUType:
         match={key: tuple(sorted(values)) for key, values in match.items()},
         max_count=max(one.max_count, other.max_count),
         memory_bytes=one.memory_bytes if one.memory_bytes == other.memory_bytes else None,
-        # The only note says that the type's nodes are simulated and start no server. Keep it only if it is true of both
-        # types: a real node can start a server.
+        # ``note`` is empty or says that the type's nodes are simulated and start no server. The joined type has the
+        # note only if both types have it: a real node can start a server.
         note=one.note if one.note == other.note else "",
     )
 

@@ -99,7 +99,9 @@ class LiveState:
 def find_type_state(
     gpu: GPUType, available: Availability, *, scalable_pools: Iterable[ScalableNodePool] | None = ()
 ) -> tuple[GPUTypeState, str]:
-    """Return the state of a GPU type, and a sentence that says why no GPU of the type is free, or "".
+    """Return the state of a GPU type, and a sentence that says why no GPU of the type is free.
+
+    The sentence is "" if a GPU is free, or if the hub does not know whether a GPU is free.
 
     :param gpu: the GPU type.
     :param available: the type's counts of total, healthy and free units.
@@ -148,7 +150,7 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
 
 
 def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return what a preset's button shows about its start: a view with a short text, or None if ``verdict`` is None.
+    """Return the verdict on a preset as a view with the short text for the preset's button; None without a verdict.
 
     :param verdict: whether the preset can start.
     """
@@ -214,10 +216,10 @@ def build_view(
     """Return the view of the form for one user.
 
     :param catalog: what the hub offers, without any user's limits.
-    :param inventory: the cluster's state. Its GPUs are counted only if ``live`` has no availabilities.
+    :param inventory: the cluster's state. Its GPUs are counted only if ``live`` has no counts (``availabilities``).
     :param filled: contents of the fields, for the same catalog and allowance; None for the defaults.
     :param problems: problems of a submitted form, shown at their fields.
-    :param live: availabilities and verdicts; None = count the availabilities and show no verdicts.
+    :param live: counts of GPUs, and verdicts; None = count the inventory's GPUs and show no verdicts.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     live = live or LiveState()
@@ -255,9 +257,10 @@ def build_view(
 def encode_view(view: FormView) -> dict[str, object]:
     """Return the part of a view that form.js reads, as a value for ``json.dumps``.
 
-    If a change of the data's structure breaks an older form.js, change the default of :attr:`.FormView.version`. An
-    older form.js runs in pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of
-    form.js.
+    An older form.js runs in pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of
+    form.js. If you change the data's structure and an older form.js cannot read the new structure, also change the
+    default of :attr:`.FormView.version`.
+
     ``verdict`` is about the selection in ``values``. Images, GPU types and presets are tables: a list of column names,
     and rows without names, so that the data stays short.
 
@@ -276,7 +279,9 @@ def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
 
 
 def encode_view_without_gpus(view: FormView) -> dict[str, object]:
-    """Return the result of :func:`encode_view` without the table ``gpus``, whose rows the hub caches as JSON.
+    """Return the result of :func:`encode_view` without the table ``gpus``.
+
+    The hub's renderer adds this table from rows that it caches as JSON text.
 
     :param view: the form's view.
     """
@@ -430,7 +435,7 @@ def _build_gpu_type_view(
 
 
 def _convert_to_gib(size_bytes: int | None) -> float | None:
-    """Convert bytes to GiB: to an int if possible, because JSON has fewer characters for an int than for a float."""
+    """Return bytes in GiB, or None for None; an int if possible, because an int is shorter than a float in JSON."""
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
@@ -461,7 +466,10 @@ def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[Prese
 
 
 def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Return why a preset is denied; None for a user who may start no server, because the form says this elsewhere."""
+    """Return a view that says why a preset is denied, or None without a reason.
+
+    The result is also None for a user who may start no server: the form says this once, not at each preset.
+    """
     reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 

@@ -304,7 +304,8 @@ def fill_fields(
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     full = allowance.complete_catalog
-    # The options may lack an image, and the default image may be unable to use their GPU type. So try every image.
+    # The options may name no image, and the default image may be unable to use the options' GPU type. So try every
+    # image until the options are valid.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)
@@ -317,7 +318,7 @@ def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catal
         values = values if preset is None else format_field_values(preset)
     merged = {name: typed.get(name, values[name]) for name in FORM_FIELDS}
     if catalog.custom_images is not None and typed.get("custom_image") and "image" not in typed:
-        merged["image"] = ""  # A link can name a custom image, which replaces the saved or the preset's image.
+        merged["image"] = ""  # A link can name a custom image, which replaces the saved image or the preset's image.
     if "gpu_count" not in typed and merged["gpu"] != values["gpu"]:
         merged["gpu_count"] = ""  # The link or form changes the GPU type, so clear the saved type's number of GPUs.
     return merged

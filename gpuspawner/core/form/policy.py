@@ -109,7 +109,7 @@ _PERMANENT_CODES = frozenset(
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
-    """Return whether the form leaves a choice out, because ``policy.hide`` is set and a denial is permanent.
+    """Return whether the form leaves a choice out: ``policy.hide`` is set, and a denial of the choice is permanent.
 
     :param found: the denials of the choice; entries that are None are ignored.
     :param allowance: what the user may have.

@@ -71,10 +71,11 @@ class NumberView:
 
     :param min: smallest amount.
     :param max: largest amount.
-    :param step: valid amounts are ``min`` plus multiples of ``step``; ``default`` is always valid.
+    :param step: valid amounts are ``min`` plus multiples of ``step``, up to ``max``. ``default`` is valid even if it is
+        not such an amount.
     :param default: amount in the field at first, unless ``is_optional``. In an empty field, the button + fills in
         this amount.
-    :param guarantee: the pod's resource request as a fraction of its limit (the amount), 0 to 1.
+    :param guarantee: the pod's resource request as a fraction (0 to 1) of the chosen amount, which is the pod's limit.
     :param request: KubeSpawner's ``cpu_guarantee`` or ``mem_guarantee``, or "" if it is not set. If it is set, the pod
         requests the smaller of this value and the chosen amount, and ``guarantee`` is unused.
     :param is_optional: True = the field is empty at first, and may stay empty.
@@ -182,8 +183,8 @@ class GPUTypeView:
     :param details_text: further texts about the counts (``"1 of 8 broken"``), one per line; may be empty.
     :param state: whether a server could get one unit now.
     :param reason: a sentence that says why no server could get a unit now; "" if a server could, or if unknown.
-    :param shapes: free (CPU millicores, memory bytes, GPU units) of single nodes. An entry is left out if another entry
-        equals or exceeds it in every amount (Pareto front).
+    :param shapes: what single nodes have free, each entry as (CPU in millicores, memory in bytes, GPU units). An entry
+        is left out if another entry equals or exceeds it in every amount (Pareto front).
     :param largest_shapes: what single nodes would have free without any pods, in the format of ``shapes``.
     :param scales: whether an autoscaler may add nodes with the type.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
@@ -191,7 +192,7 @@ class GPUTypeView:
     :param longest_text: run time limit of servers with the type (``"at most 4 h"``) if this limit is shorter than the
         limit for all servers, else "".
     :param description: the admin's text, or a text that says how a discovered type's GPUs are shared; may be empty.
-    :param note: the admin's second text, or the note that a discovered type's nodes are simulated; may be empty.
+    :param note: the admin's ``note``, or a sentence that a discovered type's nodes are simulated; may be empty.
     """
 
     slug: str
@@ -337,14 +338,14 @@ class FormView:
         form does not have. The key :data:`FORM_LEVEL` is for the form as a whole.
     :param notices: field name → sentence about a saved value that is no longer offered, and its replacement.
     :param capacity_notice: why capacity is unknown, or "".
-    :param summary: the selection as text ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"), or "" if it is invalid.
-    :param verdict: whether the selection can start; None if it is invalid or was not checked.
+    :param summary: the selection as text ("PyTorch with 4 CPUs, 16 GiB and 1 × A100 80 GB"); "" if invalid.
+    :param verdict: whether the selection can start; None if the selection is invalid or was not checked.
     :param age_s: seconds since the API server confirmed the counts; None if unknown.
     :param age_text: the age as text (``"as of 2 min ago"``) if the counts are stale, else "".
     :param flags: warnings for admins; None for other users, or without warnings. form.js does not get them.
     :param is_open: whether the form shows its fields from the start, not only the presets. True if a field has an error
         or a notice, or if the values are neither the defaults nor those of a preset.
-    :param link_prefix: prefix of the arguments in a link that starts a server.
+    :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
     :param policy: the user's limits; None without limits.
     """
 
@@ -437,8 +438,8 @@ class _CachedRow:
 class FormCache:
     """Cache of the views of images and GPU types, and of the counts of GPU units.
 
-    A cache key is a language and the ``id`` of a catalog or GPU type. The cache entry holds a reference to that
-    catalog or type, so that Python cannot give the same ``id`` to another object.
+    A cache key consists of a language and the ``id`` of a catalog or GPU type. The cache entry holds a reference to
+    that catalog or type, so that Python cannot give the same ``id`` to another object.
 
     :ivar availability: the counts of GPU units.
     """

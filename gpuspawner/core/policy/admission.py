@@ -56,7 +56,8 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
         depends on nodes.
     :raises SelectionError: the choice is invalid; one problem for each wrong field.
-    :raises PolicyError: the choice is valid, but the user may not have it, or may not have it now.
+    :raises PolicyError: the user may start no server at all; or the choice is valid, but the user may not have it, or
+        may not have it now.
     :raises UnreadClusterError: the choice may be valid once nodes are read.
     """
     if allowance.blocked is not None:
@@ -92,7 +93,8 @@ def _explain_refusal(
         error = invalid  # Report these problems: the choice is invalid even without the user's limits.
     else:
         fields = {problem.field for problem in error.problems}
-        # Ignore denials of fields that the user left out: validate() has filled in defaults, which may be denied.
+        # Report denials only of fields in which the user's limits caused a problem. In a field that the user left out,
+        # validate() has filled in a default, which may be denied although the user did not choose it.
         if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:

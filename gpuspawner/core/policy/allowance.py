@@ -134,8 +134,8 @@ class Allowance:
 
         User options that are valid for this catalog are admitted, unless ``blocked`` is set.
 
-        The catalog's attribute ``hidden`` also contains the denied GPU types, so that servers without a GPU stay off
-        the nodes of these types.
+        The catalog's attribute ``hidden`` (GPU types that users cannot choose) also contains the denied GPU types, so
+        that servers without a GPU stay off the nodes of these types.
         """
         full, reach = self.full_catalog, self.reachable_catalog
         if reach is full:
@@ -152,7 +152,7 @@ class Allowance:
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # Leave out combined types ("any of these GPU types"): they have no other nodes than their members, and each
+        # Leave out combined types ("any of these GPU types"): their nodes are the nodes of their members, and each
         # member is itself in `gpus` or in `hidden`.
         denied = DeniedTypes(
             lambda: (
@@ -214,7 +214,7 @@ class Allowance:
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
     def explain_max_count(self, slug: str) -> str:
-        """Return why the user's next server may not have the type's ``max_count`` of GPUs, or "" if it may.
+        """Return why the user's next server may not have the type's ``max_count`` of GPUs, or "" if the server may.
 
         :param slug: slug of the GPU type.
         """
@@ -333,9 +333,9 @@ class Allowance:
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
 
     def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
-        """Return why an amount of CPU or memory is denied, or None.
+        """Return why an amount of CPU or memory is denied, or None if the amount is allowed.
 
-        If ``amount`` is None, return why every amount is denied, or None if an amount is allowed.
+        If ``amount`` is None, return why every amount is denied, or None if at least one amount is allowed.
         """
         name = amount_field.name
         full, own = getattr(self.complete_catalog, name), self._narrow_by_rule(amount_field)

@@ -1,4 +1,7 @@
-"""Collects all limits on the number of GPUs in one more server: rules, pools and the namespace's quota."""
+"""Collects all limits on the number of GPUs in one more server.
+
+Limits come from the user's rule, from GPU pools (GPU limits shared by groups) and from the namespace's ResourceQuotas.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +67,8 @@ def list_gpu_limits(
         *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
-    # If the hub does not know which GPUs are in use, it cannot check these limits: deny the type for now. Keep limits
-    # of 0, which deny the type permanently.
+    # If the hub does not know which GPUs are in use, it cannot check these limits: deny the type for now. Limits of 0
+    # stay in the list, because they deny the type permanently.
     if counted and not usage.known:
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]

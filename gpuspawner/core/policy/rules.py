@@ -3,10 +3,10 @@
 :func:`resolve_rule` merges in this order:
 
 1. The ``default`` rule applies to every user.
-2. The rules of the user's groups without ``deny`` override keys of the default. If a group's rule leaves out a key, the
-   group has the default's value. For each key, the most generous group wins; a group without a limit is the most
+2. Those rules of the user's groups that do not have ``deny`` override keys of the default. If such a rule leaves out a
+   key, the rule gets the default's value. For each key, the most generous rule wins; a rule without a limit is the most
    generous.
-3. The rules of the user's groups with ``deny`` restrict the result.
+3. Those rules of the user's groups that have ``deny`` restrict the result.
 4. The user's own rule overrides keys of the result, or restricts the result if the rule has ``deny``.
 
 In steps 3 and 4, a key that a rule leaves out changes nothing.
@@ -59,7 +59,7 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Group rules that set no GPU types all have the default rule's types, so drop repeated entries of `sources`.
+    # Group rules that set no GPU types all have the default rule's GPU types: add these to `sources` only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -90,8 +90,8 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
     """Return the limits of a GPU type in servers with a combined type, or None without limits.
 
-    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The merged rule
-    has kept the rules that it was merged from:
+    A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The result
+    depends on the rules from which the user's rule was merged:
 
     - A rule without ``deny`` counts if it allows the combined type. The most generous limits of these rules for the
       member apply; if one of these rules sets no limits for the member, none of them limits it.

@@ -122,7 +122,7 @@ def build_server_usage(
 
 
 def is_known_type(catalog: Catalog, slug: str) -> bool:
-    """Return whether a GPU type is in the catalog's ``gpus`` or ``hidden``; a type that the admin removed is not.
+    """Return whether a GPU type is in the catalog's ``gpus`` or ``hidden``; False for a type that the admin removed.
 
     :param catalog: the catalog without any user's limits.
     :param slug: slug of the type, for example from a pod's annotation.

@@ -48,7 +48,7 @@ class RemainingQuota:
 class Usage:
     """What all servers use except the server that is about to start.
 
-    :param own: the other servers of that server's user.
+    :param own: the other servers of the user whose server is about to start.
     :param pools: slug of a GPU pool → GPUs in use that count towards the pool; pools without GPUs in use are missing.
     :param quota: what ResourceQuotas leave; None without a ResourceQuota, or if the hub may not read ResourceQuotas.
     :param known: False while the hub cannot list its servers' pods.
@@ -130,7 +130,10 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 
 
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
-    """Return the scopes of a ResourceQuota; ``?`` stands for an expression with another operator than ``Exists``."""
+    """Return the scopes of a ResourceQuota.
+
+    ``?`` stands for a scope expression with another operator than ``Exists``; the caller ignores such a quota.
+    """
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()
     expressions = as_dicts(as_dict(spec.get("scopeSelector")).get("matchExpressions"))

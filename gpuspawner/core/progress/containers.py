@@ -43,7 +43,8 @@ _FAILURE_CODES = {
 def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEvent]) -> ProgressMessage | None:
     """Return the most serious problem of a pod's containers, or None if they have no problem.
 
-    The most serious problem is the one that ends the start soonest; problems that do not end it are less serious.
+    The most serious problem is the one that ends the start soonest. Problems that do not end the start are less
+    serious.
     """
     found = [message for each in read_containers(pod) if (message := _find_trouble(each, events)) is not None]
     return min(found, key=lambda each: (each.failure is None, each.after_s), default=None)

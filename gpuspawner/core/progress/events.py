@@ -64,7 +64,7 @@ class SourcedEvent:
 
 
 def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "") -> tuple[SourcedEvent, ...]:
-    """Return a pod's events in the order of their last occurrence.
+    """Return a pod's events in the order of their last occurrence, the newest last.
 
     :param raw: v1 Events in JSON, oldest first if the order is known.
     :param pod_uid: UID of the pod. Events of earlier pods with the same name are dropped; empty = drop none.
@@ -124,7 +124,10 @@ def _read_uid(raw: dict[str, object]) -> str:
 
 
 def _read_last_time(raw: dict[str, object]) -> str:
-    """Return when an event last occurred, as RFC 3339 without ``Z``, so that ``:05`` sorts before ``:05.3``."""
+    """Return when an event last occurred, in RFC 3339, or "" if the event has no time.
+
+    The result has no ``Z``, so that ``:05`` sorts before ``:05.3``.
+    """
     series, metadata = as_dict(raw.get("series")), as_dict(raw.get("metadata"))
     times = (
         series.get("lastObservedTime"),
@@ -242,7 +245,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _redact_others(message: str, *, name: str, namespace: str) -> str:
-    # All servers' pod names begin alike (jupyter-ada, jupyter-bob): redact all except the user's pod.
+    # All servers' pod names begin alike (jupyter-ada, jupyter-bob): redact all such names except the user's pod name.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -280,11 +283,12 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 
 
 def _is_part_of_own_name(found: str, own: str) -> bool:
-    """Return whether the pod name ``own`` has ``found`` after its first hyphen: ``ada`` in ``jupyter-ada--lab``.
+    """Return whether a PersistentVolumeClaim counts as a claim of the user of the pod named ``own``.
 
-    In ``own``, a hyphen or the end must follow ``found``.
+    The result is True if ``own`` has ``found`` directly after its first hyphen, followed by a hyphen or the end of
+    ``own``. For example, ``claim-ada`` counts as a claim of the user of the pod ``jupyter-ada--lab``.
 
-    The claim ``claim-ada`` then belongs to the pod's user.
+    :param found: name of the claim without the prefix ``claim-``.
     """
     return f"{own.partition('-')[2]}-".startswith(f"{found}-")
 

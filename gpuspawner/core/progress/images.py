@@ -68,7 +68,7 @@ _FAILURES = tuple(
 
 
 def classify_pull_failure(message: str) -> PullFailure:
-    """Return why an image cannot be pulled.
+    """Return why an image cannot be pulled; OTHER if the message contains no known cause.
 
     :param message: message of kubelet's event, or of the waiting state in the container's status.
     """

@@ -34,8 +34,8 @@ START_FAILURE_CODES = frozenset(
     }
 )
 """All codes of :class:`StartFailure`. ``refused_by_admission`` means that an admission controller refused the pod. A
-start never fails with ``run_time_over``: it means that a running server reached its run time limit. The codes with
-``queue`` mean that Kueue would never admit the pod."""
+start never fails with ``run_time_over``: this code means that a running server reached its run time limit. The codes
+with ``queue`` mean that Kueue would never admit the pod."""
 
 
 class Stage(StrEnum):
@@ -118,7 +118,7 @@ class Report:
     :param raw_event: the event that the message is based on, redacted by
         :func:`gpuspawner.core.progress.events.scrub_event`; None without an event.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
-    :param failure: why the hub ends the start now; only in stage FAILED.
+    :param failure: why the hub ends the start now; None in all stages except FAILED.
     :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn in a queue, or a new node.
     """
 

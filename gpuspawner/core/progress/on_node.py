@@ -107,7 +107,8 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # A pod can have several images, but the message is about one: prefer an image that kubelet has pulled.
+    # A pod can have several images, but the message is about one image: prefer an image that kubelet pulled to an image
+    # that was already on the node.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None

@@ -101,7 +101,10 @@ def read_phase(pod: Mapping[str, object]) -> str:
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return how many devices a pod requests: the largest limit on an extended resource in its containers, or 0."""
+    """Return how many devices a pod requests.
+
+    The result is the largest limit on an extended resource in one of the pod's containers, or 0 without such a limit.
+    """
     return max(_list_device_counts(pod), default=0)
 
 

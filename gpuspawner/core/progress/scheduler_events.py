@@ -253,7 +253,8 @@ _FLAVOR_REFUSALS = re.compile(
     r"|untolerated taint \{[^}]*\} in flavor (?P<tainted>[^\s,;]+)"
     r"|resource (?P<uncovered>\S+) unavailable in ClusterQueue"
 )
-"""The reasons that Kueue lists in the message of the condition QuotaReserved, one for each flavor that it tried."""
+"""The reasons that Kueue lists in the message of the condition QuotaReserved, one for each ResourceFlavor that Kueue
+tried. The last pattern is the reason for a resource that no ResourceFlavor of the ClusterQueue has."""
 _WORKLOAD_PREEMPTION = re.compile(r"\. Pending the preemption of \d+ workload")
 _MISFITS = re.compile(
     r"Workload namespace doesn't match ClusterQueue selector|resources validation failed:"
@@ -263,8 +264,9 @@ _MISFITS = re.compile(
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
     # The condition QuotaReserved has the reason Inadmissible in two cases. If the condition Requeued also has this
-    # reason, Kueue refuses what this Workload requests. Otherwise, the queue admitted no Workload when Kueue wrote
-    # QuotaReserved, maybe long ago: read_queue_problem says whether the queue still admits none.
+    # reason, Kueue refuses what this Workload requests. Otherwise, the queue admitted no Workloads at all when Kueue
+    # wrote QuotaReserved. That may be long ago: core.catalog.kueue.read_queue_problem says whether the queue admits any
+    # now.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 

@@ -57,7 +57,8 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.READY: (95, 95, 1.0),
     Stage.FAILED: (0, 0, 1.0),
 }
-"""Stage → progress bar's first and last percent, and seconds until the bar has covered two thirds of that range."""
+"""Stage → first and last percent of the progress bar, and seconds from the stage's beginning until the bar has covered
+about two thirds of that range."""
 
 
 class Tracker:

@@ -51,7 +51,7 @@ class Problems:
         self._by_field: dict[str, Problem] = {}
 
     def add(self, field: str, code: str, *, message: str) -> None:
-        """Add a problem unless its field has one already.
+        """Add a problem, unless its field already has a problem or :attr:`is_full` is True.
 
         :param field: name of the field.
         :param code: code of the problem, by which REST clients identify it.
@@ -76,8 +76,8 @@ class Problems:
         :param code: code of the problem, by which REST clients identify it.
         :param value: any JSON value.
         :param message: English message to translate; ``{value}`` is replaced by the quoted value.
-        :param offered: slugs to choose from, listed after the message; empty = a sentence says that none is offered;
-            None = no list.
+        :param offered: slugs to choose from, which are listed after the message. If empty, a sentence after the message
+            says that none is offered. None = nothing follows the message.
         :param values: values of the other placeholders in the message, by name.
         """
         translated = gettext(message, value=quote(value), **values)
@@ -217,7 +217,7 @@ class Problems:
         count towards the container's memory limit, so a size above this limit adds a problem, but is returned.
 
         :param value: any JSON value; null means that the GPU type sets the size.
-        :param memory_bytes: the memory of the server; None if it has no limit or its amount is wrong.
+        :param memory_bytes: the server's memory limit; None if the server has no limit, or if the limit is unreadable.
         :param bounds: allowed sizes in bytes; None if the form does not offer the size.
         """
         if value is None:

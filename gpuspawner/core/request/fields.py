@@ -51,8 +51,8 @@ class AmountNotation:
     :param parse: returns whole base units or raises QuantityError.
     :param show: formats whole base units with their unit.
     :param bare: formats an amount without its unit, such as the "0.5" in "0.5 to 4 CPUs"; None = ``show`` is used.
-    :param unbounded: the REASON in the message "CPU cannot be chosen here: REASON.", which refuses an amount without
-        bounds; from ``gettext_lazy``. Empty = the message gives no reason.
+    :param unbounded: the REASON in the message "CPU cannot be chosen here: REASON.", from ``gettext_lazy``; empty = the
+        message gives no reason. The message appears if a user sets an amount for which the catalog has no bounds.
     """
 
     title: str
@@ -77,8 +77,8 @@ class AmountNotation:
 class AmountField(Field):
     """A field for an amount or a duration. ``name`` is also the key of the amount's bounds in the settings.
 
-    If the catalog has no bounds for the amount, the form hides the field. The bounds come from the settings. If the
-    settings have no bounds for CPU or memory, :meth:`make_bounds` derives bounds from the largest node.
+    The bounds come from the settings. If the settings have no bounds for CPU or memory, :meth:`make_bounds` derives
+    bounds from the largest node. If the catalog then still has no bounds for the amount, the form hides the field.
     The texts ``gone`` and ``kept`` may contain two placeholders: ``{saved}`` is the amount that the user had saved, and
     ``{kept}`` is the amount that the form shows instead.
 
@@ -89,9 +89,9 @@ class AmountField(Field):
     :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that the saved amount is no longer offered.
-    :param kept: second sentence of the notice that the policy denies the saved amount; the first one is the reason.
+    :param kept: second sentence of the notice that the policy denies the saved amount; the first sentence says why.
     :param step: default of the settings ``step`` and ``min`` of this amount, in base units.
-    :param default: default in base units if the settings have none; None = the lower bound.
+    :param default: the field's default amount in base units if the settings have no default; None = the lower bound.
     :param guarantee: fraction of the amount (the pod's limit) that the pod requests, if the settings have no fraction.
     :param bounds_keys: attributes of the form's view of the bounds (``NumberView``) that the hub passes to form.js.
     """
@@ -112,13 +112,13 @@ class AmountField(Field):
     def make_bounds(self, largest: int, own: OwnAmount = NO_AMOUNT) -> Bounds | None:
         """Return bounds for an amount without bounds in the settings, or None if ``largest`` is less than one step.
 
-        The bounds reach from one step to the largest multiple of the step within ``largest``. If the admin has set a
-        limit in KubeSpawner, the limit is the default, and the range includes the limit: if necessary, the step is
-        smaller or the upper bound larger than without a limit. If the admin has set a limit and no guarantee, the pod
-        requests the whole amount, as Kubernetes does for a limit without a request.
+        The bounds reach from one step to the largest multiple of the step within ``largest``. If the admin has set
+        KubeSpawner's limit, this limit is the default amount, and the bounds include it: if necessary, the step becomes
+        smaller or the upper bound larger. If the admin has set a limit and no guarantee, the pod requests the whole
+        amount, as Kubernetes does for a limit without a request.
 
         :param largest: the largest amount, in base units.
-        :param own: KubeSpawner's limit and guarantee.
+        :param own: KubeSpawner's limit and guarantee (``cpu_limit`` and ``cpu_guarantee``, for example).
         """
         if largest < self.step:
             return None
@@ -194,7 +194,7 @@ class PodAdditions:
     volumes: tuple[PodVolume, ...] = ()
 
     def merge(self, other: PodAdditions) -> PodAdditions:
-        """Return what two fields add to the pod together; if both set a PriorityClass, that of ``other`` counts."""
+        """Return what two fields add to the pod together; if both set a PriorityClass, that of ``other`` is used."""
         return PodAdditions(
             priority_class=self.priority_class if other.priority_class is None else other.priority_class,
             priority=self.priority if other.priority is None else other.priority,
@@ -204,7 +204,7 @@ class PodAdditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedChoiceField(ChoiceField):
-    """A field with a fixed list of entries. The first entry is the default. A field without entries is hidden.
+    """A field with a fixed list of entries. The first entry is the default. The form hides a field without entries.
 
     :param label: text above the field.
     :param describe: turns the chosen entry's display name into a phrase of the sentence that describes a selection.

@@ -31,9 +31,10 @@ _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
 _MAX_DEPTH = 32
-"""Largest number of nested levels in user options; Python cannot encode or decode 1,000 levels."""
+"""Largest number of nested levels in user options. Python cannot encode or decode JSON with 1,000 levels."""
 _MAX_CHARACTERS = 60_000
-"""Largest length of user options as JSON, in characters; in MySQL, the hub's column for options has 65,535 bytes."""
+"""Largest length of user options as JSON, in characters. The JSON must fit in the hub's database: in MySQL, the column
+for user options holds 65,535 bytes."""
 
 
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
@@ -193,9 +194,9 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     """Return user options in two parts: those for gpuspawner, and those for the admin's own hooks.
 
     BinderHub sends an image reference as ``image``, so the admin may list ``image`` in ``extra_options``. If ``image``
-    then holds a reference, the hooks get ``image``, and gpuspawner gets the normalized reference as ``custom_image``.
-    If ``image`` holds anything else (a slug, for example), or ``custom_image`` holds another reference, gpuspawner gets
-    ``image`` and the hooks do not.
+    is listed and holds a reference with a slash, the hooks get ``image``, and gpuspawner gets the normalized reference
+    as ``custom_image``. If ``image`` holds anything else (a slug, for example), or ``custom_image`` holds another
+    reference, gpuspawner gets ``image`` and the hooks do not.
 
     :param options: any JSON value, untrusted.
     :param extra: names of the options for the admin's hooks, from the setting ``extra_options``.

@@ -60,8 +60,8 @@ class PodRequirements(ContainerResources):
     :param alternatives: groups of expressions. The node must match all expressions of at least one group. Without
         groups, every node matches.
     :param avoided: expressions that nodes without GPUs match. A server without a GPU prefers such nodes (a preferred
-        node affinity term of weight 100). If such a node has room for the finished pod, the hub turns the preferred
-        node affinity into a required one.
+        node affinity term of weight 100). Right before the hub creates the pod, it checks whether such a node has room.
+        If so, the hub turns the preferred node affinity into a required one.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.

@@ -58,7 +58,7 @@ class Selection:
     :param memory_bytes: memory limit in bytes, None = as KubeSpawner is configured.
     :param gpu: slug of the GPU type, None = no GPU.
     :param gpu_count: number of GPUs; 0 if ``gpu`` is None, else at least 1.
-    :param run_time_s: seconds after which the server is stopped, None = never.
+    :param run_time_s: the run time in seconds, None = only the limit of :func:`find_max_run_time_s` applies, if any.
     :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = as the GPU type sets it.
     :param choices: field name → slug of the chosen entry, for fields such as the priority.
     """
@@ -126,7 +126,7 @@ def _find_default_gpu(catalog: Catalog, *, image: Image | None) -> dict[str, obj
 
 
 def find_max_run_time_s(gpu: str | None, catalog: Catalog) -> int | None:
-    """Return the longest run time of a server in seconds, or None if there is no limit.
+    """Return the longest run time that a server may have, in seconds, or None if there is no limit.
 
     The limit also applies if the user chooses no run time.
 
@@ -208,7 +208,7 @@ def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, ca
 
 
 def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str]:
-    """Return the picked entries of fields such as the priority, without the default entries, as parts of a sentence."""
+    """Return the entries picked in fields such as the priority, except default entries, as parts of a sentence."""
     return [
         describe_choice(selection, each, catalog=catalog)
         for each in CLOSED_CHOICES
@@ -320,7 +320,7 @@ _PRESET = gettext_lazy("preset")
 def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
     """Return slug → error, for each preset that is not a valid choice.
 
-    :param presets: presets from the settings; they replace the presets of the catalog.
+    :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
     """
     complete = replace(catalog, presets=presets)
     found: dict[str, SelectionError] = {}

@@ -1,14 +1,14 @@
 """Decide whether kube-scheduler would bind a pod now, and name the obstacles if not.
 
 In: a pod (pending, or not created yet) and an :class:`~gpuspawner.core.cluster.state.Occupancy`.
-Out: YES, NO or UNKNOWN, for one node (:class:`FitResult`) or for all (:class:`ScanResult`), with obstacles: the reasons
-why a node does not accept the pod.
-This package does not depend on GPU types, autoscalers or users. A pod also fits a node that has room for it once
-kube-scheduler has preempted the node's pods of lower priority.
+Out: YES, NO or UNKNOWN, for one node (:class:`FitResult`) or the whole cluster (:class:`ScanResult`), with obstacles:
+the reasons why a node does not accept the pod.
+This package does not depend on GPU types, autoscalers or users. A node also counts as a node that accepts the pod if
+kube-scheduler can make room for the pod there by preempting pods of lower priority.
 
 - ``scan``: checks one node, or all nodes at once; ``results``: the values that ``scan`` returns
 - ``node_filters``: taints, node affinity, volumes; compares the pod's requests with the node's free amounts
-- ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: topology domains of pods
+- ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: where matching pods already run
 """
 
 from gpuspawner.core.scheduling.node_filters import build_node_grouping

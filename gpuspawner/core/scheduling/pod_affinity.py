@@ -1,12 +1,12 @@
 """Find the topology domains that pod affinity and anti-affinity refer to, as interpodaffinity/filtering.go does.
 
 A domain is a node label and its value. gpuspawner does not read namespaces' labels. If an affinity term selects
-namespaces by labels, gpuspawner knows only that the term may select the pods of a domain, not that it does.
+namespaces by labels, gpuspawner therefore cannot tell whether the term selects the pods of a domain.
 
 The parameter ``floor`` is a priority. To make room for a new pod on a node, kube-scheduler may preempt the pods on this
-node that have a priority below the floor; with None, this module assumes no preemption. After a preemption, a domain
-still has a matching pod in two cases: one of the domain's matching pods has a priority at or above the floor, or one of
-them runs on another node.
+node that have a priority below the floor. If the floor is None, this module assumes that no pod is preempted. After a
+preemption, a domain still has a matching pod in two cases: one of the domain's matching pods has a priority at or above
+the floor, or one of them runs on another node.
 """
 
 from __future__ import annotations
@@ -126,7 +126,10 @@ def find_domains_of_all_terms(
 
 
 def matches_own_affinity(pod: Pod) -> bool | None:
-    """Return whether all affinity terms of a pod select the pod itself, or None if unread namespace labels decide."""
+    """Return whether all pod affinity terms of a pod select the pod itself.
+
+    The result is None if that depends on the labels of namespaces, which gpuspawner does not read.
+    """
     answers = [may_select_pod(term, pod.namespace, labels=pod.labels) for term in pod.constraints.affinity]
     if False in answers:
         return False

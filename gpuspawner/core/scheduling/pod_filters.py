@@ -1,6 +1,6 @@
 """Check nodes by the filters that depend on other pods: NodePorts, PodTopologySpread and InterPodAffinity.
 
-A nominated pod is pending, and preemption makes room for it on a node. As in kube-scheduler
+A nominated pod is a pending pod for which kube-scheduler makes room on a node by preemption. As in kube-scheduler
 (framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
 the node's nominated pods of the same or a higher priority. For resources and ports, the check with these pods is
 enough: a node with room beside them also has room without them. For pod affinity, the check without these pods is
@@ -223,8 +223,8 @@ class PodFilters:
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
         """Yield the obstacle of pod affinity, if any.
 
-        As in kube-scheduler (satisfyPodAffinity), there is no obstacle if the affinity selects the pod itself and no
-        bound pod: a pod may be the first of its group.
+        As in kube-scheduler (satisfyPodAffinity), there is no obstacle if the affinity terms select the pod itself and
+        do not select any bound pod: the pod may then be the first of its group.
         """
         domains, known = {(key, node.labels[key]) for key in self._affinity_keys}, self._affinity_domains
         if all(known.is_sure(each, without=node.name) for each in domains):

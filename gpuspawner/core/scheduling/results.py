@@ -44,8 +44,8 @@ class Obstacle:
     """A reason why a node does not accept a pod.
 
     :param reason: the filter that rejects the node.
-    :param detail: name of the missing resource, key of the taint, topology key, or for ``UNDECIDED`` a text for users;
-        empty for other reasons.
+    :param detail: for ``INSUFFICIENT``, the name of the resource; for ``TAINT``, the taint's key; for ``SPREAD`` and
+        pod affinity or anti-affinity, the topology key; for ``UNDECIDED``, a text for users. Otherwise empty.
     """
 
     reason: Reason
@@ -80,7 +80,8 @@ class ObstacleGroup:
 class ScanResult:
     """The result for one pod and all nodes.
 
-    :param answer: YES if at least one node accepts the pod now, else UNKNOWN if at least one node may.
+    :param answer: YES if at least one node accepts the pod now. Otherwise UNKNOWN if at least one node may accept the
+        pod, and NO if every node rejects the pod.
     :param places: number of copies of the pod that all nodes together accept now, at most the ``limit`` of
         :func:`.scan_nodes`.
     :param places_exact: False if ``places`` is only a lower bound: more copies fit than the limit, a node's answer is

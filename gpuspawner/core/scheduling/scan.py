@@ -127,13 +127,14 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Largest number of different pod requests for which a group of nodes caches how many nodes are large enough.
+"""Largest number of entries in the cache of a group of nodes.
 
-If the cache is full, the next new request clears the cache before the request is added."""
+An entry holds how many nodes of the group are large enough for the requests of a pod. If the cache is full, the hub
+clears the cache before it adds the next entry."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
-    """Return whether a pod fits on any node now, and how many copies of it fit on all nodes together.
+    """Return whether a pod fits on any node now, and how many copies of the pod fit on all nodes together.
 
     :param pod: a pending pod, or one that is not created yet.
     :param occupancy: all nodes and pods.
@@ -176,7 +177,7 @@ def _doubt_priority(found: ScanResult) -> ScanResult:
 
 
 def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
-    """Return whether :func:`scan_nodes` would answer YES; stop at the first node that fits.
+    """Return whether :func:`scan_nodes` would answer YES; stop at the first group of nodes that has a fitting node.
 
     :param pod: a pending pod, or one that is not created yet.
     :param occupancy: all nodes and pods.
@@ -229,7 +230,7 @@ def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Ite
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
         highest[bisect_right(ascending, amount)] |= 1 << index
-    # An amount that reaches a number also reaches all smaller numbers, so a mask includes those of larger numbers.
+    # An amount that reaches a number also reaches all smaller numbers: a mask includes the masks of larger numbers.
     return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
 
 
@@ -262,7 +263,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # All nodes of a group have unknown amounts of the same resources, so look at one node of the group.
+        # If one node of a group has an unknown amount of a resource, all nodes of the group do: one node is enough.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -278,7 +279,7 @@ class _Scan:
             self._check_special(self._table.get_by_row(row))
 
     def list_free_amounts(self, group: EquivalentNodes, resources: Sequence[str]) -> Iterator[tuple[int, ...]]:
-        """Yield each node's free amounts of ``resources``.
+        """Yield one tuple for each node of a group: the node's free amounts, in the order of ``resources``.
 
         Skip nodes that would not accept the pod even if they had enough of all resources.
         """
@@ -334,7 +335,7 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Count nodes by obstacles.
+        """Count the picked nodes by obstacles, and the copies of the pod that fit on these nodes.
 
         A set of nodes is an integer with one byte per node: 1 for a node in the set, else 0.
         """

@@ -14,8 +14,8 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
-"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` also matches: speakers say it as a word,
-but its article is ``an``, too."""
+"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` also matches, although speakers say it as a
+word. This does no harm: the article is ``an`` in both cases."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose spoken names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
@@ -92,8 +92,8 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 
 _MAX_COMPARED = 100
-"""If there are more correct words than this, gpuspawner compares a misspelled word only with candidates from an n-gram
-index, because comparing words is slow."""
+"""gpuspawner compares a misspelled word with at most this many correct words, because comparing words is slow. If there
+are more correct words, an n-gram index first selects the most similar ones."""
 _MAX_WORDS_PER_NGRAM = 100
 """For each n-gram of the misspelled word, the search looks at no more than this many of the correct words with the same
 n-gram. This saves time, and an n-gram that so many words contain hardly tells which word the user meant."""

@@ -73,7 +73,8 @@ def parse_cpu(value: object) -> int:
 def parse_quantity(value: object) -> Fraction:
     """Return a Kubernetes quantity as an exact number of CPUs, bytes or devices.
 
-    Kubernetes rounds up fractions below 10^-9. This function need not, because all callers round up the result.
+    Kubernetes rounds a quantity up to a multiple of 10^-9. This function does not round, because all callers round up
+    the result.
 
     :param value: ``resource.Quantity`` as in JSON: text, rarely a number.
     :raises QuantityError: for anything else, for a negative quantity, and for 2^63 or more.

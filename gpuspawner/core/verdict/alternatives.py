@@ -21,7 +21,9 @@ MAX_FIT_CHECKS = 40
 """One search calls the caller's function ``fits`` at most this many times; further selections count as not fitting."""
 
 _BISECTIONS = 6
-"""A bisection checks the smallest amount and then at most this many larger amounts; 6 checks search 64 steps."""
+"""A bisection checks the smallest amount and then at most this many larger amounts.
+
+6 checks are enough to find the largest amount that fits among 64 amounts."""
 
 
 def find_alternatives(

@@ -5,8 +5,9 @@
 - ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left. Units of pods
   that kube-scheduler would preempt for a server, such as zero-to-jupyterhub's user placeholders, are free, too.
 
-A node counts only if the tolerations of the GPU type and those of every server together tolerate the node's permanent
-taints. A node with an untolerated transient taint (such as ``not-ready``) counts, but none of its units is free.
+A node counts only if servers with the GPU type tolerate the node's permanent taints. Such servers have the tolerations
+of the type, and the tolerations that all servers have. A node with an untolerated transient taint (such as
+``not-ready``) counts, but none of its units is free.
 Unknown numbers are None, never 0.
 
 A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept:
@@ -194,7 +195,7 @@ class _TypeCounts:
             units_left = _select_ready(pool, self._table, column=free_units)
             if max(units_left) > 0:
                 cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
-                # Only nodes with free units count. Free units are negative while pods still hold a GPU that broke.
+                # Only nodes with free units count. The number is negative while pods still hold a GPU that broke.
                 rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
         counts = [row[2] for row in rows]
         return replace(
@@ -261,7 +262,10 @@ class AvailabilityCache:
         tolerations: tuple[Toleration, ...],
         priority: int | None,
     ) -> _TypeCounts:
-        """Return how many GPUs of each type the nodes have, from the cache if no node has changed since the count."""
+        """Return the unit counts of the GPU types.
+
+        The result is from the cache if no node has changed since a count with the same arguments.
+        """
         for basis in self._recent:
             if (
                 basis.occupancy is occupancy
@@ -328,7 +332,7 @@ def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int])
 
 
 def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Iterable[Pod]) -> tuple[int | None, ...]:
-    """Return how many units of each GPU type the given pods hold, or None for each if the nodes are unknown.
+    """Return how many units of each GPU type the given pods hold, or None for each type if the nodes are unknown.
 
     :param gpus: GPU types.
     :param inventory: the cluster's state.

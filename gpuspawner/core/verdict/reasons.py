@@ -35,7 +35,7 @@ def find_candidate_nodes(
 ) -> list[Node]:
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
-    :param groups: groups of nodes whose labels and taints are the same to this pod; only their amounts differ.
+    :param groups: groups of nodes. For this pod, the nodes of a group differ only in their amounts of resources.
     :param unseen: None = a node has only the units that it reports. Otherwise, names of resources whose DRA driver may
         still publish devices. The result then also contains nodes that may get such devices, and nodes whose device
         plugin may be unregistered.
@@ -53,7 +53,7 @@ def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:
     :param nodes: the nodes to compare; the labels or taints of some of them may exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
-    # Compare sizes first: few of these nodes have labels or taints that exclude the pod.
+    # Compare amounts first: labels and taints exclude the pod from only a few of these nodes.
     fits = (_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
     return next((position for position, is_fitting in enumerate(fits) if is_fitting), None)
 
@@ -70,8 +70,8 @@ def explain_never(
 
     :param groups: the nodes of the GPU type, or all nodes if ``gpu`` is None; grouped by labels and taints.
     :param reserved: whether more nodes of the type exist, with taints that the pod does not tolerate.
-    :param scalable_pools: node pools of an autoscaler. If one of these pools can grow, the reason is not that no node
-        exists.
+    :param scalable_pools: node pools of an autoscaler. If one of these pools can grow, the result does not say that
+        the cluster has no node or no node of the GPU type.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -213,7 +213,8 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
     """Return a clause that says which requested amount no node has.
 
-    :param has: for each node, its free resources if ``left`` is true, else what one pod could have on the empty node.
+    :param has: resource → amount for each node. If ``left`` is True, these are the node's free amounts. Otherwise, they
+        are the largest amounts that one pod could have if the node were empty; new nodes of node pools are included.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0

@@ -1,8 +1,8 @@
 """Predicts whether a server would start now, later or never, from the pod that would be created.
 
-A verdict is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If the nodes decide, not a queue, NEVER
-requires all of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no new node
-of a known node pool could take the pod; no unknown autoscaler may add a node; no requested device can be unreported.
+A verdict is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If no queue decides, NEVER requires all
+of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no new node of a known
+node pool could; no autoscaler may add a node of unknown size; no requested device may exist that is still unreported.
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
@@ -63,18 +63,18 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""A verdict compares at most this many different combinations of pending pods' node selector, affinity and tolerations
-with nodes. Further ones are compared only with the GPU type's labels; without a GPU, such pods do not compete."""
+"""A verdict compares at most this many triples (node selector, affinity, tolerations) of pending pods with nodes.
+Further pods compete if their selector and affinity equal those of the server or may match the GPU type's labels."""
 
 _MAX_COMPARED_NODES = 10_000
-"""To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in vain. All
-further pods then count as pods that fit a node."""
+"""To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
+did not fit. All further pods then count as pods that fit a node."""
 
 
 def find_pods_ahead(
     pod: Pod, waiting: Iterable[Pod], *, nodes: Sequence[Node], gpu: GPUType | None = None
 ) -> tuple[Pod, ...]:
-    """Return the pending pods that compete with a pod and are scheduled before it, in any order.
+    """Return the pending pods that compete with a pod and are scheduled first, in the order of ``waiting``.
 
     A competing pod could run on a node that could take the pod. If the pod requests extended resources, a competing
     pod requests at least one of them; otherwise, a competing pod requests none. kube-scheduler takes higher priorities
@@ -106,8 +106,8 @@ def select_runnable_pods(
 ) -> tuple[Pod, ...]:
     """Return the pending pods that would fit an existing node if it were empty, or may fit a new node of a pool.
 
-    Pods that fit nowhere stay pending and delay no other pod. To save time, once many nodes have been compared in vain,
-    all further pods count as fitting.
+    Pods that fit nowhere stay pending and delay no other pod. After about ``_MAX_COMPARED_NODES`` comparisons in which
+    a pod did not fit, all further pods count as fitting, to save time.
 
     :param pods: pending pods.
     :param nodes: existing nodes.
@@ -189,7 +189,7 @@ _MAX_COMPARED_FLAVORS = 32
 this many other choices of flavors. If there are more choices, the verdict is UNKNOWN: one of them may fit."""
 
 _MAX_COMPARED_GROUPS = 5_000
-"""Comparisons block the event loop, so those with other flavors cover at most this many groups of equivalent nodes."""
+"""All comparisons with other flavors cover at most this many groups of equivalent nodes: they block the event loop."""
 
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
@@ -301,8 +301,8 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
     amount of all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower
-    priority do not count as free: if the result is True, the caller confines the server to nodes that match the pod's
-    node affinity, and kube-scheduler would preempt pods on these nodes even if a node outside them is free.
+    priority do not count as free. If the result is True, the caller restricts the server to nodes that match the pod's
+    node affinity: kube-scheduler would preempt pods on these nodes instead of using a free node elsewhere.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -336,7 +336,7 @@ class _Admission(NamedTuple):
     :param pod: without Kueue's gate if Kueue admits the pod at once; otherwise unchanged.
     :param places: how many such pods Kueue admits at once; None if Kueue's quota does not limit them, or if unknown.
     :param has_more: whether Kueue may admit more than ``places`` such pods, with other ResourceFlavors for example.
-    :param others: the pod with each other choice of ResourceFlavors that Kueue may make at another time.
+    :param others: one copy of the pod for each other choice of ResourceFlavors that Kueue may make later.
     """
 
     pod: Pod
@@ -404,7 +404,7 @@ def _explain_problem(queue: QueueState) -> str:
 def _explain_idle_queue(queue: QueueState) -> str:
     """Return why Kueue does nothing with the server's pod now; empty if there is no such reason.
 
-    With such a reason, the verdict is UNKNOWN, not NEVER: an admin may be adding an object, or Kueue may be starting.
+    Such a reason alone means UNKNOWN, not NEVER: an admin may be adding a missing object, or Kueue may be starting.
     """
     if queue.problem is QueueReason.INACTIVE or (queue.capacity is not None and not queue.capacity.is_active):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
@@ -431,11 +431,11 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
     if capacity.is_strict and ahead is None:
         return _Admission(pod)
     if capacity.may_preempt and not capacity.is_strict and queue.may_have_waiting:
-        # UNKNOWN: a Workload that preempts others comes first, and Kueue keeps quota for it (``stickyWorkload``).
+        # This leads to UNKNOWN: Kueue may reserve the quota for a Workload that preempts others (``stickyWorkload``).
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # UNKNOWN, not WAITS: Workloads that Kueue requeues, or whose namespaces are not selected, block no others.
+        # UNKNOWN, not WAITS: a Workload ahead blocks no others if it is requeued, or if its namespace is not selected.
         return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
@@ -509,9 +509,9 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
-        """Return whether it is possible that a node takes the pod with other ResourceFlavors.
+        """Return whether a node may take the pod if Kueue chooses other ResourceFlavors.
 
-        :param others: the pod with each other choice of flavors; if there are too many to try, the result is True.
+        :param others: one copy of the pod for each other choice of flavors; if there are too many, the result is True.
         """
         left = iter(others)
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
@@ -524,8 +524,8 @@ class _PodCase:
 
         The answer is True if the hub cannot read NodePools. It is False if ``scale_up`` of the GPU type, or of each
         type that it combines, says which nodes can be added. Otherwise, the nodes' labels decide. With Karpenter's
-        labels: True. With another autoscaler's: True if the type has no node, else False, because new nodes are copies
-        of nodes that cannot take the pod. Without an autoscaler's labels: False.
+        labels: True. With another autoscaler's: False if the GPU type has a node, because new nodes are copies of nodes
+        that cannot take the pod; True if it has none, or without a GPU type. Without an autoscaler's labels: False.
         """
         if self._pools is None:
             return True

@@ -66,8 +66,8 @@ def find_node_warnings(
 ) -> tuple[AdminWarning, ...]:
     """Return the problems with the nodes' GPUs, one warning for all nodes with the same problem, sorted by kind.
 
-    GPU types that the admin has hidden cause no warning. The function skips nodes that are unready or have a temporary
-    taint, because their GPUs may still appear.
+    GPUs of types that the admin disabled (``enabled: false``) cause no warning, unless the number of such GPUs is
+    unknown. The function skips nodes that are unready or have a temporary taint, because their GPUs may still appear.
 
     :param nodes: all nodes.
     :param catalog: the catalog built from these nodes.

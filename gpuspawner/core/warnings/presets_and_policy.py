@@ -1,8 +1,9 @@
 """Warns admins about unusable presets, unknown GPU types in the policy, and unused GPUs in KubeSpawner's traits.
 
-The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool is not an error, because a
-node with it may join the cluster later. Until then, the entry for this type has no effect. GPUs that an admin has set
-in KubeSpawner's traits are not in the pod if no GPU type has their resource.
+The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool of the policy is not an
+error, because a node with GPUs of this type may join the cluster later. Until then, the entry for this type has no
+effect. If an admin requests GPUs in KubeSpawner's traits, the hub drops them from the pod, except the GPUs that become
+the form's default choice.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
     """Return warnings that say why presets are missing from the form, one for all presets with the same reason.
 
     :param presets: slug → preset, from the settings.
-    :param catalog: the catalog of a cluster whose nodes are known.
+    :param catalog: the catalog, built after the hub has read the cluster's nodes.
     """
     slugs: dict[str, list[str]] = {}
     for slug, error in find_invalid_presets(presets, catalog).items():
@@ -49,7 +50,8 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
     """Return one warning for each GPU type that the policy names and the catalog lacks, in the settings' order.
 
     :param policy: the admin's rules; None = no rules.
-    :param catalog: the catalog of a cluster whose nodes are known; without nodes, it would lack all discovered types.
+    :param catalog: the catalog, built after the hub has read the cluster's nodes. Before that, the catalog lacks all
+        GPU types that gpuspawner discovers on nodes.
     """
     known = [*catalog.gpus, *(gpu.slug for gpu in catalog.hidden)]
     places: dict[str, list[str]] = {}
@@ -70,9 +72,9 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
 
 
 OWN_GPUS_TRAIT = "extra_resource_limits"
-"""KubeSpawner's trait with which an admin can give GPUs to each server."""
+"""KubeSpawner's trait in which an admin can request GPUs for each server."""
 CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default choice"
-"""Reason why servers do not get GPUs that the admin adds with KubeSpawner's traits for containers."""
+"""Reason why servers do not get the GPUs in KubeSpawner's traits for containers, such as ``extra_containers``."""
 
 
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
@@ -82,7 +84,8 @@ def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
     default choice. The hub drops all other GPUs in this trait, and all GPUs in ``extra_containers``,
     ``init_containers`` and ``extra_container_config``.
 
-    :param catalog: the catalog of a cluster whose nodes are known; without nodes, it may lack the GPUs' type.
+    :param catalog: the catalog, built after the hub has read the cluster's nodes. Before that, the catalog may lack the
+        type of the requested GPUs.
     """
     typed = {catalog.gpus[slug].resource for slug, _ in catalog.default_gpus}
     dropped = (

@@ -1,4 +1,4 @@
-"""Formats warnings for the form and the hub's log, in English only."""
+"""Formats the warnings for admins about nodes, presets and settings, in English, for the form and the hub's log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_NAME_LENGTH = 253
 class WarningView(NamedTuple):
     """One warning for display.
 
-    :param subject: names of the nodes, presets or settings.
+    :param subject: names of the nodes, presets or settings that have the problem.
     :param sentence: the problem and its fix.
     """
 
@@ -63,7 +63,7 @@ _SETTINGS_PROBLEMS = {
     WarningKind.POLICY: ("names a GPU type that is not there", "name GPU types that are not there"),
     WarningKind.DROPPED_GPUS: ("adds GPUs that no server gets", "add GPUs that no server gets"),
 }
-"""Kind of a warning about settings → two endings of the summary: one for one setting, one for several settings."""
+"""Kind of a warning about settings → what the summary says after the number of settings: in singular and in plural."""
 
 
 def _summarize_warnings(warnings: Sequence[AdminWarning]) -> str:

@@ -5,6 +5,6 @@ The input is a spawner, user options and the :class:`~gpuspawner.hub.config.offe
 quotas; :func:`gpuspawner.core.policy.admission.admit` applies the policy to them. The package contains no code for
 pages or pod manifests.
 
-- ``service``: :class:`AdmissionService`, the interface of this package; the hub's process has one object of it.
+- ``service``: :class:`AdmissionService`, the interface of this package; the hub's process has one such object.
 - ``reservations``: :class:`Reservations` counts the GPUs of running servers and of starts without a pod.
 """

@@ -29,16 +29,16 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Maximum number of seconds, from the request that creates a start's pod, for which an ended start reserves its GPUs.
+"""Maximum number of seconds after the request that creates a pod for which the GPUs of an ended start stay reserved.
 
-A start may end before KubeSpawner's reflector has the pod. The start's GPUs then stay reserved until the reflector has
-the pod, or until this time has passed. The reflector lists all pods at least twice a minute. If it still lacks the pod
-after this time, the hub assumes that the pod does not exist."""
+A start may end before KubeSpawner's reflector has the start's pod. The GPUs then stay reserved until the reflector has
+the pod, or until this time has passed. The reflector lists all pods at least twice a minute. If the reflector still
+lacks the pod after this time, the hub assumes that the pod does not exist."""
 
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches the owner (user and server) of each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of catalogs for which servers' GPU counts are cached.
+"""Maximum number of catalogs for which servers' GPU counts are cached; the next catalog clears the cache.
 
 Users may have different catalogs, because ``group_overrides`` may change the settings for a group."""
 
@@ -52,10 +52,10 @@ The function returns None if the hub's database is not readable."""
 class _Reservation:
     """The GPUs that are reserved for a server that is being started.
 
-    :param old_uids: uids of the pods that the server has before the start requests a pod. A pod of the server with any
-        other uid belongs to the start.
-    :param unseen_until: monotonic seconds until which the reservation may outlast the start. The value is 0 before the
-        start requests its pod, and after KubeSpawner's reflector has the pod.
+    :param old_uids: uids of the pods that the server has before the start requests a pod. If the server has a pod with
+        any other uid, this pod belongs to the start.
+    :param unseen_until: time, in monotonic seconds, until which the reservation may outlast the start. The value is 0
+        before the start requests its pod, and after KubeSpawner's reflector has the pod.
     """
 
     server: ServerUsage
@@ -70,7 +70,8 @@ class _DecodedPod(NamedTuple):
     :param pod: the decoded pod, or None if the pod is malformed, has finished or belongs to no server of this hub.
     :param owner: names of the user and the server, from the hub's spawner objects; None if no spawner has this pod.
     :param servers: number of a catalog (from ``_number_view``) → GPUs and pools (GPUs that groups share) that the pod's
-        server uses in this catalog. The entry is missing while it depends on unknown node labels or groups.
+        server uses in this catalog. A result that depends on node labels or groups that the hub could not read is not
+        cached.
     """
 
     version: object
@@ -104,7 +105,7 @@ class Reservations:
         :param spawner: any spawner of the hub; gives access to reflectors and the database.
         :param catalog: all GPU types and pools (GPUs that groups share), including those denied to the user.
         :param inventory: the cluster's nodes; their labels identify GPU types.
-        :param read_groups: returns the groups of users; called for users whose pods have no annotation with pools.
+        :param read_groups: returns the groups of users; called for users whose pods lack the annotation of pools.
         """
         if not has_read_pods(spawner):
             return None
@@ -147,7 +148,7 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Let a start's GPU reservation last no longer than the start, if KubeSpawner's reflector has the start's pod.
+        """If KubeSpawner's reflector has the start's pod, let the GPU reservation end with the start.
 
         :param spawner: the spawner of the server.
         """
@@ -273,7 +274,7 @@ def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUs
     its GPUs.
 
     :param found: the servers that have a pod.
-    :param starts: owner and name of a server → the server that is being started; this function changes the dict.
+    :param starts: owner and name of a server → the GPUs and pools of its start; this function changes the dict.
     """
     for server in found:
         key = (server.owner, server.name)

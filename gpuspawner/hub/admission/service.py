@@ -33,7 +33,8 @@ from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 class UserGroups:
     """Reads users' groups from JupyterHub's database; the hub's process has one object of this class.
 
-    A failure to read groups is logged once, and again only after a successful read.
+    The hub logs only the first failure to read groups. After :meth:`read_person` has read groups again, the hub logs
+    the next failure.
     """
 
     def __init__(self) -> None:
@@ -46,6 +47,8 @@ class UserGroups:
 
     def read_person(self, spawner: AdmittedSpawner, policy: Policy) -> Person:
         """Return the user of a spawner, with the user's groups if the policy depends on groups.
+
+        If the database is not readable, the ``groups`` of the result are None.
 
         :param spawner: the user's spawner.
         :param policy: all policy rules of the admin.
@@ -65,9 +68,9 @@ class UserGroups:
         return Person(name=spawner.user.name, groups=groups)
 
     def read_groups(self, names: Collection[str], spawner: AdmittedSpawner) -> Mapping[str, frozenset[str]] | None:
-        """Return the normalized groups of users by user name, or None if the database is not readable.
+        """Return a mapping from user names to normalized group names, or None if the database is not readable.
 
-        Users without groups are left out.
+        The mapping has no users without groups.
 
         :param names: names of the users.
         :param spawner: any spawner of the hub, for its database session.
@@ -131,8 +134,8 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 _NO_SERVER_NAME = "/"
 """A name that no server has, because JupyterHub allows no slash in the name of a server.
 
-The GPUs of the server that a form or start is for do not count as used. With this name in place of the server's, the
-GPUs of all servers count."""
+Usually the GPUs of the server that a form or start is for do not count as used. If this server is unknown, the hub uses
+this name instead of the server's name, so the GPUs of all servers count as used."""
 _MAX_RULES = 4096
 
 
@@ -153,8 +156,9 @@ class AdmissionService:
 
         :param spawner: the user's spawner.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: True for a start of the spawner's server; the GPUs of this server do not count as used. False
-            for the spawn form; the GPUs of the form's server (see :func:`_find_excluded_server`) do not count as used.
+        :param is_start: True for a start of the spawner's server, False for the spawn form. At a start, the GPUs of
+            the spawner's server do not count as used. For the form, those of the server that
+            :func:`_find_excluded_server` returns do not count as used.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer, waits_again=False)
@@ -204,9 +208,10 @@ class AdmissionService:
     async def _read_quota(
         self, spawner: AdmittedSpawner, offer: Offer, *, max_age_s: float = QUOTA_CACHE_S, waits_again: bool = True
     ) -> RemainingQuota | None:
-        """Return what the namespace's ResourceQuotas leave; None if there are none or the hub cannot read them in time.
+        """Return the resources that the namespace's ResourceQuotas still allow.
 
-        If the admin has set a policy, wait for KubeSpawner's pod list, too: the policy's limits count these pods.
+        The result is None if the namespace has no ResourceQuotas, or if the hub cannot read them in time. If the admin
+        has set a policy, wait for KubeSpawner's list of pods, too, because the policy's limits count these pods.
         """
         if offer.catalog.policy is None:
             return await offer.read_quota(spawner.namespace, max_age_s=max_age_s)

@@ -49,7 +49,7 @@ class Offer:
     :param uncounted: slugs of GPU types that the settings describe without ``max_count``. A user can choose at most as
         many GPUs of such a type as one node has, so the limit is unknown if the hub cannot read the nodes.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
-    :param quotas: reads what a namespace's ResourceQuotas leave; None without a cluster.
+    :param quotas: reads the resources that a namespace's ResourceQuotas still allow; None without a cluster.
     :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
     :param queues: reads Kueue's queues and pods' places in them; None without a cluster.
     :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further answers about
@@ -102,8 +102,8 @@ class Offer:
     def complete_spec(self, spec: Mapping[str, object], limit_ranges: Iterable[object]) -> Mapping[str, object]:
         """Return a new pod's spec with what its RuntimeClass and LimitRanges add.
 
-        The fields of a known RuntimeClass replace ``runtimeClassName``. With an unknown RuntimeClass,
-        ``runtimeClassName`` stays in the spec and shows that fields are missing.
+        If the hub has read the RuntimeClass, the class's node selector, tolerations and overhead replace
+        ``runtimeClassName``. Otherwise ``runtimeClassName`` stays in the spec, and shows that these fields are missing.
 
         :param spec: ``spec`` of a v1 Pod that does not exist yet.
         :param limit_ranges: the result of :meth:`read_limit_ranges`.
@@ -158,7 +158,9 @@ class Offer:
         return None if is_missing and not is_namespace_sure else state
 
     async def read_quota(self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S) -> RemainingQuota | None:
-        """Return what a namespace's ResourceQuotas leave; None if there are none or the hub cannot read them in time.
+        """Return the resources that a namespace's ResourceQuotas still allow.
+
+        The result is None if the namespace has no ResourceQuotas, or if the hub cannot read them in time.
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.
@@ -182,7 +184,7 @@ class Offer:
 class ParsedSettings:
     """Validated settings and the values built from them.
 
-    :param is_empty: whether the admin has set nothing.
+    :param is_empty: whether all settings have their defaults.
     :param configured: the settings in the form that ``gpuspawner.core`` uses.
     :param table: the built-in table of GPU models, with the admin's changes.
     """
@@ -214,9 +216,9 @@ class _Cluster:
 class OfferFactory:
     """Makes :class:`Offer` objects; owns the stores of this process, which cache nodes and pods.
 
-    Each API client has one store. Most hubs have one client; a site's spawner may use several clusters, with a client
-    for each. When the hub uses one store, it stops all others that it has not used for :data:`UNUSED_CLIENT_S`. An API
-    client belongs to one event loop, and the store's tasks end with the loop.
+    Each API client has one store. Most hubs have one client; a site's subclass of the spawner may use several clusters,
+    with a client for each. When the hub uses one store, it stops all others that it has not used for
+    :data:`UNUSED_CLIENT_S`. An API client belongs to one event loop, and the store's tasks end with the loop.
 
     :param clock: returns monotonic seconds.
     """
@@ -277,7 +279,9 @@ class OfferFactory:
             stopping.add_done_callback(self._stopping.discard)
 
     def find_store(self, api: ClusterAPI) -> ClusterStore | None:
-        """Return the store of an API client's cluster, or None before the client's first call of :meth:`get_store`.
+        """Return the store of an API client's cluster, or None if :meth:`get_store` has not created one.
+
+        The result is also None if the hub has stopped the store because the client was unused.
 
         :param api: the hub's ``CoreV1Api``.
         """
@@ -332,7 +336,9 @@ class OfferFactory:
 
 
 def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
-    """Return a cache key for settings; different settings have different keys, even if they differ only in True and 1.
+    """Return a cache key for settings; different settings have different keys.
+
+    The keys differ even for ``True`` and ``1``, which Python considers equal.
 
     :param raw: the settings by key, as loaded from YAML.
     """

@@ -462,7 +462,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
 
         A start calls this method 16 times, and JupyterHub's list of users calls it for each server. Merging the
         configuration's sections is slow, so the spawner caches the result for its current ``config`` object. The
-        constructor sets ``config`` only after some of the other traits, so an earlier result may be wrong.
+        constructor sets ``config`` after some of the other traits. A result from before that may be wrong, but is not
+        used again, because ``config`` is then another object.
         """
         if self._form_found_in[0] is not self.config:
             found = not _FORM_TRAITS.isdisjoint(self._find_my_config(self.config))

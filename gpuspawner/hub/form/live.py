@@ -35,7 +35,9 @@ _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 async def build_live(
     spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
 ) -> LiveState:
-    """Return which GPU types are available, whether presets and the selection can start now, and similar selections.
+    """Return which GPU types are available, and whether presets and the selection can start now.
+
+    If the prediction is that the selection does not start now, the result also has similar selections that do.
 
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
@@ -93,8 +95,8 @@ async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, V
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
     """Return the availability of each GPU type.
 
-    If the hub cannot read the cluster's pods, each availability contains the number of GPUs that the hub's own servers
-    hold.
+    If the hub can read the cluster's nodes but not its pods, each availability contains the number of GPUs that the
+    pods in KubeSpawner's reflector hold, provided that the reflector has listed pods.
     """
     spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())

@@ -195,7 +195,8 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
     """Return values with their types, as part of the key of a cached row.
 
-    A ``str`` and a ``Markup`` of one text are equal, but templates escape only the ``str``, so their rows differ.
+    A ``str`` and a ``Markup`` of one text are equal, but templates escape only the ``str``. The types in the key keep
+    their rows apart.
     """
     return tuple((name, type(value), value) for name, value in values.items())
 

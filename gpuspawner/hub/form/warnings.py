@@ -133,9 +133,9 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once; log a warning again if its node has changed, or if the warning was gone in between.
+        """Log each warning once; log it again if its node has changed, or if an earlier search no longer found it.
 
-        If no logged warning is left, log that everything works again.
+        If no warning that was logged still applies, log that everything works again.
         """
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (

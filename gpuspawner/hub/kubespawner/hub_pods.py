@@ -1,8 +1,8 @@
 """Reads the pods and events of the hub's servers from KubeSpawner's reflectors, and finds the pods' owners.
 
-If each user has a namespace, KubeSpawner watches the pods of all namespaces, including those of other hubs. A pod's
-annotations contain the user's name at the time when the pod was created. An admin may have renamed the user since, so
-:func:`read_pod_owners` reads the current names from the hub's spawners.
+If each user has a namespace (``enable_user_namespaces``), KubeSpawner watches the pods of all namespaces, including
+those of other hubs. A pod's annotations contain the user's name at the time when the pod was created. An admin may have
+renamed the user since, so :func:`read_pod_owners` reads the current names from the hub's spawners.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def has_read_pods(spawner: PodWatchingSpawner) -> bool:
 
 
 def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
-    """Return the exception with which the first list of KubeSpawner's reflector of pods failed, or None if it has not.
+    """Return the exception with which the first list of KubeSpawner's reflector of pods failed.
+
+    The result is None if the list has not failed, or if there is no reflector.
 
     :param spawner: any spawner of the hub.
     """
@@ -123,7 +125,7 @@ def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
 def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None:
     """Return the future of the first list of KubeSpawner's reflector of pods.
 
-    The result is None without a reflector, until the list has ended, and if the future was cancelled.
+    The result is None if there is no reflector, if the list has not ended, or if the future was cancelled.
     """
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
@@ -205,7 +207,7 @@ def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitab
 
 
 def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
-    """Yield the pods of each reflector of pods, and a function that returns whether such a pod belongs to this hub.
+    """For each reflector of pods, yield its pods and a function that returns whether such a pod belongs to this hub.
 
     If each user has a namespace, the only reflector of pods covers all namespaces, including those of other hubs.
 
@@ -230,9 +232,11 @@ ServerKey = tuple[str, str]
 
 
 def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
-    """Return the user and server that own each pod, by ``namespace/name``, from the spawners that the hub has loaded.
+    """Return a mapping from a pod's ``namespace/name`` to the user and server that own the pod.
 
-    :param spawner: any spawner of the hub; ``spawner.user.settings`` contains all users.
+    The function reads the spawners that the hub has loaded, not the pods.
+
+    :param spawner: any spawner of the hub; ``spawner.user.settings`` contains the users that the hub has loaded.
     """
     users = getattr(spawner.user, "settings", {}).get("users") or {}
     found: dict[str, ServerKey] = {}
@@ -268,7 +272,8 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
 
     :param events: the events of all pods.
     :param name: the pod's name.
-    :param after: uid of an event; only later events are returned. If it is None or not found, all are returned.
+    :param after: uid of an event; only later events are returned. If ``after`` is None, or if no event of the pod has
+        this uid, all events of the pod are returned.
     """
     own = sorted((event for event in events if event["involvedObject"]["name"] == name), key=_read_time)
     last = max((place for place, event in enumerate(own, 1) if event["metadata"]["uid"] == after), default=0)
@@ -300,7 +305,7 @@ class PodEventIndex:
 
 
 POD_EVENTS = PodEventIndex()
-"""The hub's only index, which all spawners share."""
+"""The hub's only index of events, which all spawners share."""
 
 
 def _group_by_pod(events: Iterable[PodEvent]) -> dict[str, list[PodEvent]]:

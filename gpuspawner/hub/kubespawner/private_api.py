@@ -39,8 +39,8 @@ class PrivateName(NamedTuple):
     :param owner: the class or module that has the name.
     :param lost: what does not work without the name, as a clause for the error message.
     :param parameters: names of a function's parameters, without ``self``; None if the name is no function.
-    :param is_overridden: whether gpuspawner overrides the method. If so, a parameter that is not in ``parameters`` is
-        an error even if it has a default.
+    :param is_overridden: whether gpuspawner overrides the method. If so, the check fails if the installed method has a
+        parameter that is not in ``parameters``, even a parameter with a default.
     """
 
     owner: Any
@@ -263,7 +263,10 @@ def is_stop_pending(spawner: object) -> bool:
 
 
 def is_checked(spawner: object) -> bool:
-    """Return whether JupyterHub, which checks all running servers when it starts, is still checking this server."""
+    """Return whether JupyterHub is still checking this server.
+
+    When JupyterHub starts, it checks all running servers.
+    """
     return cast("_Spawner", spawner)._check_pending
 
 
@@ -382,7 +385,8 @@ def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespa
 
     In the stand-in, the caller sets ``user.name`` to the name of the user and ``name`` to the name of the server.
 
-    :param spawner: any spawner of the hub; the stand-in copies its settings.
+    :param spawner: any spawner of the hub; the stand-in has the ``slug_scheme`` of this spawner and the namespace from
+        the hub's configuration.
     :param user_id: the value for ``{userid}`` in templates.
     """
     private = cast("_Spawner", spawner)

@@ -158,7 +158,8 @@ Each refusal adds a line to Kubernetes' audit log."""
 class EventsAccess:
     """Starts KubeSpawner's reflector of events if the hub may read events. All spawners share one object of this class.
 
-    If the hub may not read events, it logs a warning once for each namespace.
+    If the hub may not read events, it logs one warning for each namespace. It logs another only if the hub was allowed
+    to read the namespace's events in between.
 
     :param clock: returns monotonic seconds.
     """
@@ -195,8 +196,8 @@ def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory for a reflector that does not stop the hub when its watch gives up.
 
     If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the API server
-    went down or the hub lost the permission to watch. With gpuspawner, the next start replaces the reflector. The
-    reflector stores when it was made, for :func:`measure_first_list_s`.
+    went down or the hub lost the permission to watch. With this factory, the hub goes on, and the next start replaces
+    the reflector. For :func:`measure_first_list_s`, the factory stores in the reflector when the reflector was made.
 
     :param kind: KubeSpawner's reflector class, or another factory of reflectors.
     """

@@ -134,7 +134,7 @@ class SettingsMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield two metrics: whether all settings files are valid, and when the hub last read valid files.
 
-        Yield nothing without settings files. With several :class:`ReloadingSettings`, use the earliest of their times.
+        Yield nothing without settings files. With several :class:`ReloadingSettings`, yield the earliest time.
         """
         found = list(self._followed)
         for settings in found:

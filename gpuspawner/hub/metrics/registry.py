@@ -1,8 +1,9 @@
 """Defines the metrics of starts, stages, verdicts and refusals, on JupyterHub's ``/hub/metrics``.
 
 A verdict is the prediction, made at a start, whether the pod starts now. The names of metrics have JupyterHub's prefix
-(``JUPYTERHUB_METRICS_PREFIX``). The values of labels are slugs of GPU types, codes and stages, never a user's name or
-text. Each label has a limited number of values. ``metrics.collectors`` has the metrics that are computed at a scrape.
+(``JUPYTERHUB_METRICS_PREFIX``). The values of labels are slugs of GPU types, codes, stages and names of schedulers,
+never a user's name or text. Each label has a limited number of values. ``metrics.collectors`` has the metrics that are
+computed at a scrape.
 """
 
 from __future__ import annotations

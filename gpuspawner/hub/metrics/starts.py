@@ -91,7 +91,7 @@ class SpawnMeter:
     """Measures one start.
 
     :param gpu: metric label of the GPU type.
-    :param elapsed_s: seconds since the start began.
+    :param elapsed_s: seconds from the beginning of the start to the creation of this object.
     :param clock: returns monotonic seconds.
     """
 

@@ -39,7 +39,7 @@ _PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
-    """Return a copy of a spawner; in the copy, the admin's trait values replace those of the user's choice.
+    """Return a copy of a spawner, with the admin's trait values instead of those that a start has set.
 
     Setting traits of the copy does not change the original. The copy shares all other attributes with the original, so
     use the copy only to build manifests and forms.
@@ -73,7 +73,7 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
     """Return a copy of a spawner for a form, with the traits that ``group_overrides`` give the user at a start.
 
-    JupyterHub itself applies ``group_overrides`` only at a start, and changes the spawner's own traits.
+    JupyterHub itself applies ``group_overrides`` only at a start, and then changes the traits of the spawner itself.
 
     :param spawner: the user's spawner; it stays unchanged. Without ``group_overrides``, the result is this spawner.
     """
@@ -166,7 +166,7 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
-"""Key of a cached pod: CUDA version and architectures of the image, GPU type, values of fields such as the priority."""
+"""Key of a cached pod: the image's CUDA version and architectures, the GPU type, and choices such as the priority."""
 
 
 class _Preview(NamedTuple):

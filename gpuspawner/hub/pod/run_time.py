@@ -1,4 +1,4 @@
-"""Announces that a pod's run time ends soon, and deletes the pod if Kubernetes does not end it in time.
+"""Announces that a pod's maximum run time ends soon, and deletes the pod if Kubernetes does not end the pod in time.
 
 The kubelet ends a pod after ``activeDeadlineSeconds``, but not if the node is gone. The hub then deletes the pod, so
 that the user can start the server again. JupyterHub cannot show a message in an open notebook, so the hub announces the
@@ -46,7 +46,7 @@ def read_run_time_s(pod: Mapping[str, object]) -> int | None:
 
 
 def find_end_time(pod: Mapping[str, object]) -> datetime | None:
-    """Return when a pod's run time ends, or None if it has no limit or the kubelet has not accepted the pod yet.
+    """Return when a pod's run time ends, or None if the run time is unlimited or the kubelet has not accepted the pod.
 
     :param pod: JSON of the pod.
     """
@@ -65,9 +65,9 @@ WARNING_S = 15 * 60
 """Length in seconds of the period before the end of a pod's run time. The first poll in this period announces the end;
 later polls do not repeat the announcement."""
 GRACE_S = 120
-"""Seconds after the end of the run time. If Kubernetes has not ended the pod by then, the hub deletes the pod.
+"""Seconds for which the hub waits for Kubernetes to end a pod whose run time is over. Then the hub deletes the pod.
 
-If the pod's own grace period is longer than 60 s, the hub waits longer: for this grace period and 60 s more."""
+If the pod's ``terminationGracePeriodSeconds`` is more than 60, the hub waits for that many seconds and 60 more."""
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Environment variable with the server's maximum run time in seconds."""
@@ -93,7 +93,8 @@ _SCHEMA = {
 class WarnedStart(Protocol):
     """The part of a start's state that this module uses.
 
-    :ivar warned_pod_uid: uid of the last pod whose end the hub has announced; empty before the first announcement.
+    :ivar warned_pod_uid: uid of the last pod for which the hub has announced the end of the run time; empty if there
+        is none.
     """
 
     warned_pod_uid: str
@@ -119,7 +120,8 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
     Return the requirements unchanged if the run time is unlimited.
 
     :param placement: the choice's requirements for the pod.
-    :param admins: the admin's ``extra_pod_config``, which may have a shorter run time.
+    :param admins: the admin's ``extra_pod_config``. The shorter of its ``activeDeadlineSeconds`` and the choice's
+        maximum run time applies.
     """
     seconds = find_run_time(admins, placement)
     if seconds is None:
@@ -136,7 +138,7 @@ async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = No
 
     :param spawner: the server's spawner; its ``poll()`` calls this function.
     :param now: current time, for tests.
-    :return: an exit code if the server was stopped, else None.
+    :return: the exit code 1 if this function has stopped the server, else None.
     """
     pod = find_pod(spawner)
     end = find_end_time(pod) if pod is not None else None

@@ -48,8 +48,8 @@ class PodChoice:
     """The user's choice, to be merged into the admin's values.
 
     :param placement: the choice's requirements for the pod.
-    :param resources: names of the extended resources of the catalog's GPU types. They are removed from the admin's
-        values, so that the server gets only the chosen GPUs.
+    :param resources: names of the extended resources of the catalog's GPU types. :func:`build_trait_values` removes
+        them from the admin's values, so that the server gets only the chosen GPUs.
     """
 
     placement: PodRequirements
@@ -57,9 +57,9 @@ class PodChoice:
 
 
 def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
-    """Return the values of KubeSpawner's traits for one start.
+    """Return a mapping from the name of a KubeSpawner trait to its value for one start.
 
-    The result lacks ``start_timeout``: JupyterHub reads it earlier, so ``apply_user_options`` sets it.
+    The result lacks ``start_timeout``: JupyterHub reads this trait before the start, so ``apply_user_options`` sets it.
 
     :param choice: the user's choice.
     :param base: the admin's value of each trait.
@@ -155,10 +155,12 @@ def _parse_bytes(value: object) -> int:
 
 
 def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
-    """Yield the name of each GPU resource in a mapping of resources, and the number of GPUs.
+    """Yield a pair for each GPU resource in a mapping of resources: the resource's name and the number of GPUs.
 
-    :param limits: value of ``extra_resource_limits``, or the limits or requests of a container. If it is not a mapping,
-        the function yields nothing.
+    Skip a GPU resource whose number is 0 or invalid.
+
+    :param limits: value of ``extra_resource_limits``, or the limits or requests of a container. If the value is not a
+        mapping, the function yields nothing.
     """
     for resource, value in limits.items() if isinstance(limits, Mapping) else ():
         if find_vendor(resource) and (number := _read_amount(value, parse_whole_units)):
@@ -166,7 +168,7 @@ def list_own_gpus(limits: Any) -> Iterator[tuple[str, int]]:
 
 
 def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
-    """Yield the name of each GPU resource in the value of a trait, and the number of GPUs.
+    """Yield a pair for each GPU resource in the value of a trait: the resource's name and the number of GPUs.
 
     If several containers have the same GPU resource, yield only the number of the last container.
 
@@ -182,9 +184,9 @@ def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
 
 
 def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
-    """Return the values of the traits for CPU and memory limits and guarantees, in cores and bytes, as in KubeSpawner.
+    """Return the values of KubeSpawner's traits for the limits and guarantees of CPU (in cores) and memory (in bytes).
 
-    If the choice sets no value for a trait, return the admin's value.
+    If the choice sets no value for a trait, the trait keeps the admin's value.
     """
     millis = {"cpu_limit": placement.cpu_limit_millis, "cpu_guarantee": placement.cpu_request_millis}
     size = {"mem_limit": placement.memory_limit_bytes, "mem_guarantee": placement.memory_request_bytes}

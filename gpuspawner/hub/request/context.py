@@ -5,8 +5,8 @@ them in four cases:
 
 - The viewer may be an admin who opens the form of a user. ``Spawner.handler`` does not tell who the viewer is, because
   this handler may belong to a different request.
-- After an invalid form, JupyterHub asks the spawner of the user's default server for the form again, but does not pass
-  the values that the user sent. :class:`FormDraft` keeps the values, even those of a form for a named server.
+- After a user has sent an invalid form, JupyterHub asks the spawner of the user's default server for the form again,
+  but does not pass the sent values. :class:`FormDraft` keeps the values, even those of a form for a named server.
 - An open form refreshes itself. The form sends its values in a header, because a query would start a server.
 - A link fills in the form if its query has fields whose names begin with :data:`PREFILL_PREFIX`. The spawner removes
   these fields before JupyterHub reads the query, so that the link does not start a server.
@@ -119,7 +119,9 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 
 
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
-    """Remember the form that this request sent, and return its draft; call this in the request's own task.
+    """Remember the values of the form that this request sent, and return them as a draft of the form.
+
+    Call this in the request's own task.
 
     JupyterHub may run a coroutine in an inner task. If an inner task set the draft's context variable, the request's
     own task would not see the draft. If the request's own task sets the variable, all inner tasks share the draft, and
@@ -143,7 +145,7 @@ def note_problems(problems: tuple[Problem, ...]) -> None:
 
 
 def take_draft() -> FormDraft | None:
-    """Return the form that this request sent and forget it; None if the request sent no form."""
+    """Return the draft of the form that this request sent, and forget the draft; None if the request sent no form."""
     draft = _draft.get()
     _draft.set(None)
     return draft
@@ -174,7 +176,7 @@ def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
     page = url_path_join(
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
-    # Include empty values: the form would fill in a missing field from the last saved selection.
+    # Include empty values, too: if the link lacked a field, the form would show this field's last saved value.
     values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
     return f"{page}?{urlencode(values)}"
 

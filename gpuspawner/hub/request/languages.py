@@ -67,7 +67,8 @@ def recall_form_language(tag: object) -> None:
 
     During this request, :func:`note_request_language` then ignores the browser's languages.
 
-    :param tag: language tag from the form, or a list of tags, of which the last counts; untrusted.
+    :param tag: language tag from the form, or a list of tags. Only the last tag of a list counts. The value is
+        untrusted.
     """
     texts = tag if isinstance(tag, list) else [tag]
     found = [load_languages().get(text.lower()) for text in texts if isinstance(text, str)]
@@ -79,7 +80,7 @@ def recall_form_language(tag: object) -> None:
 def pick_locale(accepted: str) -> Language:
     """Return the available language that a browser prefers, or English if no language of the browser is available.
 
-    :param accepted: the header ``Accept-Language`` (RFC 9110, 12.5.4), matched by "Lookup" (RFC 4647, 3.4).
+    :param accepted: value of the header ``Accept-Language`` (RFC 9110, 12.5.4), matched by "Lookup" (RFC 4647, 3.4).
     """
     for tag in _sort_by_quality(accepted[:_MAX_HEADER_CHARACTERS].lower().split(",")):
         found = _find_language(tag)

@@ -8,7 +8,7 @@ choices that may work, or a ``SlowStartError``. This package contains no code th
 
 - ``state``: the state of one start. ``preflight``: dry run of the pod, check whether the pod can fit a node, and
   removal of the volume claims of a refused start.
-- ``gpu_nodes``: keeps servers without a GPU off GPU nodes.
+- ``gpu_nodes``: prevents kube-scheduler from placing servers without a GPU on GPU nodes while other nodes have room.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
 - ``stream``: progress and the cancel button for open pages.
 - ``alternatives``: decides which kind of other choices the error of a failed start offers;

@@ -70,7 +70,9 @@ _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 
 
 async def wait_for_cancelled_start(spawner: object) -> None:
-    """If JupyterHub has cancelled a start, wait until the start has ended, so that it creates nothing after a stop.
+    """If JupyterHub has cancelled a start, wait until the start has ended.
+
+    A start that has not ended could still create a pod after the hub has stopped the server.
 
     :param spawner: the spawner of the server.
     """
@@ -108,7 +110,9 @@ def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bo
 
 
 def has_never_run(spawner: PodWatchingSpawner) -> bool:
-    """Return whether no container ran in the pod of a cancelled or failed start; such a pod needs no grace period.
+    """Return whether the last start was cancelled or has failed, and no container of its pod has run.
+
+    Such a pod can be deleted without a grace period.
 
     :param spawner: the spawner of the server.
     """
@@ -165,8 +169,8 @@ def is_refusal(error: Exception) -> bool:
 async def read_pods(spawner: StoppingSpawner) -> bool:
     """Wait until KubeSpawner has listed the pods of servers, and return True.
 
-    If the API server does not answer, wait without a time limit. If it refuses the list for longer than
-    ``k8s_api_request_retry_timeout``, return False.
+    If the API server does not answer, wait without a time limit. If the API server refuses the list for longer than
+    ``k8s_api_request_retry_timeout`` seconds, return False.
 
     :param spawner: the spawner of a server.
     """
@@ -230,7 +234,7 @@ async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], 
 
 
 async def _watch_for_hold(spawner: StoppingSpawner) -> None:
-    """Check every second whether finalizers keep a stopped server's pod; if so, log their names and tell the user."""
+    """Check every second whether finalizers keep a stopped server's pod. Once they do, log them and tell the user."""
     finalizers: Sequence[str] = ()
     while not finalizers:
         await asyncio.sleep(_PAUSE_S)
@@ -250,7 +254,7 @@ async def _watch_for_hold(spawner: StoppingSpawner) -> None:
 
 
 def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
-    """Return the finalizers of a deleted pod whose grace period ended at least 10 s ago; empty for any other pod."""
+    """Return the finalizers of a pod being deleted, if its grace period ended at least 10 s ago; else empty."""
     metadata = as_dict(pod.get("metadata"))
     try:
         # The API server sets deletionTimestamp to the time when the pod's grace period ends.
@@ -318,7 +322,7 @@ class EndedStart(Protocol):
     """The state of a server's last start.
 
     :ivar last_pod: JSON of the server's pod, from the last poll that found the pod; empty if no poll has found it.
-    :ivar end: why the server ended; None while it runs or if there is no reason to announce.
+    :ivar end: why the server ended; None while the server runs, or if there is no reason to announce.
     """
 
     last_pod: Mapping[str, Any]
@@ -360,7 +364,8 @@ def find_message(error: BaseException) -> str:
 async def note_end(spawner: EndedSpawner, *, language: Language) -> None:
     """Log why a running server has ended, and store the reason in the start's state.
 
-    Do nothing if the state already has a reason, or if the server's program exited by itself.
+    Do nothing if the state already has a reason, if the last start failed or was cancelled, or if the server's program
+    exited by itself.
 
     :param spawner: the spawner of the server; its last poll found that the server has ended.
     :param language: language of the user.
@@ -396,7 +401,7 @@ def _has_run(spawner: EndedSpawner) -> bool:
 
 
 def _list_events(spawner: EndedSpawner, pod: Mapping[str, Any]) -> Sequence[PodEvent]:
-    """Return the events of a server's pod and of its earlier pods, which had the same name.
+    """Return the events of a server's pod and of the server's earlier pods, which had the same name.
 
     The caller selects the events of the last pod by the pod's uid. If this process of the hub has not seen the pod, the
     uid is unknown; the result then contains only events since the last start began.
@@ -478,7 +483,8 @@ class _Announcement:
 
     Each time JupyterHub renders a page, it calls this object with the user who views the page.
 
-    :param admins: HTML of the admin's announcement, or a function that returns it for a viewer; None without one.
+    :param admins: HTML of the admin's announcement, or a function that returns this HTML for a viewer; None if the
+        admin has set no announcement.
     """
 
     def __init__(self, admins: Any) -> None:

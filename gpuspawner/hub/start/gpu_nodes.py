@@ -1,8 +1,8 @@
-"""Creates the pods of servers without a GPU, and keeps them off GPU nodes while other nodes have room for them.
+"""Creates pods so that servers without a GPU do not run on GPU nodes while other nodes have room for these servers.
 
 The pod of a server without a GPU has a preferred node affinity for nodes without GPUs, but kube-scheduler may weigh
-other criteria higher. Only a required node affinity keeps the pod off GPU nodes for certain, but then the pod stays
-pending if no other node has room. Right before sending the finished pod, the hub therefore checks whether a node
+other criteria higher. Only a required node affinity prevents the pod from running on a GPU node, but then the pod
+stays pending if no other node has room. Right before sending the finished pod, the hub therefore checks whether a node
 without GPUs has room. If so, the hub makes the node affinity required; if not, the pod may run on any node.
 """
 
@@ -49,7 +49,7 @@ class GPUNodeExclusion:
         occupancy = offer.inventory.occupancy or Occupancy()
         if occupancy.get_pod(located.namespace, located.name) is None:
             # Count the new pod's resources until the watch reports the pod. If an earlier pod of that name exists, only
-            # the earlier pod counts, which holds its resources until it is deleted.
+            # the earlier pod counts: it holds its resources until it is deleted.
             occupancy.put_pod(located)
         is_created = False
         try:

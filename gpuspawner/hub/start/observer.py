@@ -151,8 +151,8 @@ class StartObserver:
         """Return whether the pod's node is ready, or None if that is unknown or the node may still be starting."""
         if not self._node:
             return None
-        # An offer waits for the newest state of the cluster. Do not wait here, because the hub would have to decode the
-        # changes of all pods more often.
+        # Read the cluster store directly: make_offer() would first wait for the newest state of the cluster, and the
+        # hub would have to decode the changes of all pods more often.
         store = self._spawner.offer_factory.find_store(self._spawner.api)
         inventory = Inventory() if store is None else store.inventory
         if inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:

@@ -1,8 +1,9 @@
-"""Refuses a start before it creates a volume claim or pod if no node can ever fit the pod or the API server rejects it.
+"""Checks a start's pod before KubeSpawner creates a volume claim or the pod, and refuses a start that cannot succeed.
 
-The preflight sends the pod to the API server as a dry run. The answer is the pod with all that RuntimeClass,
-LimitRanges, PriorityClass and webhooks add. The preflight checks whether this pod can fit a node. If there is no
-answer, for example because the admin has disabled dry runs, the preflight checks the pod that KubeSpawner would send.
+The preflight sends the pod to the API server as a dry run, and refuses the start if the API server rejects the pod. The
+answer is the pod with all that RuntimeClass, LimitRanges, PriorityClass and webhooks add. The preflight also refuses
+the start if this pod can never fit a node. If there is no answer, for example because the admin has disabled dry runs,
+the preflight checks the pod that KubeSpawner would send.
 
 KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
 mistake in the admin's settings would fail the start half a minute later and leave the claim behind. The API server may
@@ -134,8 +135,8 @@ async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] |
     The result is None if the answer contains no pod, or after an HTTP status in :data:`_LEFT_TO_KUBESPAWNER`.
 
     While the API server or a webhook is overloaded or fails, repeat the dry run for ``k8s_api_request_retry_timeout``
-    seconds. KubeSpawner repeats its own request to create the pod only after a timeout, so any other failure of that
-    request would end the start.
+    seconds. Do not leave this wait to KubeSpawner: KubeSpawner repeats its own request to create the pod only after a
+    timeout, so any other failure of that request would end the start.
     """
     state = spawner.start_state
     answers: list[bytes] = []
@@ -205,7 +206,7 @@ async def send_pod(
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
     :param send: KubeSpawner's method that sends the pod and returns whether it exists.
-    :param is_repeated: whether the start has sent the pod before; only then, the hub looks for an existing pod.
+    :param is_repeated: whether the start has sent the pod before. If so, the function looks for an existing pod first.
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
     token = spawner.start_state.token

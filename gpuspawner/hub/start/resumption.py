@@ -326,7 +326,7 @@ async def _wait_until_answering(spawner: ResumableSpawner) -> None:
 async def can_read_pods(spawner: ResumableSpawner) -> bool:
     """Return whether KubeSpawner has listed the pods of servers, so that a poll can find out whether a server runs.
 
-    When JupyterHub starts, it polls all servers. It forgets a server if the poll fails, even if the server's pod runs.
+    When JupyterHub starts, it polls all servers. If a poll fails, JupyterHub forgets the server, even if the pod runs.
     In these first polls, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, give up
     after ``k8s_api_request_retry_timeout`` seconds; JupyterHub then sends a request to the server to find out whether
     the server runs. At any other time, wait at most ``k8s_api_request_timeout`` seconds.
@@ -358,8 +358,8 @@ async def wait_for_pod(spawner: ResumableSpawner) -> str:
 async def _complete(spawner: ResumableSpawner, pod: Mapping[str, Any]) -> None:
     """Create the Secret and the Service of a pod if the hub ended before KubeSpawner's start had created them.
 
-    KubeSpawner's start calls the admin's ``after_pod_created_hook`` after it has created both. If one of them is
-    missing, KubeSpawner has not called the hook; in this case, call the hook here.
+    KubeSpawner creates both before it calls the admin's ``after_pod_created_hook``. If one of them is missing,
+    KubeSpawner has not called the hook; in this case, call the hook here.
     """
     created: list[str] = []
 

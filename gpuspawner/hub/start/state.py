@@ -24,7 +24,8 @@ class StartState:
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param removed_environment: names of environment variables that the pod must not have.
     :param avoided: node selector expressions that no GPU node fulfills, for a server without a GPU; else empty.
-    :param pending_preflight: function that checks the pod before KubeSpawner creates it; None once it was called.
+    :param pending_preflight: function that checks the pod before KubeSpawner creates it. None until the hub has
+        admitted the user's choice, and None again after the call.
     :param unaccepted: the error of the last dry run while the hub repeats the dry run; None at any other time.
     :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
     :param is_refused: whether the start was refused before KubeSpawner created a volume claim or the pod.
@@ -33,12 +34,12 @@ class StartState:
     :param token: random text that identifies this start.
     :param is_removing: whether the hub is deleting the pod.
     :param hold: text that tells the user which finalizers keep a stopped server's pod; empty if none does.
-    :param is_resumed: whether an earlier process of the hub began the start; JupyterHub does not count the failure of
-        such a start.
+    :param is_resumed: whether an earlier process of the hub began the start. If such a start fails, the failure does
+        not count toward JupyterHub's ``consecutive_failure_limit``.
     :param is_hidden: whether JupyterHub, when it starts, must not check the server, because the start is to be resumed.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
     :param last_pod: JSON of the pod, from the last poll that found the pod; empty if no poll has found it.
-    :param end: why the server ended; None while it runs or if there is no reason to announce.
+    :param end: why the server ended; None while the server runs, or if there is no reason to announce.
     """
 
     feed: ProgressFeed = field(default_factory=ProgressFeed)

@@ -4,10 +4,11 @@ The supervisor of a start publishes each report once, to a feed. Each open page 
 generator, which yields progress events in JupyterHub's format. The page also shows messages that the admin has set in
 KubeSpawner: ``slow_spawn_message`` and, in newer versions, the messages of an event formatter and of a progress hook.
 
-JupyterHub 6's progress page has a stop button, which stops the user's default server even on the page of a named
-server; JupyterHub 5's page has none. With JupyterHub 6, gpuspawner therefore adds a cancel button on the pages of named
-servers and hides JupyterHub's button; with JupyterHub 5, it adds the cancel button on all pages. The button is part of
-the progress messages, which may be HTML. The page repeats each message in its log; gpuspawner hides the button there.
+This module adds a cancel button to progress pages. JupyterHub 5's progress page has no button that stops a server, so
+all pages get the cancel button. JupyterHub 6's progress page has a stop button, but this button stops the user's
+default server even on the page of a named server. With JupyterHub 6, only the pages of named servers therefore get the
+cancel button, and JupyterHub's button is hidden there. The cancel button is part of the progress messages, which may be
+HTML. The page repeats each message in its log; gpuspawner hides the cancel button in this log.
 """
 
 from __future__ import annotations
@@ -182,14 +183,14 @@ def read_uid(pod: Mapping[str, object]) -> str:
 
 
 ProgressEvent = dict[str, Any]
-"""A progress event of JupyterHub, with the keys ``progress``, ``message``, ``html_message`` and ``raw_event``.
+"""A progress event of JupyterHub. Its keys are some of ``progress``, ``message``, ``html_message`` and ``raw_event``.
 
 Each event has a ``message``, like KubeSpawner's own events, because clients such as BinderHub require this key.
 """
 
 _BAR_STEP = 5
-"""Number of percentage points. If the progress bar has moved this far without a new message, the page gets an event
-with the bar's new position and the last message."""
+"""If the progress bar has moved by this many percentage points without a new message, the page gets an event with the
+bar's new position and the last message."""
 
 
 class ProgressSpawner(UserServer, Protocol):
@@ -365,10 +366,10 @@ _CONNECT_S = 1.0
 
 
 async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
-    """Wait until the server's port accepts connections, and return whether it does.
+    """Wait until the server's port accepts connections, and return True.
 
-    The function stops waiting after ``timeout_s``, or if the pod is unreachable. In the meantime, the supervisor ends
-    the start if the server's container ends. Without the supervisor, JupyterHub would wait until ``http_timeout``.
+    Return False after ``timeout_s``, or if the hub cannot reach the pod. While this function waits, the supervisor ends
+    the start if the server's container ends; JupyterHub alone would wait for an answer until ``http_timeout``.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
     :param timeout_s: maximum number of seconds to wait.
@@ -385,7 +386,8 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
 async def _accepts_connections(host: str, port: int) -> bool | None:
     """Return True if a program in the pod listens on the port, False if none does yet, or None if the hub cannot tell.
 
-    After None, the caller stops trying. For example, if a network policy drops packets, each attempt would time out.
+    The result is None, for example, if a network policy drops packets. The caller then makes no more attempts, because
+    each attempt would time out.
     """
     try:
         async with asyncio.timeout(_CONNECT_S):

@@ -33,12 +33,13 @@ _UNREAD_PAUSE_S = 4.0
 """Seconds between two observations of a start while no progress page is open. A page that opens ends the pause."""
 _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
-"""The supervisor ends a start this long before ``start_timeout``: 2 s or 20 % of the timeout, whichever is less."""
+"""The supervisor's deadline is 2 s or 20 % of ``start_timeout``, whichever is less, before this timeout. At the
+deadline, the supervisor ends the start."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time between the supervisor's deadline and ``start_timeout`` for which a search may wait for its turn.
+"""Share of the time between the supervisor's deadline and ``start_timeout``. It applies to a start that reaches the
+deadline: the search for similar choices to show in the error waits at most this share of the time for its turn.
 
-The error that ends a start shows similar choices. The hub limits the time that the searches of all starts for such
-choices take, so a search may have to wait. The share applies to a start that reaches the supervisor's deadline."""
+A search may have to wait, because the hub limits the time that the searches of all starts take."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
 ``start_timeout`` has passed."""
@@ -85,8 +86,8 @@ async def _wait_until_end(
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        # In a busy event loop, JupyterHub's timer may cancel the start before the supervisor has ended it. Raise the
-        # supervisor's error then, too.
+        # In a busy event loop, JupyterHub's timer may cancel the start before the supervisor has ended it. Then
+        # raise the supervisor's error instead of CancelledError.
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
@@ -95,7 +96,7 @@ async def _wait_until_end(
     if ending.done() and (not starting.done() or starting.exception() is not None):
         raise ending.result()
     # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so KubeSpawner may end the start
-    # first. If the start waits for free capacity, raise the supervisor's error then, too.
+    # first. If the start waits for free capacity, raise the supervisor's error instead of KubeSpawner's.
     timeout = starting.exception()
     if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
         raise refused from timeout

@@ -3,8 +3,9 @@
 A failed request raises an :class:`APIUnavailableError`. The module parses the raw JSON of responses, because
 building the client's model objects takes many times as long.
 
-The hub checks its rights before it lists or watches a resource, because a refused request may raise an alarm in the
-audit log. The check covers the verbs `list` and `watch`, since a role may allow only `list`.
+The hub checks its rights before it lists or watches a resource, because the API server's audit log records a refused
+request, and such a record may trigger an alarm. To watch a resource, the hub checks both verbs, `list` and `watch`,
+since a role may allow only `list`.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ async def _parse_page(
 
 
 WATCH_VERBS = ("list", "watch")
-"""Verbs that the hub needs to watch a resource: it lists the resource first."""
+"""Verbs that the hub needs to watch a resource, because it lists the resource before the first watch request."""
 NOT_SERVED = "find"
 """:func:`find_missing_verb` returns this value instead of a verb if the API server does not serve the resource."""
 
@@ -209,7 +210,7 @@ async def _is_served(api_client: Any, attributes: dict[str, str], *, timeout_s: 
 
 
 async def is_allowed(api_client: Any, attributes: Mapping[str, str], *, timeout_s: float) -> bool | None:
-    """Return whether the account of a client has a right, or None if the API server gives no usable answer.
+    """Return whether a client's Kubernetes account has a right, or None if the API server gives no usable answer.
 
     :param api_client: a ``kubernetes_asyncio.client.ApiClient``.
     :param attributes: the right, as the ``resourceAttributes`` of a v1 SelfSubjectAccessReview.

@@ -13,8 +13,8 @@ from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Maximum size of an unfinished line (in bytes) or of an unfinished JSON value (in characters). Kubernetes objects are
-smaller: etcd allows 1.5 MiB a request (``--max-request-bytes``). An object's JSON may be longer than its encoding in
-etcd, because of escapes, but not that much longer."""
+smaller: etcd accepts requests of up to 1.5 MiB (``--max-request-bytes``). JSON escapes some characters, so an object's
+JSON may be several times as long as the object's encoding in etcd, but not as long as this limit."""
 
 
 class LineTooLongError(Exception):

@@ -1,4 +1,4 @@
-"""Yields to the event loop, shares tasks, backs off with jitter, and has a clock that never goes back."""
+"""Yields to the event loop, shares a task between callers, draws retry delays, has a clock that never goes back."""
 
 from __future__ import annotations
 

@@ -55,11 +55,11 @@ QUEUE_SETUP_CACHE_S = 30.0
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""Greatest age of an answer that the hub uses while a new request is unanswered. The unit is the time for which the
-hub otherwise reuses such an answer: :data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`."""
+"""While a new request is unanswered, the hub uses the previous answer unless its age exceeds a limit. The limit is this
+many times :data:`QUEUE_CACHE_S`, or this many times :data:`QUEUE_SETUP_CACHE_S` for the resources named there."""
 NEW_POD_S = 1.0
-"""Seconds after a request for a namespace's Workloads until the next one, if a caller needs the Workload of a pod that
-the request did not include. For other pods, the hub waits :data:`QUEUE_CACHE_S`."""
+"""Seconds after an answer with a namespace's Workloads until the hub asks for them again for a new pod, which the last
+request did not include. For a pod that the request included, the hub reuses the answer for :data:`QUEUE_CACHE_S`."""
 _FORGOTTEN_S = 30.0
 """Seconds after the last :meth:`QueuePlaces.find_place` for a pod until the hub stops reading the pod's Workload."""
 _PER_REQUEST = 100
@@ -93,7 +93,7 @@ class _LocalQueue(NamedTuple):
 class _CachedRead:
     """The cached result of the last request of one kind, such as a LocalQueue's positions or the list of Cohorts.
 
-    :param value: None if the request failed or there was none yet.
+    :param value: result of the last request; None if the API server gave no usable answer or no request has ended.
     :param at: seconds of the clock at which the request ended.
     :param until: seconds of the clock until which the result is reused.
     """
@@ -109,7 +109,7 @@ class QueuePlaces:
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.
     :param timeout_s: timeout of each request in seconds.
     :param clock: monotonic seconds.
-    :param now: the time in UTC.
+    :param now: returns the current time in UTC.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class QueuePlaces:
         """The lists of ClusterQueues, Cohorts and ResourceFlavors from which ``_cluster_queues`` was built."""
         self._cluster_queues = ClusterQueues((), cohorts=(), flavors=())
         self._capacities: dict[str, QueueCapacity | None] = {}
-        """Name of a ClusterQueue → what it can admit according to ``_cluster_queues``, or None if that is unknown."""
+        """Name of a ClusterQueue → capacity that ``_cluster_queues`` computed for the queue, or None if unknown."""
 
     async def find_place(self, pod: Mapping[str, object], *, queue: str, wait_s: float | None = None) -> QueuePlace:
         """Return a pod's position in its queue, and why Kueue does not admit the pod; unknown values are None.
@@ -292,7 +292,7 @@ class QueuePlaces:
         except APIUnavailableError as error:
             value, kept_s = None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
         finally:
-            # After an unexpected error, too, wait before the next request. The old value and its time stay unchanged.
+            # Delay the next request even after an unexpected error. `value` and `at` then stay as they were.
             known.until = self._clock() + kept_s
         known.value, known.at = value, self._clock()
 

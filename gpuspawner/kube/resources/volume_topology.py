@@ -2,8 +2,8 @@
 
 :class:`VolumeTopology` reads only the claims of the current user's pod and caches each result for up to a minute.
 :class:`VolumeLimits` watches the limits of CSI drivers, which CSINodes contain. If a node has such a limit, the class
-also watches PersistentVolumes, VolumeAttachments and StorageClasses. For :class:`VolumeLimits`, an object that the hub
-may not read counts as absent. A node thus counts as full only if objects that the hub can read show it.
+also watches PersistentVolumes, VolumeAttachments and StorageClasses. If the hub may not read some of these
+resources, a node counts as full only if the other resources show that the node has reached its limit.
 """
 
 from __future__ import annotations
@@ -121,8 +121,9 @@ class VolumeTopology:
     ) -> PodConstraints:
         """Return a pod's scheduling constraints, extended by the node selector terms of its claims' volumes.
 
-        A claim that KubeSpawner will create adds no terms. Its StorageClass should use ``WaitForFirstConsumer``, so
-        that the volume is created where the pod is scheduled. Any other missing claim makes the nodes unknown.
+        A claim that KubeSpawner will create adds no terms: its StorageClass should use ``WaitForFirstConsumer``, so
+        that the volume is created where the pod is scheduled. If the nodes of any other claim's volume are unknown,
+        for example because the claim is missing, the result's ``undecided`` says what they depend on.
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
@@ -225,8 +226,8 @@ class _CSINodeCache(VersionedCache[CSINode]):
 class VolumeLimits:
     """Watches how many volumes CSI drivers may attach to each node, and keeps an :class:`Occupancy` up to date.
 
-    :param follow: called with the plural name of a resource and a cache; starts to watch the resource, and
-        returns the watch's loop.
+    :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. Its arguments are the
+        plural name of the resource and the cache for the resource's objects.
     :param occupancy: nodes and pods of the cluster; receives the volumes.
     """
 

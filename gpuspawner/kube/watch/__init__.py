@@ -1,7 +1,7 @@
 """Keeps the objects of a Kubernetes resource in memory up to date: lists the resource once, then watches it.
 
 Callers pass a list method of `kubernetes_asyncio` and an `ObjectCache`, which receives the decoded objects. `WatchLoop`
-has the age of the data and, in a sentence for users, the reason why data is missing.
+records when the data was last confirmed and, in a sentence for users, why data is missing.
 
 - `watch_loop`: retry after failures, check rights, explain missing data to users.
 - `watch`: send one list or watch request at a time, decide when the cache is known to be complete (confirmed), and

@@ -123,7 +123,7 @@ _N = TypeVar("_N", bound=_Named)
 
 
 class VersionedCache(ObjectCache[_N]):
-    """Stores the decoded objects of one resource that has no place in an :class:`Occupancy`, and counts the changes.
+    """Stores the decoded objects of one resource other than nodes and pods, and counts the changes.
 
     :param read: decodes a JSON object.
     :ivar version: number of changes so far.

@@ -21,14 +21,14 @@ from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey, decode_o
 _T = TypeVar("_T")
 
 MAX_CHANGES_AT_ONCE = 1000
-"""If a list changes at most this many objects of the cache, :meth:`ListReconciler.finish` applies them without yielding
-to the event loop (about 10 ms)."""
+"""If a list changes at most this many objects of the cache, :meth:`ListReconciler.finish` applies the changes without
+yielding to the event loop, which takes about 10 ms."""
 
 
 class ListReconciler(Generic[_T]):
     """Applies one complete list to a cache: call :meth:`begin`, :meth:`record` for each object, then :meth:`finish`.
 
-    Nothing else may change the cache meanwhile.
+    From the call of :meth:`begin` until :meth:`finish` returns, no other code may change the cache.
 
     :param cache: receives the objects.
     :param pacer: yields to the event loop.
@@ -92,8 +92,8 @@ namespace and ``resourceVersion``. To find these values in any other event, the 
 
 
 MAX_PENDING_BYTES = 512 * 1024
-"""Size in bytes of all pending events at which the hub applies them even if no form needs the data. These are events of
-about 50 pods; applying them takes a few milliseconds."""
+"""When all pending events together have at least this many bytes, the hub applies them even if no form needs the data.
+The events of about 50 pods have this size; applying them takes a few milliseconds."""
 
 
 class RelistError(Exception):

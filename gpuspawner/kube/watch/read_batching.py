@@ -12,9 +12,9 @@ import math
 from typing import Protocol
 
 MAX_UNREAD_BYTES = 192 * 1024
-"""Number of bytes that should arrive in one pause; if more bytes arrive, the next pause is shorter. asyncio stops
-reading from a TLS connection once 256 KiB are unread (``sslproto.SSLProtocol._set_read_buffer_limits``). With fewer
-bytes, all events that the API server sent are in memory when a pause ends."""
+"""Number of bytes that should arrive at most in one pause; if more arrive, the next pause is shorter. asyncio stops
+reading from a TLS connection once 256 KiB are unread (``sslproto.SSLProtocol._set_read_buffer_limits``). As long as
+fewer bytes are unread, all events that the API server has sent are in memory when a pause ends."""
 
 MIN_PAUSE_S = 0.005
 """Shortest pause in seconds. Each pause is a multiple of the last one, so after a pause of zero all pauses would be
@@ -24,8 +24,8 @@ _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
 """Exceptions that transports raise if they are closed or cannot pause reading."""
 
 BATCH_FRESH_S = 0.2
-"""If the cache is younger than this many seconds, :meth:`ReadBatcher.catch_up` returns at once. Servers that start at
-the same moment thus share one read."""
+"""If every event was in the cache less than this many seconds ago, :meth:`ReadBatcher.catch_up` returns at once.
+Servers that start at the same moment thus use the same state of the cache."""
 
 _LOOP_TURNS = 3
 """Iterations of the event loop from ``resume_reading()`` until the transport has delivered the bytes that arrived

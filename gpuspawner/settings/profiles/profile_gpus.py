@@ -15,16 +15,16 @@ _RUNTIME_CLASS = ("runtimeClassName", "runtime_class_name")
 _TOLERATION = ("key", "operator", "value", "effect")
 _RESOURCES = ("extra_resource_limits", "extra_resource_guarantees")
 _OF_TYPES = ("node_selector", "tolerations", "environment", "start_timeout")
-"""KubeSpawner's traits with a key in the settings of a GPU type, but no key in the settings of a preset."""
+"""KubeSpawner's traits that a GPU type of the settings can set, but a preset cannot."""
 
 
 class ProfileGPUs:
     """Collects the GPU types of a profile list that is converted into settings.
 
-    A variant is one combination of a profile's options. Variants share a GPU type if they have the same GPU resource,
-    node selector, tolerations, environment, RuntimeClass and start timeout.
+    A variant is one combination of choices in a profile's options. Variants share a GPU type if they have the same GPU
+    resource, node selector, tolerations, environment, RuntimeClass and start timeout.
 
-    :param notes: list that receives sentences for the admin about parts of the profile list that the settings lack.
+    :param notes: list that receives sentences for the admin about parts of the profiles that the settings leave out.
     :ivar types: the setting ``gpus``.
     """
 
@@ -37,7 +37,7 @@ class ProfileGPUs:
     def add_variant(self, variant: ProfileVariant) -> dict[str, Any]:
         """Return the keys ``gpu`` and ``gpu_count`` of a variant's preset, or an empty dict if the variant has no GPU.
 
-        If no GPU type in ``types`` fits the variant, add one.
+        If no GPU type in ``types`` fits the variant, add a GPU type to ``types``.
 
         :param variant: one way to start a server.
         """
@@ -101,6 +101,8 @@ def describe_lost_parts(variant: ProfileVariant) -> Iterator[str]:
 def find_unplaced_traits(variant: ProfileVariant, *, has_gpu: bool) -> set[str]:
     """Return the names of a variant's KubeSpawner traits that neither its preset nor its GPU type can set.
 
+    A resource that neither can set is named in the form ``extra_resource_limits of example.com/fpga``.
+
     :param variant: one way to start a server.
     :param has_gpu: whether the variant has a GPU type.
     """
@@ -146,7 +148,11 @@ def _list_tolerations(overrides: Mapping[str, Any]) -> list[Any]:
 
 
 def _filter_environment(value: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment variables that are equal for all users: those without KubeSpawner's ``{…}`` templates."""
+    """Return the environment variables that are equal for all users.
+
+    The result leaves out values with braces, which KubeSpawner may expand as templates, and values that are no text or
+    number.
+    """
     plain = {str(key): _format_text(each) for key, each in value.items() if isinstance(each, str | int | float)}
     return {key: text for key, text in plain.items() if "{" not in text and "}" not in text}
 

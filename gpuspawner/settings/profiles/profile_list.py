@@ -29,7 +29,7 @@ class ProfileAmounts:
     """Reads the CPU and memory amounts of profiles.
 
     :param defaults: KubeSpawner's trait → its default; a missing or null default means no limit or guarantee.
-    :param notes: list that receives sentences for the admin about lost parts of the profile list.
+    :param notes: list that receives sentences for the admin about amounts that the settings leave out or change.
     """
 
     def __init__(self, defaults: Mapping[str, Any], notes: list[str]) -> None:
@@ -38,7 +38,9 @@ class ProfileAmounts:
         self._defaults = {trait: self._read(name, defaults.get(trait), who=trait) for name, trait in traits}
 
     def read_limit(self, name: str, variant: ProfileVariant) -> int | None:
-        """Return a variant's limit in millicores or bytes; without a limit, its guarantee; None if it has neither.
+        """Return a variant's limit in millicores or bytes.
+
+        If the variant has no limit, return its guarantee. If it has neither, return None.
 
         :param name: ``cpu`` or ``memory``.
         :param variant: one way to start a server.
@@ -62,7 +64,10 @@ class ProfileAmounts:
         return Fraction(guarantee, limit) if limit and guarantee and guarantee <= limit else None
 
     def _of(self, name: str, trait: str, *, variant: ProfileVariant) -> int | None:
-        """Return a variant's limit or guarantee; as in KubeSpawner, a null in its overrides removes the default."""
+        """Return the limit or guarantee that a trait gives a variant, or None if there is none.
+
+        As in KubeSpawner, a null in the variant's overrides removes the default.
+        """
         if trait not in variant.overrides:
             return self._defaults[trait]
         who, default = f"{variant.name}: {trait}", self._defaults[trait]
@@ -91,7 +96,7 @@ def format_setting_amount(name: str, amount: int) -> float | str:
 
 
 _FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
-"""Smallest step in converted settings: millicores of CPU, bytes of memory."""
+"""Lower bound of the ``step`` of CPU (in millicores) and memory (in bytes) in the converted settings."""
 _CONVERTED_TRAITS = {
     "image",
     *(trait for traits in AMOUNT_TRAITS.values() for trait in traits),
@@ -107,7 +112,7 @@ _BY_SLUG = ("images", "gpus", "presets")
 
 
 _NAMED = 5
-"""Greatest number of profiles that one note names."""
+"""Maximum number of names of variants in one note for the admin."""
 _NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -116,7 +121,7 @@ class ConvertedProfiles:
     """The settings converted from a profile list.
 
     :param settings: keys below ``hub.config.GPUSpawner``.
-    :param notes: sentences for the admin about parts that are lost or changed.
+    :param notes: sentences for the admin about parts of the profile list that the settings leave out or change.
     """
 
     settings: Mapping[str, Any]
@@ -129,7 +134,8 @@ def convert_profile_list(
     """Return settings that offer the same as a profile list.
 
     Images, amounts and GPU types become separate choices of the form, which users may combine freely. Each profile
-    becomes one preset for each combination of choices in its options; an option that changes only the image adds none.
+    becomes one preset for each combination of choices in its options. If an option changes only the image, its choices
+    become images of the form, not presets.
     Custom images are allowed if at least one profile allows any image reference.
 
     :param profile_list: as in ``c.KubeSpawner.profile_list`` or ``singleuser.profileList``.
@@ -166,8 +172,9 @@ def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 def _remove_path(settings: dict[str, Any], path: str) -> bool:
     """Remove the part of the settings that a problem's YAML path names; return whether anything was removed.
 
-    If the path leads into an entry of ``images``, ``gpus`` or ``presets``, remove the path's key from the entry or a
-    mapping in the entry. If the entry lacks the key, remove the whole entry. For any other path, remove the section.
+    For the path ``gpus.a100.match.zone``, remove ``zone`` from the mapping ``match``. If ``match`` does not contain
+    ``zone``, remove ``match``. If the entry ``a100`` does not contain ``match``, remove the entry. The same applies to
+    ``images`` and ``presets``. For any other path, remove the section that the path's first key names.
     """
     section, _, rest = path.partition(".")
     entries = settings.get(section, {})

@@ -18,7 +18,7 @@ _KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawne
 _MARKUP = re.compile(r"<\w+[^<>]*>")
 
 _MOST_VARIANTS = 100
-"""Greatest number of variants of a profile; an option that would make more keeps only its default choice."""
+"""Maximum number of variants of a profile. If an option would exceed it, only the option's default choice is used."""
 _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.example:5000/team/lab:2026-10-01")
 """Image references in three registries. A ``validation_regex`` that matches all three is taken to match any image."""
 
@@ -27,7 +27,7 @@ _ANYWHERE = ("docker.io/library/python:3.12", "ghcr.io/acme/lab:1", "registry.ex
 class ProfileVariant:
     """One way to start a server.
 
-    :param name: name shown to users: that of the profile, followed by those of the choices in its options.
+    :param name: name shown to users: the profile's name, followed by the names of the combined choices.
     :param description: description shown to users.
     :param overrides: KubeSpawner's trait → value; values of choices replace values of the profile.
     :param is_default: whether KubeSpawner's form preselects this variant.
@@ -58,7 +58,7 @@ class ProfileVariants:
     :param variants: in the order of the profile list.
     :param images: the images in options whose choices change only the image, in the order of the profile list.
     :param custom_images: whether users may enter any image reference.
-    :param notes: sentences for the admin about parts of the profile list that variants cannot contain.
+    :param notes: sentences for the admin about parts of the profile list that the settings leave out or change.
     """
 
     variants: list[ProfileVariant] = field(default_factory=list)
@@ -68,7 +68,9 @@ class ProfileVariants:
 
 
 def parse_profile_list(profile_list: object) -> ProfileVariants:
-    """Return the variants of a profile list: one for each combination of options in each profile.
+    """Return the variants of a profile list: for each profile, one for each combination of choices in its options.
+
+    An option whose choices change only the image adds no variants; its choices are in ``images`` of the result.
 
     :param profile_list: as in ``c.KubeSpawner.profile_list``.
     :raises SettingsError: the value is not a list or dict of profiles.
