@@ -435,7 +435,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight on ``pod``, or on a pod built here if ``pod`` is None. A start does this once."""
+        """Run the preflight on ``pod``, or on a pod built here if ``pod`` is None; a second call does nothing."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return

@@ -42,8 +42,8 @@ async def build_live(
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
-    :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has
-        only presets and similar selections in this part.
+    :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
+        presets and no similar selections outside this part.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))

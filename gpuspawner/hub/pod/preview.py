@@ -73,7 +73,7 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
     """Return a copy of a spawner for a form, with the traits that ``group_overrides`` give the user at a start.
 
-    JupyterHub itself applies ``group_overrides`` only at a start, and then changes the traits of the spawner itself.
+    JupyterHub itself applies ``group_overrides`` only at a start, and to the original spawner, not to a copy.
 
     :param spawner: the user's spawner; it stays unchanged. Without ``group_overrides``, the result is this spawner.
     """

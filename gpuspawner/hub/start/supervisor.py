@@ -146,6 +146,8 @@ class _Supervisor:
             # Pause before each observation, even the first, until a page is open or the pause is over. A start without
             # a page needs fewer observations.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
+            if self.is_late:
+                break  # in a busy event loop, another observation would let JupyterHub's timer end the start first
             failure = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._left_s()):

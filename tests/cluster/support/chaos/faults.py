@@ -130,7 +130,10 @@ class Fate:
         with self.ledger.during(f"node {name} is deleted"):
             self._note_struck(name)
             await asyncio.to_thread(delete_node, self.way.api, name)
-            await self._sleep(self.random.choice(DELETED_S))
+            # A pod that was bound to the node just before is seen a moment later, and may be gone long before the end.
+            for _ in range(round(self.random.choice(DELETED_S))):
+                self._note_struck(name)
+                await self._sleep(1.0)
             self._note_struck(name)
             await asyncio.to_thread(CoreV1Api(self.way.api).create_node, node)
 

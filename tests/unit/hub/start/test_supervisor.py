@@ -291,6 +291,18 @@ async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more_
             assert (await supervised, pods.count - before) == (address, looks)
 
 
+async def test_no_observation_delays_the_end_of_a_start(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
+    spawner, pods = make_spawner(), Looks()
+    spawner.start_timeout = 1
+    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
+    feed = ProgressFeed(is_sent=True)
+    feed.begin()
+    with pytest.raises(SlowStartError):
+        await supervise_start(spawner, asyncio.get_running_loop().create_future(), feed=feed)
+    assert pods.count == 0
+
+
 async def test_how_long_a_pod_waited_is_measured_although_no_page_is_open(
     make_spawner: MakeSpawner, server: WatchServer, monkeypatch: pytest.MonkeyPatch
 ):
