@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -71,6 +72,9 @@ CONFIGURED = st.builds(
     st.sampled_from([{}, {"cpu": CATALOG.cpu}, {"cpu": CATALOG.cpu, "memory": CATALOG.memory}]),
     st.sampled_from([None, 2, 6]),
 )
+
+# Each law tries many policies, which takes long beside other tests.
+pytestmark = pytest.mark.timeout(120)
 
 
 def own_amounts(*amounts: int) -> st.SearchStrategy[OwnAmount]:
