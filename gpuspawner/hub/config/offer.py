@@ -256,7 +256,7 @@ class OfferFactory:
         :param options: options for :class:`ClusterStore`, used only when this call creates the store.
         """
         now = self._clock()
-        cluster = next((each for each in self._clusters if each.api is api), None)
+        cluster = self._find_cluster(api)
         if cluster is None:
             cluster = _Cluster(
                 api=api,
@@ -285,7 +285,11 @@ class OfferFactory:
 
         :param api: the hub's ``CoreV1Api``.
         """
-        return next((each.store for each in self._clusters if each.api is api), None)
+        cluster = self._find_cluster(api)
+        return None if cluster is None else cluster.store
+
+    def _find_cluster(self, api: ClusterAPI) -> _Cluster | None:
+        return next((each for each in self._clusters if each.api is api), None)
 
     @property
     def known_store(self) -> ClusterStore | None:

@@ -122,11 +122,11 @@ class StartObserver:
         gpu, node = self._feed.gpu, as_text(as_dict((pod or {}).get("spec")).get("nodeName"))
         if node and node != self._node:
             self._node, self._bound_at, self._was_ready = node, now, False
-        is_waiting = pod is not None and not node
+        waiting = None if node else pod
         offer = None
-        if pod is not None and is_waiting and (self._is_verdict_due() or is_gated(pod)):
+        if waiting is not None and (self._is_verdict_due() or is_gated(waiting)):
             offer = await self._spawner.make_offer()
-        verdict = await self._predict_verdict(pod, offer) if pod is not None and is_waiting else None
+        verdict = None if waiting is None else await self._predict_verdict(waiting, offer)
         return Facts(
             pod=pod,
             events=events,
@@ -134,11 +134,11 @@ class StartObserver:
             timeout_s=float(self._spawner.start_timeout),
             verdict=verdict,
             judged_at_s=None if verdict is None else self._judged_at,
-            queue=None if pod is None or offer is None else await offer.find_queue_place(pod),
+            queue=None if waiting is None or offer is None else await offer.find_queue_place(waiting),
             gpu_name="" if gpu is None else gpu.display_name,
             lacks_events=self._feed.lacks_events,
             # A pod may be deleted together with its node, so check the node even if the pod is gone.
-            is_node_ready=None if is_waiting else self._is_node_ready(),
+            is_node_ready=self._is_node_ready() if waiting is None else None,
         )
 
     def _pod(self) -> Mapping[str, object] | None:

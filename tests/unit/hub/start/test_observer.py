@@ -264,6 +264,10 @@ async def test_a_pod_that_kueue_queues_has_its_place_until_it_is_let_through(see
     facts = await seen.lookout.observe()
     assert facts is not None
     assert facts.queue == QueuePlace(position=4, queue="gpu-queue", reason=QueueReason.QUOTA_IN_USE)
+    seen.clock.now += 1.0
+    before_next_verdict = await seen.lookout.observe(even_if_unchanged=True)
+    assert before_next_verdict is not None
+    assert before_next_verdict.queue == facts.queue
     seen.put(pod, spec=pod["spec"])
     facts = await seen.lookout.observe()
     assert facts is not None

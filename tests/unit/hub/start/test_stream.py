@@ -28,7 +28,7 @@ async def test_it_returns_once_the_program_listens(port: int):
     await asyncio.sleep(0.1)
     assert not waiting.done()
     async with await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", port):
-        await asyncio.wait_for(waiting, 5)
+        assert await asyncio.wait_for(waiting, 5) is True
 
 
 async def test_it_gives_up_when_the_time_is_over(port: int):
@@ -47,4 +47,4 @@ async def test_nobody_waits_for_what_cannot_be_reached(monkeypatch: pytest.Monke
         await asyncio.sleep(60)
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", swallowed)
-    await asyncio.wait_for(wait_until_listening("http://127.0.0.1:1", timeout_s=60), 5)
+    assert await asyncio.wait_for(wait_until_listening("http://127.0.0.1:1", timeout_s=60), 5) is False

@@ -291,6 +291,24 @@ async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more_
             assert (await supervised, pods.count - before) == (address, looks)
 
 
+async def test_a_pod_that_the_hub_cannot_reach_is_looked_at_although_no_page_is_open(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+):
+    async def refuse(*_: object) -> None:
+        raise OSError("no route to host")
+
+    spawner, pods = make_spawner(), Looks()
+    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
+    feed = ProgressFeed(is_sent=True)
+    feed.begin()
+    start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    start.set_result("http://127.0.0.1:1")
+    await supervise_start(spawner, start, feed=feed)
+    assert pods.count == 1
+
+
 async def test_no_observation_delays_the_end_of_a_start(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
     spawner, pods = make_spawner(), Looks()
