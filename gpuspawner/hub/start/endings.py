@@ -206,6 +206,8 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
     :raises ApiException: the API server refuses the deletion.
     :raises TimeoutError: the pod still exists at KubeSpawner's timeout, although no finalizer keeps it.
     """
+    if spawner.start_state.before_stop is not None:
+        await spawner.start_state.before_stop()
     spawner.start_state.is_removing = True
     watching = asyncio.create_task(_watch_for_hold(spawner))
     try:
@@ -296,11 +298,14 @@ class RemovedStart(Protocol):
     """The part of a start's state that is used while the hub stops the server.
 
     :ivar feed: the progress feed of the start, whose ``language`` is the user's language.
+    :ivar before_stop: function that is called before each stop of the server, and may raise an exception instead;
+        None = the server is stopped.
     :ivar is_removing: whether the hub is deleting the pod.
     :ivar hold: text that tells the user which finalizers keep the pod; empty if none does.
     """
 
     feed: ProgressFeed
+    before_stop: Callable[[], Awaitable[None]] | None
     is_removing: bool
     hold: str
 

@@ -199,31 +199,61 @@ async def send_pod(
 ) -> bool:
     """Send a start's pod if it does not exist, and return whether it exists now; if not, KubeSpawner repeats the call.
 
-    An earlier request may have created the pod although the hub never received the answer. If the hub just sent the
-    pod again, KubeSpawner would take the existing pod for that of an earlier start and delete it. The new pod would
-    then wait behind other pending pods, or the API server might refuse it.
+    An earlier request may have created the pod although the hub never received the answer. KubeSpawner would take this
+    pod for that of an earlier start, delete it and create a new one. The new pod would then wait behind other pending
+    pods, or the API server might refuse it. Look for the pod before the request is repeated, and again if the API
+    server answers that the pod exists: it may have processed the earlier request in between.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
-    :param send: KubeSpawner's method that sends the pod and returns whether it exists.
-    :param is_repeated: whether the start has sent the pod before. If so, the function looks for an existing pod first.
+    :param send: KubeSpawner's method that sends the pod and returns whether it exists. If a pod exists already, the
+        method stops the server.
+    :param is_repeated: whether the start has sent the pod before.
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
-    token = spawner.start_state.token
-    pod.metadata.annotations = {**(pod.metadata.annotations or {}), _CREATOR_ANNOTATION: token}
-    if is_repeated:
-        read = partial(spawner.api.read_namespaced_pod, pod.metadata.name, spawner.namespace)
-        try:
-            found = (await read(_request_timeout=spawner.k8s_api_request_timeout)).metadata
-        except (TimeoutError, aiohttp.ClientError):
-            return False
-        except ApiException as error:
-            if error.status not in _LACKS_POD:
-                return False
-        else:
-            if (found.annotations or {}).get(_CREATOR_ANNOTATION) == token and found.deletion_timestamp is None:
-                return True
-    return await send(pod)
+    state = spawner.start_state
+    pod.metadata.annotations = {**(pod.metadata.annotations or {}), _CREATOR_ANNOTATION: state.token}
+    if is_repeated and (exists := await _has_own_pod(spawner, pod)) is not False:
+        return bool(exists)
+
+    async def spare_own_pod() -> None:
+        if (exists := await _has_own_pod(spawner, pod)) is not False:
+            raise _SparedPodError(exists=bool(exists))
+
+    state.before_stop = spare_own_pod
+    try:
+        return await send(pod)
+    except _SparedPodError as spared:
+        return spared.exists
+    finally:
+        state.before_stop = None
+
+
+class _SparedPodError(Exception):
+    """Raised instead of deleting a pod that the start itself has created, or may have created.
+
+    :ivar exists: whether the pod of this start exists; False if the API server did not say.
+    """
+
+    def __init__(self, *, exists: bool) -> None:
+        super().__init__()
+        self.exists = exists
+
+
+async def _has_own_pod(spawner: StartingSpawner, pod: Any) -> bool | None:
+    """Return whether the pod that this start has created exists, or None if the API server does not say.
+
+    If the hub may not read pods, return False.
+    """
+    read = partial(spawner.api.read_namespaced_pod, pod.metadata.name, spawner.namespace)
+    try:
+        found = (await read(_request_timeout=spawner.k8s_api_request_timeout)).metadata
+    except (TimeoutError, aiohttp.ClientError):
+        return None
+    except ApiException as error:
+        return False if error.status in _LACKS_POD else None
+    is_own = (found.annotations or {}).get(_CREATOR_ANNOTATION) == spawner.start_state.token
+    return is_own and found.deletion_timestamp is None
 
 
 class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):

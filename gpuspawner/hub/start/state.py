@@ -32,6 +32,8 @@ class StartState:
     :param is_admitted: whether the hub has admitted the user's choice.
     :param is_pod_unseen: whether the pod was sent, and the hub knows neither that it exists nor that it was refused.
     :param token: random text that identifies this start.
+    :param before_stop: function that is called before each stop of the server, and may raise an exception instead;
+        None = the server is stopped.
     :param is_removing: whether the hub is deleting the pod.
     :param hold: text that tells the user which finalizers keep a stopped server's pod; empty if none does.
     :param is_resumed: whether an earlier process of the hub began the start. If such a start fails, the failure does
@@ -53,6 +55,7 @@ class StartState:
     is_admitted: bool = False
     is_pod_unseen: bool = False
     token: str = field(default_factory=lambda: token_hex(8))
+    before_stop: Callable[[], Awaitable[None]] | None = None
     is_removing: bool = False
     hold: str = ""
     is_resumed: bool = False

@@ -93,6 +93,48 @@ async def test_a_pod_is_created_again_only_if_the_unanswered_request_has_not_cre
 
 
 @pytest.mark.parametrize(
+    ("reads", "deleted", "is_kept"),
+    [
+        pytest.param([{}], False, True, id="it is this start's"),
+        pytest.param([refusal(503), {}], False, True, id="it is this start's and was not readable"),
+        pytest.param([{"annotations": {}}], True, False, id="it is another start's"),
+    ],
+)
+async def test_a_pod_that_exists_when_it_is_created_again_is_deleted_only_if_another_start_has_created_it(
+    make_spawner: MakeSpawner, server: WatchServer, reads: list[Any], deleted: bool, is_kept: bool
+):
+    """The API server may process the unanswered request after the hub has looked for the pod."""
+    spawner = make_spawner(kubespawner={"k8s_api_request_timeout": 1})
+    created: list[dict[str, Any]] = []
+    looks = [refusal(404), *reads]
+
+    async def create(request: web.Request) -> web.Response:
+        pod: dict[str, Any] = await request.json()
+        if "dryRun" in request.query:
+            return web.json_response(pod, status=201)
+        created.append(pod)
+        if len(created) == 1:
+            await asyncio.Event().wait()
+        return refusal(409, "already exists")(request)
+
+    def read(request: web.Request) -> Any:
+        answer = looks.pop(0) if len(looks) > 1 else looks[0]
+        if callable(answer):
+            return answer(request)
+        pod = created[0]
+        return web.json_response({**pod, "metadata": {**pod["metadata"], "uid": "1", **answer}})
+
+    path = f"{pods_path(spawner)}/{spawner.pod_name}"
+    server.answers = {("POST", pods_path(spawner)): create, ("GET", path): read}
+    spawner.user_options = GPU_OPTIONS
+    start = spawner.start()
+    await eventually(lambda: spawner in spawner._state_writer._waiting or bool(deletions(server)))
+    assert (bool(deletions(server)), spawner in spawner._state_writer._waiting) == (deleted, is_kept)
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
     ("answer", "retry_s"),
     [
         pytest.param(break_off, 3, id="out of reach"),
