@@ -20,6 +20,8 @@ from tests.cluster.support.storm.world import Choice, draw_choice
 AT_ONCE = 24
 POLL_S = 0.5
 PATIENCE_S = 60.0
+POD_SEEN_S = 10.0
+"""How long the counter may need to see a pod that the hub calls ready."""
 ADMIN = "root"
 MODESTY = 0.8
 FICKLE = 0.05
@@ -125,7 +127,7 @@ class Storm:
             await self._find(claim)
             return
         if is_ready:
-            self._runs(claim)
+            await self._runs(claim)
         else:
             self._refuse(claim, "(after the hub had said yes)")
 
@@ -146,7 +148,7 @@ class Storm:
         if answer.status == HTTPStatus.FORBIDDEN:
             self._refuse(claim, answer.told)
         elif is_ready:
-            self._runs(claim)
+            await self._runs(claim)
         else:
             self.done["cut off"] += 1
             claim.gone_at = time.monotonic()
@@ -192,7 +194,7 @@ class Storm:
         await asyncio.sleep(POLL_S)
         await self._is_hub_there.wait()
         if await self._settles(claim.server):
-            self._runs(claim)
+            await self._runs(claim)
         elif claim.server in self.counter.servers:
             # The hub that made it knows it no more; it holds what it holds until somebody starts this server again.
             self.adrift[claim.server] = claim
@@ -204,14 +206,19 @@ class Storm:
         claim.gone_at = time.monotonic()
         self.done["refused"] += 1
 
-    def _runs(self, claim: Claim) -> None:
+    async def _runs(self, claim: Claim) -> None:
         claim.runs_since = time.monotonic()
         claim.ends_since = math.inf
         self.running[claim.server] = claim
         if before := self.adrift.pop(claim.server, None):
             before.gone_at = claim.runs_since
-        if claim.server not in self.counter.servers:
-            self.lost.append(f"{claim.server} is ready, and has no pod")
+        # The counter reads a watch of its own, which may be behind that of the hub.
+        deadline = time.monotonic() + POD_SEEN_S
+        while claim.server not in self.counter.servers:
+            if time.monotonic() > deadline:
+                self.lost.append(f"{claim.server} is ready, and has no pod")
+                return
+            await asyncio.sleep(POLL_S)
 
     async def _look(self, server: Server) -> None:
         if not await self.people.opens(*server):
