@@ -52,6 +52,7 @@ from gpuspawner.hub.kubespawner.reflectors import (
     unregister_failed_reflector,
     wait_for_first_list,
 )
+from gpuspawner.hub.kubespawner.unparsed_answers import get_pod_creating_api
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import run_time
@@ -67,12 +68,11 @@ from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run
 from gpuspawner.hub.start.state import StartState
 from gpuspawner.hub.start.stream import stream_progress
 from gpuspawner.hub.start.supervisor import supervise_start
-from gpuspawner.hub.trait_overrides import TraitOverrides
+from gpuspawner.hub.trait_overrides import TraitOverrides, copy_nested
 from gpuspawner.kube.store import StoreTiming
 
 _MAX_FAILED_STARTS = 256
-"""Maximum number of failed starts of all users that the hub keeps, so that an open form can show why a start failed.
-Each failed start keeps an HTTP request in memory. Beyond the maximum, the hub forgets the oldest failed start."""
+"""Maximum number of failed starts that the hub keeps for open forms; each keeps an HTTP request in memory."""
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
@@ -95,6 +95,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     _state_writer = resumption.StateWriter()
     failed_starts: ClassVar[dict[tuple[str, str], asyncio.Future[Any]]] = {}
     user_options: Any
+    api: Any
     _start_future: asyncio.Future[Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -103,6 +104,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
+        self.api = get_pod_creating_api(self.api)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
@@ -179,8 +181,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # This method is no coroutine: JupyterHub may run a coroutine in another task, but keep_draft() needs the
-        # request's own task.
+        # Like _show_form(), this method is no coroutine, because keep_draft() needs the request's own task.
         own, extra = split_form(form_data, self.extra_options)
         draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
@@ -218,16 +219,17 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Check the user options again, and merge them into the traits' values from the admin and the hooks.
+        """Merge the user options into the traits' values from the admin and the hooks, before anything is created.
 
-        KubeSpawner calls this at the beginning of a start, before it creates anything. If the admin has replaced
-        gpuspawner's ``apply_user_options``, this is the start's first check of the user options.
+        Check the options first if ``apply_user_options`` has not done so, or if they or the catalog have changed since.
         """
         if not self._is_ours():
             await super().load_user_options()
             return
         offer = await self.make_offer()
-        admission = await self._admit_start(self.user_options, offer)
+        admission, self.start_state.admission = self.start_state.admission, None
+        if admission is None or admission.catalog is not offer.catalog or admission.options != self.user_options:
+            admission = await self._admit_start(self.user_options, offer)
         choice = PodChoice(placement=admission.placement, resources=list_gpu_resources(offer.catalog))
         self.trait_overrides.assign(build_trait_values(choice, self.trait_overrides))
         self.start_state.removed_environment = admission.placement.removed_environment
@@ -368,8 +370,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             start: asyncio.Future[Any] = super().start()
             return start
         give_up_dead_reflectors(type(self).reflectors)
-        # Measure the time from here, when JupyterHub's start_timeout begins. In a busy hub, the start's task begins
-        # later.
+        # Measure the time from here, when start_timeout begins. In a busy hub, the start's task begins later.
         self.start_state.feed.begin()
         self._follow_start()
         self.start_state.end = None
@@ -393,10 +394,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # In a start, KubeSpawner calls _make_create_pvc_request until this method returns True, unless the volume claim
-    # is known to exist or is not needed. KubeSpawner then calls _make_create_pod_request until that method returns
-    # True. The first of all these calls runs the preflight. An earlier preflight could fail: the dry run and many hooks
-    # need the user's namespace, which KubeSpawner creates just before these calls.
+    # KubeSpawner calls _make_create_pvc_request until it returns True, unless the claim exists or is not needed, and
+    # then _make_create_pod_request until it returns True. The first of all these calls runs the preflight. Earlier, the
+    # preflight could fail: the dry run and many hooks need the user's namespace, created just before these calls.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -418,8 +418,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # Despite the error, the pod may exist, if the answer to an earlier request was lost, or if this answer is
-            # a 5xx for any reason other than the outage of a webhook.
+            # Despite the error, the pod may exist: an earlier answer was lost, or this 5xx is no webhook's outage.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -588,7 +587,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     timeout_s = admission.placement.start_timeout_s
     if timeout_s is not None:
         spawner.trait_overrides.assign({"start_timeout": timeout_s})
-    spawner.user_options = admission.options
+    spawner.start_state.admission = admission
+    spawner.user_options = copy_nested(admission.options)  # hooks may change the options in place
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
         # JupyterHub's admin page shows the key `profile` of the stored options. The user's options may lack this key;

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import find_gpu_pools
@@ -34,6 +34,7 @@ class UnreadClusterError(SelectionError):
 class Admission:
     """What :func:`admit` returns for a server that may start.
 
+    :param catalog: the catalog that the choice was checked against, without the user's limits.
     :param selection: the user's choice, with preset and defaults filled in.
     :param options: the user options that JupyterHub stores for the server.
     :param placement: what the pod must contain.
@@ -41,6 +42,7 @@ class Admission:
     :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
     """
 
+    catalog: Catalog
     selection: Selection
     options: dict[str, object]
     placement: PodRequirements
@@ -78,7 +80,12 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
         # the user's groups, which may have changed since the start.
         placement = replace(placement, annotations={**placement.annotations, POOLS_ANNOTATION: ",".join(pools)})
     return Admission(
-        selection=selection, options=build_options(selection, catalog), placement=placement, gpu=gpu, pools=pools
+        catalog=allowance.full_catalog,
+        selection=selection,
+        options=build_options(selection, catalog),
+        placement=placement,
+        gpu=gpu,
+        pools=pools,
     )
 
 

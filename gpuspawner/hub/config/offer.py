@@ -289,7 +289,7 @@ class OfferFactory:
         return None if cluster is None else cluster.store
 
     def _find_cluster(self, api: ClusterAPI) -> _Cluster | None:
-        return next((each for each in self._clusters if each.api is api), None)
+        return next((each for each in self._clusters if each.api.api_client is api.api_client), None)
 
     @property
     def known_store(self) -> ClusterStore | None:

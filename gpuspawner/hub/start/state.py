@@ -8,6 +8,7 @@ from secrets import token_hex
 from typing import Any, Protocol
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.policy.admission import Admission
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, OfferFactory
 from gpuspawner.hub.metrics.starts import SpawnMeter
@@ -30,6 +31,7 @@ class StartState:
     :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
     :param is_refused: whether the start was refused before KubeSpawner created a volume claim or the pod.
     :param is_admitted: whether the hub has admitted the user's choice.
+    :param admission: the admission by ``apply_user_options``, until ``load_user_options`` takes it; else None.
     :param is_pod_unseen: whether the pod was sent, and the hub knows neither that it exists nor that it was refused.
     :param token: random text that identifies this start.
     :param before_stop: function that is called before each stop of the server, and may raise an exception instead;
@@ -53,6 +55,7 @@ class StartState:
     admitted_pod: Mapping[str, Any] | None = None
     is_refused: bool = False
     is_admitted: bool = False
+    admission: Admission | None = None
     is_pod_unseen: bool = False
     token: str = field(default_factory=lambda: token_hex(8))
     before_stop: Callable[[], Awaitable[None]] | None = None

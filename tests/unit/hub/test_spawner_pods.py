@@ -16,7 +16,9 @@ from kubernetes_asyncio.client import (
 )
 from tornado import web
 
+from gpuspawner.core.policy.admission import admit
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
+from gpuspawner.hub.admission import service
 from tests.unit.hub.conftest import A100, CPU_NODE, GPU_NODE, SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin, environment, pod_of
 from tests.unit.kube.watch_server import NODES as NODES_PATH
@@ -258,6 +260,44 @@ async def test_a_hook_sees_the_admins_values_and_adds_to_them(make_spawner: Make
     pool = {"key": "pool", "operator": "Exists"}
     assert terms == {"nodeSelectorTerms": [{"matchExpressions": [pool, NODES]}]}
     assert [each[1:] for each in seen] == [([], {})]
+
+
+async def test_a_choice_that_a_hook_changes_in_place_is_what_the_pod_has(make_spawner: MakeSpawner):
+    def hook(spawner: Any) -> None:
+        spawner.user_options["gpu_count"] = 1
+
+    pod = await pod_of(make_spawner(kubespawner={"pre_spawn_hook": hook}), GPU_OPTIONS)
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+
+
+async def test_a_choice_that_a_hook_makes_wrong_is_refused(make_spawner: MakeSpawner):
+    def hook(spawner: Any) -> None:
+        spawner.user_options = {**spawner.user_options, "gpu": "h900"}
+
+    with pytest.raises(web.HTTPError, match="h900"):
+        await begin(make_spawner(kubespawner={"pre_spawn_hook": hook}), GPU_OPTIONS)
+
+
+async def test_a_choice_that_settings_of_a_hook_no_longer_allow_is_refused(make_spawner: MakeSpawner):
+    def hook(spawner: Any) -> None:
+        spawner.gpus = {"t4": {"resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": "Tesla-T4"}}}
+
+    with pytest.raises(web.HTTPError, match="a100"):
+        await begin(make_spawner(kubespawner={"pre_spawn_hook": hook}), GPU_OPTIONS)
+
+
+async def test_a_start_checks_its_choice_once_if_nothing_changes_it(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+):
+    checked: list[object] = []
+
+    def admit_counted(options: object, *args: Any, **kwargs: Any) -> Any:
+        checked.append(options)
+        return admit(options, *args, **kwargs)
+
+    monkeypatch.setattr(service, "admit", admit_counted)
+    await begin(make_spawner(), GPU_OPTIONS)
+    assert len(checked) == 1
 
 
 async def test_a_timeout_set_by_a_hook_counts_for_this_start(make_spawner: MakeSpawner):

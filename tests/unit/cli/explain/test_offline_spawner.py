@@ -36,8 +36,8 @@ async def test_it_speaks_through_the_connection_there_is_and_leaves_nothing_behi
     load_config, clients = kubespawner.spawner.load_config, dict(kubespawner.clients._client_cache)
     async with open_cluster_viewer(parsed()) as onlooker:
         async with open_offline_spawner(onlooker, ADA) as spawner:
-            assert spawner.api is onlooker.cluster.core
-            assert kubespawner.clients.shared_client("CoreV1Api") is spawner.api
+            assert spawner.api.api_client is onlooker.cluster.client
+            assert kubespawner.clients.shared_client("CoreV1Api") is onlooker.cluster.core
         assert kubespawner.spawner.load_config is load_config
         assert kubespawner.clients._client_cache == clients
     assert type(spawner).reflectors is not GPUSpawner.reflectors

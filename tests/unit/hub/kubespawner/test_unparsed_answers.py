@@ -1,0 +1,66 @@
+"""A start does not parse the API server's answer to its pod; everything else reads answers as before."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes_asyncio.client import CoreV1Api, V1ObjectMeta, V1Pod
+from kubernetes_asyncio.client.rest import ApiException
+
+from gpuspawner.hub.kubespawner.unparsed_answers import get_pod_creating_api, ignore_created_pod
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.preflight import send_pod
+from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.kube.watch_server import WatchServer
+
+PODS = ("POST", "/api/v1/namespaces/default/pods")
+POD = V1Pod(metadata=V1ObjectMeta(name="jupyter-ada"))
+
+
+@pytest.fixture
+async def spawner(make_spawner: MakeSpawner, server: WatchServer) -> GPUSpawner:
+    server.answers[PODS] = lambda _: web.json_response({"metadata": {"name": "jupyter-ada", "uid": "1"}}, status=201)
+    return make_spawner()
+
+
+@pytest.fixture
+async def api(spawner: GPUSpawner) -> Any:
+    return spawner.api
+
+
+async def test_a_hook_that_creates_a_pod_gets_it(api: Any):
+    made = await api.create_namespaced_pod("default", POD)
+    assert (made.metadata.name, made.metadata.uid) == ("jupyter-ada", "1")
+
+
+async def test_a_start_creates_its_pod_and_reads_no_answer(spawner: GPUSpawner, server: WatchServer):
+    pod = V1Pod(metadata=V1ObjectMeta(name="jupyter-ada"))
+    send = partial(spawner.api.create_namespaced_pod, "default")
+    assert await send_pod(spawner, pod, send=send, is_repeated=False) is None
+    assert [(each.method, each.path) for each in server.requests].count(PODS) == 1
+
+
+@pytest.mark.parametrize("context", [ignore_created_pod, nullcontext])
+async def test_a_refusal_is_an_error_with_the_api_servers_words(api: Any, server: WatchServer, context: Any):
+    refusal = {"message": 'pods "jupyter-ada" is forbidden: exceeded quota'}
+    server.answers[PODS] = lambda _: web.json_response(refusal, status=403)
+    with context(), pytest.raises(ApiException) as raised:
+        await api.create_namespaced_pod("default", POD)
+    assert raised.value.status == 403
+    assert raised.value.body == '{"message": "pods \\"jupyter-ada\\" is forbidden: exceeded quota"}'
+
+
+async def test_all_spawners_share_one_client(make_spawner: MakeSpawner):
+    assert make_spawner().api is make_spawner().api
+
+
+def test_a_sites_own_client_is_left_alone():
+    class OwnAPI(CoreV1Api):
+        pass
+
+    own = OwnAPI(api_client=object())
+    assert get_pod_creating_api(own) is own
