@@ -35,6 +35,10 @@ from gpuspawner.kube.watch.pending_events import ListReconciler, PendingEvents, 
 from gpuspawner.kube.watch.read_batching import ReadBatcher
 
 _NEVER_COLLECT = 2**31 - 1
+_COLLECTIONS_PER_FULL = 100
+"""Least number of middle collections between two full ones, once the hub has called ``gc.freeze``; Python's default is
+10. Python makes a full collection once the objects allocated since the last one are a quarter of the old objects, and
+frozen objects do not count as old: with 10, the start of 20 servers took a full collection."""
 
 
 class GCTuning:
@@ -67,11 +71,17 @@ class GCTuning:
         Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
         of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
 
+        Full collections of the remaining objects become rarer from then on, see :data:`_COLLECTIONS_PER_FULL`.
+
         :param object_count: number of objects in the cache after a list.
         """
         if object_count > self._settled:
             self._settled = 2 * object_count
             gc.freeze()
+            young, middle, full = self._thresholds if self._readers else gc.get_threshold()
+            self._thresholds = (young, middle, max(full, _COLLECTIONS_PER_FULL))
+            if not self._readers:
+                gc.set_threshold(*self._thresholds)
 
 
 GC_TUNING = GCTuning()

@@ -44,3 +44,28 @@ def test_what_came_to_stay_is_left_out_of_later_collections_and_more_of_it_only_
         frozen.append(gc.get_freeze_count() > 0)
         gc.unfreeze()
     assert frozen == [False, True, False, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"),
+    [
+        pytest.param((600, 9, 8), (600, 9, 100), id="usual"),
+        pytest.param((600, 9, 200), (600, 9, 200), id="rarer still"),
+        pytest.param((0, 9, 8), (0, 9, 100), id="disabled"),
+    ],
+)
+def test_full_collections_are_rarer_once_objects_are_left_out(
+    thresholds: tuple[int, int, int], expected: tuple[int, int, int]
+):
+    gc.set_threshold(*thresholds)
+    GCTuning().freeze(10)
+    assert gc.get_threshold() == expected
+
+
+def test_full_collections_are_rarer_once_the_last_reader_is_done():
+    gc.set_threshold(600, 9, 8)
+    collector = GCTuning()
+    with collector.pause_full_collections():
+        collector.freeze(10)
+        assert gc.get_threshold() == (600, 9, 2**31 - 1)
+    assert gc.get_threshold() == (600, 9, 100)
