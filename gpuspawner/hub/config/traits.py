@@ -461,11 +461,12 @@ class GPUSpawnerTraits(LoggingConfigurable):
         """Return whether the admin has configured a form of their own: ``options_form`` or ``options_from_form``.
 
         A start calls this method 16 times, and JupyterHub's list of users calls it for each server. Merging the
-        configuration's sections is slow, so the spawner caches the result for its current ``config`` object. The
-        constructor sets ``config`` after some of the other traits. A result from before that may be wrong, but is not
-        used again, because ``config`` is then another object.
+        configuration's sections is slow, so the class caches the result for the last ``config`` object: JupyterHub
+        gives all spawners the same one. The constructor sets ``config`` after some of the other traits. A result from
+        before that may be wrong, but is not used again, because ``config`` is then another object.
         """
-        if self._form_found_in[0] is not self.config:
+        cls = type(self)
+        if cls._form_found_in[0] is not self.config:
             found = not _FORM_TRAITS.isdisjoint(self._find_my_config(self.config))
-            self._form_found_in = (self.config, found)
-        return self._form_found_in[1]
+            cls._form_found_in = (self.config, found)
+        return cls._form_found_in[1]

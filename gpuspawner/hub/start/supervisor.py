@@ -167,9 +167,8 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Wait briefly for the answer first: most servers accept connections at once. If no page is open then, the
-            # start needs no further observation.
-            await asyncio.wait([answer], timeout=LISTEN_POLL_S)
+            # Most servers accept connections at once. If no page is open then, the start needs no further observation.
+            await asyncio.wait([answer], timeout=LISTEN_POLL_S if self._feed.is_read else _PAUSE_S)
             if answer.done() and answer.result() and not self._feed.is_read:
                 starts.note_pod(self._spawner)
                 return None
