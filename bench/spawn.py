@@ -43,7 +43,9 @@ from devcluster.hub_client import Answer
 from devcluster.hub_config import HubSettings
 from devcluster.processes import poll
 
-RATIO_BUDGET = 1.05
+WALL_RATIO_BUDGET = 1.05
+CPU_RATIO_BUDGET = 1.15
+"""What a start does beyond KubeSpawner's costs about a tenth of its processor time: docs/decisions/0054."""
 RESOURCE = "bench.example/gpu"
 LABEL = "bench.example/card"
 ROUNDS_OF_A_PROCESS = 4
@@ -128,7 +130,7 @@ def _compare(found: Mapping[str, list[Round]], servers: int) -> Result:
             "wall_median_ratio": _median_ratio(wall),
             "hub_cpu_median_ratio": _median_ratio(cpu),
         },
-        budgets={"wall_ratio": RATIO_BUDGET, "hub_cpu_ratio": RATIO_BUDGET},
+        budgets={"wall_ratio": WALL_RATIO_BUDGET, "hub_cpu_ratio": CPU_RATIO_BUDGET},
         details={
             "servers": servers,
             "wall_ratio_95_percent": _interval(wall),
