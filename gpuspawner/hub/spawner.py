@@ -52,7 +52,6 @@ from gpuspawner.hub.kubespawner.reflectors import (
     unregister_failed_reflector,
     wait_for_first_list,
 )
-from gpuspawner.hub.kubespawner.unparsed_answers import get_pod_creating_api
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import run_time
@@ -104,7 +103,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self.start_state = StartState()
         self._reloading_settings: ReloadingSettings | None = None
         super().__init__(*args, **kwargs)
-        self.api = get_pod_creating_api(self.api)
+        self.api = private_api.get_pod_creating_api(self.api)
         if self.settings_files:
             # Read gpuspawner's traits in the constructor, before a hook or a group override changes them for this user.
             self._reloading_settings = self.settings_files_cache.get_settings(
@@ -587,8 +586,9 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     timeout_s = admission.placement.start_timeout_s
     if timeout_s is not None:
         spawner.trait_overrides.assign({"start_timeout": timeout_s})
-    spawner.start_state.admission = admission
-    spawner.user_options = copy_nested(admission.options)  # hooks may change the options in place
+    # Copy the options, because hooks may change them in place.
+    spawner.start_state.admission = replace(admission, options=copy_nested(admission.options))
+    spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
         # JupyterHub's admin page shows the key `profile` of the stored options. The user's options may lack this key;

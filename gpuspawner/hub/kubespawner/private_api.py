@@ -12,10 +12,13 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
+from http import HTTPStatus
 from importlib import metadata
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, Protocol, cast
+from weakref import WeakKeyDictionary
 
 import kubespawner.clients
 import kubespawner.spawner
@@ -24,11 +27,13 @@ from jupyterhub.spawner import Spawner
 from jupyterhub.user import User
 from jupyterhub.utils import exponential_backoff
 from kubernetes_asyncio.client import CoreV1Api, V1DeleteOptions
+from kubernetes_asyncio.client.rest import ApiException, RESTResponse
 from kubespawner import KubeSpawner
 from kubespawner.reflector import ResourceReflector
 from traitlets import HasTraits, TraitType
 from traitlets.config import Configurable
 from traitlets.log import get_logger
+from typing_extensions import override
 
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
@@ -444,3 +449,73 @@ def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
 
 
 check_private_names()
+
+
+_ignores_created_pod: ContextVar[bool] = ContextVar("gpuspawner_ignores_created_pod", default=False)
+
+
+class PodCreatingAPI(CoreV1Api):
+    """A client like ``CoreV1Api``, which inside :func:`ignore_created_pod` returns no created pods.
+
+    The API server's answer to a new pod is the whole pod, and KubeSpawner ignores it. Kubernetes' Python client would
+    build a model of the answer, with an object for each part, which takes longer than KubeSpawner takes to build the
+    pod.
+    """
+
+    @override
+    async def create_namespaced_pod(self, namespace: str, body: Any, **options: Any) -> Any:
+        """Create a pod; see ``CoreV1Api.create_namespaced_pod``.
+
+        :param namespace: namespace of the pod.
+        :param body: the pod as a model of the client, or as a dict.
+        :param options: options of the request.
+        :returns: the created pod as a model of the client; None inside :func:`ignore_created_pod`.
+        :raises ApiException: the API server or an admission webhook rejects the pod.
+        """
+        create = super().create_namespaced_pod
+        if not _ignores_created_pod.get():
+            return await create(namespace, body, **options)
+        await read_answer(lambda **unparsed: create(namespace, body, **options, **unparsed))
+        return None
+
+
+_apis: WeakKeyDictionary[Any, PodCreatingAPI] = WeakKeyDictionary()
+
+
+def get_pod_creating_api(api: Any) -> Any:
+    """Return the :class:`PodCreatingAPI` of a client; the same one each time.
+
+    :param api: KubeSpawner's ``CoreV1Api``. A client of another class, which a site may have set, is returned itself.
+    """
+    if type(api) is not CoreV1Api:
+        return api
+    client: Any = api
+    if client not in _apis:
+        _apis[client] = PodCreatingAPI(client.api_client)
+    return _apis[client]
+
+
+@contextmanager
+def ignore_created_pod() -> Iterator[None]:
+    """Inside this context, and in tasks begun inside it, let :class:`PodCreatingAPI` return no created pods."""
+    token = _ignores_created_pod.set(True)
+    try:
+        yield
+    finally:
+        _ignores_created_pod.reset(token)
+
+
+async def read_answer(send: Callable[..., Awaitable[Any]]) -> bytes:
+    """Send a request and return the API server's answer as JSON text.
+
+    :param send: method of a client of ``kubernetes_asyncio``, with all its arguments but ``_preload_content``.
+    :raises ApiException: the status of the answer is an error.
+    """
+    response = await send(_preload_content=False)
+    body: bytes = await response.read()
+    if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+        answer: Any = RESTResponse(response, body)
+        error: Any = ApiException(http_resp=answer)
+        error.body = body.decode(errors="replace")  # as the client itself does
+        raise error
+    return body

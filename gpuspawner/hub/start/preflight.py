@@ -32,7 +32,7 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, s
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
-from gpuspawner.hub.kubespawner.unparsed_answers import ignore_created_pod, read_answer
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.preview import list_new_claims, serialize_for_scheduling
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 from gpuspawner.hub.start.alternatives import add_alternatives
@@ -170,7 +170,7 @@ async def _send_dry(spawner: StartingSpawner, pod: Any) -> bytes:
     Do not parse the answer into the client's models, which lack the fields of newer Kubernetes versions.
     """
     create = partial(spawner.api.create_namespaced_pod, spawner.namespace, pod, dry_run=_DRY_RUN_ALL)
-    return await read_answer(partial(create, _request_timeout=spawner.k8s_api_request_timeout))
+    return await private_api.read_answer(partial(create, _request_timeout=spawner.k8s_api_request_timeout))
 
 
 def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
@@ -218,7 +218,7 @@ async def send_pod(
 
     state.before_stop = spare_own_pod
     try:
-        with ignore_created_pod():
+        with private_api.ignore_created_pod():
             return await send(pod)
     except _SparedPodError as spared:
         return spared.exists

@@ -11,7 +11,7 @@ from aiohttp import web
 from kubernetes_asyncio.client import CoreV1Api, V1ObjectMeta, V1Pod
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.hub.kubespawner.unparsed_answers import get_pod_creating_api, ignore_created_pod
+from gpuspawner.hub.kubespawner.private_api import get_pod_creating_api, ignore_created_pod
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import send_pod
 from tests.unit.hub.conftest import MakeSpawner
