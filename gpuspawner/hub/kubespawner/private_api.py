@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,6 +36,7 @@ from traitlets.config import Configurable
 from traitlets.log import get_logger
 from typing_extensions import override
 
+from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 
@@ -451,15 +453,17 @@ def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
 check_private_names()
 
 
-_ignores_created_pod: ContextVar[bool] = ContextVar("gpuspawner_ignores_created_pod", default=False)
+_is_for_kubespawner: ContextVar[bool] = ContextVar("gpuspawner_is_for_kubespawner", default=False)
 
 
 class PodCreatingAPI(CoreV1Api):
-    """A client like ``CoreV1Api``, which inside :func:`ignore_created_pod` returns no created pods.
+    """A client like ``CoreV1Api``, with another :meth:`create_namespaced_pod` inside :func:`create_for_kubespawner`.
 
-    The API server's answer to a new pod is the whole pod, and KubeSpawner ignores it. Kubernetes' Python client would
-    build a model of the answer, with an object for each part, which takes longer than KubeSpawner takes to build the
-    pod.
+    KubeSpawner ignores the API server's answer to a new pod, which is the whole pod. The client would build a model of
+    it, with an object for each part, which takes longer than KubeSpawner takes to build the pod.
+
+    KubeSpawner deletes the server's pod after any answer with status 409. The API server answers with 409 if the pod
+    exists, but also if requests for several pods update a ResourceQuota at the same moment.
     """
 
     @override
@@ -469,14 +473,29 @@ class PodCreatingAPI(CoreV1Api):
         :param namespace: namespace of the pod.
         :param body: the pod as a model of the client, or as a dict.
         :param options: options of the request.
-        :returns: the created pod as a model of the client; None inside :func:`ignore_created_pod`.
+        :returns: the created pod as a model of the client; None inside :func:`create_for_kubespawner`.
         :raises ApiException: the API server or an admission webhook rejects the pod.
+        :raises TimeoutError: inside :func:`create_for_kubespawner`, the request conflicts with another one, so that
+            KubeSpawner should repeat it.
         """
         create = super().create_namespaced_pod
-        if not _ignores_created_pod.get():
+        if not _is_for_kubespawner.get():
             return await create(namespace, body, **options)
-        await read_answer(lambda **unparsed: create(namespace, body, **options, **unparsed))
+        try:
+            await read_answer(lambda **unparsed: create(namespace, body, **options, **unparsed))
+        except ApiException as error:
+            if error.status == HTTPStatus.CONFLICT and _read_reason(error) == "Conflict":
+                raise TimeoutError(str(error)) from error
+            raise
         return None
+
+
+def _read_reason(error: ApiException) -> str:
+    """Return the ``reason`` of the API server's answer, such as ``AlreadyExists``, or an empty text."""
+    try:
+        return as_text(as_dict(json.loads(error.body or "")).get("reason"))
+    except (ValueError, RecursionError):
+        return ""
 
 
 _apis: WeakKeyDictionary[Any, PodCreatingAPI] = WeakKeyDictionary()
@@ -496,13 +515,13 @@ def get_pod_creating_api(api: Any) -> Any:
 
 
 @contextmanager
-def ignore_created_pod() -> Iterator[None]:
-    """Inside this context, and in tasks begun inside it, let :class:`PodCreatingAPI` return no created pods."""
-    token = _ignores_created_pod.set(True)
+def create_for_kubespawner() -> Iterator[None]:
+    """Inside this context, and in tasks begun inside it, let :class:`PodCreatingAPI` create pods for KubeSpawner."""
+    token = _is_for_kubespawner.set(True)
     try:
         yield
     finally:
-        _ignores_created_pod.reset(token)
+        _is_for_kubespawner.reset(token)
 
 
 async def read_answer(send: Callable[..., Awaitable[Any]]) -> bytes:

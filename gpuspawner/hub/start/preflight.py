@@ -218,7 +218,7 @@ async def send_pod(
 
     state.before_stop = spare_own_pod
     try:
-        with private_api.ignore_created_pod():
+        with private_api.create_for_kubespawner():
             return await send(pod)
     except _SparedPodError as spared:
         return spared.exists

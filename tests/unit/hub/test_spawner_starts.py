@@ -134,6 +134,30 @@ async def test_a_pod_that_exists_when_it_is_created_again_is_deleted_only_if_ano
     await asyncio.gather(start, return_exceptions=True)
 
 
+async def test_no_pod_is_deleted_because_a_quota_is_updated_at_the_same_moment(
+    make_spawner: MakeSpawner, server: WatchServer
+):
+    """An unanswered request may create the pod just after the hub has looked for it, and the deletion would hit it."""
+    spawner = make_spawner()
+    statuses = [201, 409, 201]  # of the dry run, of the request that conflicts, and of the next one
+    conflict = {"kind": "Status", "reason": "Conflict", "message": "Operation cannot be fulfilled on resourcequotas"}
+
+    def create(_: web.Request) -> web.Response:
+        status = statuses.pop(0)
+        return web.json_response(conflict if status == 409 else {}, status=status)
+
+    server.answers = {
+        ("POST", pods_path(spawner)): create,
+        ("GET", f"{pods_path(spawner)}/{spawner.pod_name}"): refusal(404),
+    }
+    spawner.user_options = GPU_OPTIONS
+    start = spawner.start()
+    await eventually(lambda: is_created(spawner) or bool(deletions(server)))
+    assert (statuses, deletions(server)) == ([], [])
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("answer", "retry_s"),
     [

@@ -11,7 +11,7 @@ from aiohttp import web
 from kubernetes_asyncio.client import CoreV1Api, V1ObjectMeta, V1Pod
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.hub.kubespawner.private_api import get_pod_creating_api, ignore_created_pod
+from gpuspawner.hub.kubespawner.private_api import create_for_kubespawner, get_pod_creating_api
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import send_pod
 from tests.unit.hub.conftest import MakeSpawner
@@ -44,7 +44,7 @@ async def test_a_start_creates_its_pod_and_reads_no_answer(spawner: GPUSpawner, 
     assert [(each.method, each.path) for each in server.requests].count(PODS) == 1
 
 
-@pytest.mark.parametrize("context", [ignore_created_pod, nullcontext])
+@pytest.mark.parametrize("context", [create_for_kubespawner, nullcontext])
 async def test_a_refusal_is_an_error_with_the_api_servers_words(api: Any, server: WatchServer, context: Any):
     refusal = {"message": 'pods "jupyter-ada" is forbidden: exceeded quota'}
     server.answers[PODS] = lambda _: web.json_response(refusal, status=403)
@@ -64,3 +64,19 @@ def test_a_sites_own_client_is_left_alone():
 
     own = OwnAPI(api_client=object())
     assert get_pod_creating_api(own) is own
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        pytest.param("Conflict", TimeoutError, id="a quota is updated at the same moment"),
+        pytest.param("AlreadyExists", ApiException, id="the pod exists"),
+        pytest.param("", ApiException, id="unknown"),
+    ],
+)
+async def test_kubespawner_repeats_a_request_that_conflicts_with_another(
+    api: Any, server: WatchServer, reason: str, expected: type[Exception]
+):
+    server.answers[PODS] = lambda _: web.json_response({"reason": reason}, status=409)
+    with create_for_kubespawner(), pytest.raises(expected):
+        await api.create_namespaced_pod("default", POD)
