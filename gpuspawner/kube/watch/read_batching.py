@@ -23,7 +23,7 @@ zero."""
 _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
 """Exceptions that transports raise if they are closed or cannot pause reading."""
 
-BATCH_FRESH_S = 0.5
+BATCH_FRESH_S = 0.2
 """If every event was in the cache less than this many seconds ago, :meth:`ReadBatcher.catch_up` returns at once.
 Servers that start at the same moment thus use the same state of the cache."""
 
