@@ -1,9 +1,9 @@
 """What the policy and the gate add to a spawn, in a hub that is busy: 200 servers run, and everybody is in ten groups.
 
-A choice passes the gate twice on its way to a pod, as it does in JupyterHub: when its options are applied and when the
-start begins. Each time servers are counted, what the person may have is worked out, and the start is written down; one
-pod has changed since the spawn before. Groups come from a database (SQLite in memory), where JupyterHub itself reads
-them at each start. Nothing is sent to a cluster, which a spawn does a dozen times anyway.
+A choice passes the gate when its options are applied. Servers are counted, what the person may have is worked out, and
+the start is written down; one pod has changed since the spawn before. The start checks the choice a second time only if
+a hook has changed it, or if the catalog has changed. Groups come from a database (SQLite in memory), where JupyterHub
+itself reads them at each start. Nothing is sent to a cluster, which a spawn does a dozen times anyway.
 
 What is measured is processor time of the hub's thread: other programs on the machine cannot lengthen it.
 """
@@ -90,13 +90,12 @@ class _Hub:
         self._admission = AdmissionService()
 
     async def spawn(self, offer: Offer, number: int) -> float:
-        """Let one choice through both times, and return the milliseconds that took."""
+        """Let one choice through, and return the milliseconds that took."""
         spawner = self._spawner(number)
         changed = number % SERVERS
         self._pods[f"hub/pod-{changed}"] = _pod(changed, version=number)
         began = time.thread_time()
-        first = await self._admission.admit(spawner, OPTIONS, offer=offer, is_start=True)
-        await self._admission.admit(spawner, first.options, offer=offer, is_start=True)
+        await self._admission.admit(spawner, OPTIONS, offer=offer, is_start=True)
         took_ms = (time.thread_time() - began) * 1000
         spawner._start_pending = False  # its pod is one of those that run
         return took_ms
