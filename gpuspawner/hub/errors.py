@@ -15,7 +15,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -27,6 +27,7 @@ from kubernetes_asyncio.client.rest import ApiException
 from tornado import web
 
 from gpuspawner.core.errors import GPUSpawnerError, PolicyError
+from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.policy.denials import NAMESPACE_QUOTA, POLICY_UNREADABLE
 from gpuspawner.core.progress.events import scrub_refusal
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
@@ -180,6 +181,16 @@ def is_webhook_outage(error: ApiException) -> bool:
     return bool(_WEBHOOK_OUTAGE.search(_parse_status_message(error.body)))
 
 
+def is_conflict(error: ApiException) -> bool:
+    """Return whether a request has failed because another one changed an object, such as a ResourceQuota, meanwhile.
+
+    The API server then answers with status 409, as it does if an object of that name exists.
+
+    :param error: the error of the request.
+    """
+    return error.status == HTTPStatus.CONFLICT and _parse_status(error.body).get("reason") == "Conflict"
+
+
 def _explain_api_refusal(error: ApiException, *, pod_name: str, namespace: str) -> SpawnException:
     message = _STATUS_MESSAGES.get(error.status)
     if message is not None:
@@ -209,12 +220,15 @@ def _explain_api_refusal(error: ApiException, *, pod_name: str, namespace: str) 
 
 def _parse_status_message(body: Any) -> str:
     """Return the message in a response body of type metav1.Status, or "" for any other body."""
+    return as_text(_parse_status(body).get("message"))
+
+
+def _parse_status(body: Any) -> Mapping[str, object]:
+    """Return a response body of type metav1.Status, or an empty dict for a body that is no JSON object."""
     try:
-        status = json.loads(body)
-    except (TypeError, ValueError):
-        return ""
-    message = status.get("message") if isinstance(status, dict) else None
-    return message if isinstance(message, str) else ""
+        return as_dict(json.loads(body))
+    except (TypeError, ValueError, RecursionError):
+        return {}
 
 
 class FailureCount:

@@ -40,15 +40,10 @@ class TraitOverrides:
     def assign(self, values: Mapping[str, Any]) -> None:
         """Set traits for this start, and save the admin's values for :meth:`restore`.
 
-        To save time, leave a trait alone that already has the value, if no hook could change this value in place.
-
         :param values: name of a trait → its value for this start.
         """
         for trait, value in values.items():
-            before = self[trait]
-            if value == before and not isinstance(value, dict | list) and trait not in self._admin_values:
-                continue
-            self._admin_values[trait] = before
+            self._admin_values[trait] = self[trait]
             # Copy the value: it may share lists with the admin's value. If a hook changed such a list in place, the
             # admin's value would change.
             setattr(self.owner, trait, copy_nested(value))

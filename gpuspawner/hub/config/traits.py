@@ -5,7 +5,7 @@ Structured options are plain ``Dict`` traits; :mod:`gpuspawner.settings` validat
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from traitlets import Bool, Dict, Float, List, Unicode
 from traitlets.config import Config, LoggingConfigurable
@@ -455,7 +455,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         written = {name: getattr(self, name) for name in SETTING_TRAITS}
         return {name: value for name, value in written.items() if value is not None}
 
-    _form_found_in: tuple[Config | None, bool] = (None, False)
+    _form_found_in: ClassVar[tuple[Config | None, bool]] = (None, False)
 
     def has_configured_form(self) -> bool:
         """Return whether the admin has configured a form of their own: ``options_form`` or ``options_from_form``.

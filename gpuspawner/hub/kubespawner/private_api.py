@@ -4,13 +4,14 @@ Public names do not suffice, and a new version of these projects may change priv
 all private names that gpuspawner uses. Importing this module compares the list with the installed versions. If a name
 is missing, the hub does not start, and its log contains the name. Without this check, the hub would run, but starts
 would fail or limits would not hold.
+
+KubeSpawner's handling of the answer to a new pod is private, too: :class:`PodCreatingAPI` relies on it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,6 @@ from http import HTTPStatus
 from importlib import metadata
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, Protocol, cast
-from weakref import WeakKeyDictionary
 
 import kubespawner.clients
 import kubespawner.spawner
@@ -36,7 +36,7 @@ from traitlets.config import Configurable
 from traitlets.log import get_logger
 from typing_extensions import override
 
-from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.hub.errors import is_conflict
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 
@@ -450,9 +450,6 @@ def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
     return cache
 
 
-check_private_names()
-
-
 _is_for_kubespawner: ContextVar[bool] = ContextVar("gpuspawner_is_for_kubespawner", default=False)
 
 
@@ -484,34 +481,21 @@ class PodCreatingAPI(CoreV1Api):
         try:
             await read_answer(lambda **unparsed: create(namespace, body, **options, **unparsed))
         except ApiException as error:
-            if error.status == HTTPStatus.CONFLICT and _read_reason(error) == "Conflict":
+            if is_conflict(error):
                 raise TimeoutError(str(error)) from error
             raise
         return None
 
 
-def _read_reason(error: ApiException) -> str:
-    """Return the ``reason`` of the API server's answer, such as ``AlreadyExists``, or an empty text."""
-    try:
-        return as_text(as_dict(json.loads(error.body or "")).get("reason"))
-    except (ValueError, RecursionError):
-        return ""
-
-
-_apis: WeakKeyDictionary[Any, PodCreatingAPI] = WeakKeyDictionary()
-
-
-def get_pod_creating_api(api: Any) -> Any:
-    """Return the :class:`PodCreatingAPI` of a client; the same one each time.
+def make_pod_creating_api(api: Any) -> Any:
+    """Return a :class:`PodCreatingAPI` that sends its requests like another client.
 
     :param api: KubeSpawner's ``CoreV1Api``. A client of another class, which a site may have set, is returned itself.
     """
     if type(api) is not CoreV1Api:
         return api
     client: Any = api
-    if client not in _apis:
-        _apis[client] = PodCreatingAPI(client.api_client)
-    return _apis[client]
+    return PodCreatingAPI(client.api_client)
 
 
 @contextmanager
@@ -538,3 +522,6 @@ async def read_answer(send: Callable[..., Awaitable[Any]]) -> bytes:
         error.body = body.decode(errors="replace")  # as the client itself does
         raise error
     return body
+
+
+check_private_names()

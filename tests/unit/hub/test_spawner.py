@@ -284,6 +284,12 @@ async def test_a_start_does_not_merge_the_configuration_for_each_look_for_a_form
     spawner.get_state()
     spawner.clear_state()
     assert spawner.merges - constructed <= 1
+    next_one = CountingSpawner(
+        hub=usual.hub, user=usual.user, config=usual.config, api_token="secret", oauth_client_id="x"
+    )
+    constructed = next_one.merges
+    await next_one.load_user_options()
+    assert next_one.merges == constructed
 
 
 async def test_settings_of_kubespawner_are_settings_of_the_spawner(make_spawner: MakeSpawner):

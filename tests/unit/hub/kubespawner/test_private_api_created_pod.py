@@ -11,7 +11,7 @@ from aiohttp import web
 from kubernetes_asyncio.client import CoreV1Api, V1ObjectMeta, V1Pod
 from kubernetes_asyncio.client.rest import ApiException
 
-from gpuspawner.hub.kubespawner.private_api import create_for_kubespawner, get_pod_creating_api
+from gpuspawner.hub.kubespawner.private_api import create_for_kubespawner, make_pod_creating_api
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.preflight import send_pod
 from tests.unit.hub.conftest import MakeSpawner
@@ -54,8 +54,10 @@ async def test_a_refusal_is_an_error_with_the_api_servers_words(api: Any, server
     assert raised.value.body == '{"message": "pods \\"jupyter-ada\\" is forbidden: exceeded quota"}'
 
 
-async def test_all_spawners_share_one_client(make_spawner: MakeSpawner):
-    assert make_spawner().api is make_spawner().api
+async def test_all_spawners_share_one_connection_and_one_store(make_spawner: MakeSpawner):
+    first, second = make_spawner().api, make_spawner().api
+    assert first.api_client is second.api_client
+    assert GPUSpawner.offer_factory.get_store(first) is GPUSpawner.offer_factory.get_store(second)
 
 
 def test_a_sites_own_client_is_left_alone():
@@ -63,7 +65,7 @@ def test_a_sites_own_client_is_left_alone():
         pass
 
     own = OwnAPI(api_client=object())
-    assert get_pod_creating_api(own) is own
+    assert make_pod_creating_api(own) is own
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,25 @@ async def test_a_server_that_listens_when_its_start_ends_is_looked_at_once_more_
             assert (await supervised, pods.count - before) == (address, looks)
 
 
+async def test_a_server_that_listens_within_a_second_is_not_looked_at_if_no_page_is_open(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+):
+    spawner, pods, listens = make_spawner(), Looks(), asyncio.Event()
+    monkeypatch.setattr(type(spawner), "pod_reflector", Reflector(pods=pods))
+    monkeypatch.setattr(supervisor, "_UNREAD_PAUSE_S", 600.0)
+    monkeypatch.setattr(supervisor, "_PAUSE_S", 600.0)
+    monkeypatch.setattr(supervisor, "LISTEN_POLL_S", 0.0)
+    monkeypatch.setattr(supervisor, "wait_until_listening", lambda *_, **__: listens.wait())
+    feed = ProgressFeed(is_sent=True)
+    feed.begin()
+    start: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    start.set_result("http://127.0.0.1:1")
+    supervised = asyncio.ensure_future(supervise_start(spawner, start, feed=feed))
+    asyncio.get_running_loop().call_later(0.1, listens.set)
+    await supervised
+    assert pods.count == 0
+
+
 async def test_a_pod_that_the_hub_cannot_reach_is_looked_at_although_no_page_is_open(
     make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
 ):
