@@ -110,6 +110,7 @@ def user_scheduler(cluster: Cluster, folder: Path) -> Iterator[None]:
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield
+            assert process.poll() is None, log.read_text()
         finally:
             process.terminate()
 
@@ -159,7 +160,7 @@ def test_a_server_takes_the_room_of_placeholders_as_the_form_says(site: Site) ->
 
     servers = site.servers
     with servers.asked("taker", {"gpu": H100.slug, "gpu_count": H100.most}):
-        pod = wait_for(lambda: running(servers.pods.find("taker")), "the taker's pod running")
+        pod = servers.wait_pod_running("taker")
         wait_for(lambda: len(placeholders(site)) == REPLICAS, "placeholders that wait")
         pending = {each.status.phase for each in placeholders(site)}
         after = wait_told(site, 1, free=0)
@@ -179,10 +180,6 @@ def test_without_the_right_to_read_the_class_it_is_unknown(site: Site) -> None:
 
     assert found == "Unknown: it depends on the priority that the cluster gives the server."
     assert again == "Starts now: 8 places left."
-
-
-def running(pod: V1Pod | None) -> V1Pod | None:
-    return pod if pod is not None and pod.status.phase == "Running" else None
 
 
 def wait_told(site: Site, count: int, *, free: int) -> str:

@@ -109,6 +109,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     report = yield
     used = getattr(item, "funcargs", {})
     if report.failed and isinstance(used.get("cluster"), Cluster):
-        hubs = [value for value in used.values() if isinstance(value, Hub)]
+        # Also the hub of a fixture that has one, such as a Site or Servers.
+        found = (value if isinstance(value, Hub) else getattr(value, "hub", None) for value in used.values())
+        hubs = {id(hub): hub for hub in found if isinstance(hub, Hub)}.values()
         report.sections.append(("cluster when the test failed", describe(used["cluster"], hubs)))
     return report

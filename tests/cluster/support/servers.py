@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError
 
+from kubernetes.client import V1Pod
+
 from devcluster.hub import Hub
 from devcluster.hub_client import Answer
 from tests.cluster.support.pages import Visitor
@@ -38,15 +40,29 @@ class Servers:
         """Return the hub's view of a user's server, empty where it has none."""
         return dict(self.hub.client.servers(user).get("", {}))
 
+    def live_state(self, user: str) -> dict[str, Any]:
+        """Return the hub's view of a server that starts or runs; fail if the hub has given up."""
+        state = self.state(user)
+        assert state.get("ready") or state.get("pending"), f"the server of {user} failed: {self.last_told(user)}"
+        return state
+
     def wait_ready(self, user: str) -> None:
         """Wait until a server answers; fail as soon as the hub has given up."""
 
         def look() -> bool:
-            state = self.state(user)
-            assert state.get("ready") or state.get("pending"), f"the server of {user} failed: {self.last_told(user)}"
-            return bool(state.get("ready"))
+            return bool(self.live_state(user).get("ready"))
 
         wait_for(look, f"the server of {user} ready", timeout_s=READY_TIMEOUT_S)
+
+    def wait_pod_running(self, user: str) -> V1Pod:
+        """Wait until the pod of a start runs, and return it; fail as soon as the hub has given up."""
+
+        def look() -> V1Pod | None:
+            self.live_state(user)
+            pod = self.pods.find(user)
+            return pod if pod is not None and pod.status.phase == "Running" else None
+
+        return wait_for(look, f"the pod of {user} running")
 
     def verdict(self, user: str, gpu: str, number: int) -> dict[str, Any]:
         """Return the verdict that the form shows a user before Start."""
