@@ -44,6 +44,9 @@ NO_TESTS_COLLECTED = 5
 GRACE_S = 5.0
 # How often a log that is shown while it is written is looked at.
 LOOK_S = 0.5
+# Of each suite so many failed tests are named at the end, with so many characters of the reason.
+MAX_FAILED_SHOWN = 10
+REASON_LENGTH = 300
 # <linux/prctl.h>
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
@@ -106,7 +109,7 @@ ALONE = frozenset({"faults", "storm", "chaos", "bench"})
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """How a suite ended; ``counts`` are passed, failed and skipped tests.
+    """How a suite ended; ``counts`` are passed, failed and skipped tests, ``failed_tests`` their names and reasons.
 
     :param began_at: on the monotonic clock; None for one that was not begun.
     """
@@ -116,6 +119,7 @@ class Outcome:
     seconds: float = 0.0
     failure: str = ""
     counts: Counter[str] = field(default_factory=Counter)
+    failed_tests: list[str] = field(default_factory=list)
 
 
 # Suites that run one after the other, and lanes of them that run side by side, the one in front first.
@@ -259,7 +263,7 @@ class Run:
                     failures.append(failure)
             if left := await _leftovers(mark):
                 failures.append(f"left running: {', '.join(left)}")
-            outcome.counts = _read_counts(report)
+            outcome.counts, outcome.failed_tests = _read_counts(report), _list_failed(report)
         except Exception as error:  # noqa: BLE001 - the other lane's result would be lost with it
             traceback.print_exc(file=output)
             failures.append(f"{type(error).__name__}: {error}")
@@ -361,6 +365,16 @@ def _read_counts(report: Path) -> Counter[str]:
     return counts
 
 
+def _list_failed(report: Path) -> list[str]:
+    """List the tests that failed: of a long log, a reader may get only the end."""
+    found = []
+    for case in ET.parse(report).getroot().iter("testcase") if report.exists() else ():
+        reasons = [each.get("message", "") for kind in ("failure", "error") for each in case.iter(kind)]
+        if reasons:
+            found.append(f"{case.get('classname')}::{case.get('name')}: {' '.join(reasons[0].split())[:REASON_LENGTH]}")
+    return found
+
+
 def _summarise(outcomes: Sequence[Outcome], *, seconds: float) -> None:
     print(f"\n{'suite':<12}{'passed':>8}{'failed':>8}{'skipped':>9}{'time':>8}")
     total: Counter[str] = Counter()
@@ -370,6 +384,9 @@ def _summarise(outcomes: Sequence[Outcome], *, seconds: float) -> None:
         result = f"FAILED: {outcome.failure}" if outcome.failure else "ok"
         numbers = f"{counts['passed']:>8}{counts['failed']:>8}{counts['skipped']:>9}"
         print(f"{outcome.suite:<12}{numbers}{outcome.seconds:>6.0f} s  {result}")
+    for outcome in outcomes:
+        for test in outcome.failed_tests[:MAX_FAILED_SHOWN]:
+            print(f"{outcome.suite}: {test}")
     failed = [outcome.suite for outcome in outcomes if outcome.failure]
     verdict = f"failed: {', '.join(failed)}" if failed else "all suites passed"
     counted = ", ".join(f"{total[name]} {name}" for name in ("passed", "failed", "skipped") if total[name])

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.combined_types import combine_types
-from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Preset, PresetOptions
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
@@ -20,10 +20,12 @@ from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, IMAGE, POLICY_CHOICES
 from gpuspawner.core.request.fields import AmountField, ChoiceField, ClosedChoiceField
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
+from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.quantity import format_cpu, format_memory
+from gpuspawner.settings import preset_checks
 from gpuspawner.settings.gpu import GPUEntry, TolerationSetting
 from gpuspawner.settings.models import (
     SLUG_SECTIONS,
@@ -328,6 +330,8 @@ def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> lis
         *check_policy(settings),
         *check_run_time_limits(settings),
         *_check_queue(settings),
+        *preset_checks.check_overrides(settings),
+        *preset_checks.check_choices(settings),
     ]
     for slug, entry in settings.gpus.items():
         if entry.enabled:
@@ -443,18 +447,29 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
         run_time=configured.run_time,
         shared_memory=configured.shared_memory,
         choices=configured.choices,
+        only_presets=configured.only_presets,
     )
-    found: list[Problem] = []
+    found: dict[str, Problem] = {}
     for slug, preset in configured.presets.items():
-        try:
-            validate({"preset": slug}, catalog)
-        except SelectionError as error:
-            found += [
-                replace(problem, field=f"presets.{slug}.{problem.field}")
-                for problem in error.problems
-                if not _depends_on_nodes(problem, gpu=str(preset.options.get("gpu")), configured=configured)
-            ]
-    return found
+        for path, options, values in _list_variants(preset):
+            try:
+                validate(options, catalog)
+            except SelectionError as error:
+                gpu = str(values.get("gpu", preset.options.get("gpu")))
+                for problem in error.problems:
+                    if not _depends_on_nodes(problem, gpu=gpu, configured=configured):
+                        field = f"presets.{slug}{path}.{problem.field}"
+                        found.setdefault(problem.message, replace(problem, field=field))
+    return list(found.values())
+
+
+def _list_variants(preset: Preset) -> Iterator[tuple[str, dict[str, object], PresetOptions]]:
+    """Yield the YAML path below a preset, the user options and the values, of the preset and of each entry in it."""
+    yield "", {"preset": preset.slug}, {}
+    for name, choice in preset.choices.items():
+        for entry in choice.entries.values():
+            options: dict[str, object] = {"preset": preset.slug, PRESET_CHOICES: {name: entry.slug}}
+            yield f".choices.{name}.entries.{entry.slug}", options, entry.options
 
 
 def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:

@@ -13,17 +13,23 @@ from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, 
 from gpuspawner.core.catalog.combined_types import CombinedType
 from gpuspawner.core.catalog.image_reference import parse_reference
 from gpuspawner.core.catalog.model import (
+    NO_LIMIT,
+    UNLIMITED_AMOUNT,
     Bounds,
     Choices,
     CustomImages,
     GPUType,
     Image,
+    ImageInput,
     KueueQueue,
     Preset,
+    PresetChoice,
     ScaleUp,
     UnitKind,
 )
+from gpuspawner.core.catalog.model import PresetEntry as CatalogPresetEntry
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
+from gpuspawner.core.catalog.policy_model import Access, AccessKey
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.discovery.discover import build_conventional_tolerations
@@ -43,13 +49,15 @@ from gpuspawner.settings.models import (
     ChoiceEntry,
     CustomImagesSetting,
     ImageEntry,
+    PresetChoiceSetting,
     PresetEntry,
+    PresetValues,
     QueueSetting,
     SettingsModel,
     SharedMemorySetting,
 )
-from gpuspawner.settings.policy import convert_policy
-from gpuspawner.settings.value_types import Entry
+from gpuspawner.settings.policy import convert_access, convert_policy
+from gpuspawner.settings.value_types import Entry, RestrictedEntry
 
 EntryT = TypeVar("EntryT", bound=Entry)
 
@@ -89,7 +97,8 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
         ),
         presets={slug: _convert_preset(slug, entry) for slug, entry in sort_entries(settings.presets).items()},
         discover=settings.discover_gpus,
-        policy=convert_policy(settings.policy, pools=sort_entries(settings.pools)),
+        policy=convert_policy(settings.policy, pools=sort_entries(settings.pools), access=_convert_access(settings)),
+        only_presets=settings.only_presets,
         queue=_convert_queue(settings.queue),
     )
 
@@ -159,6 +168,7 @@ def _convert_image(slug: str, entry: ImageEntry) -> Image:
         cuda=entry.cuda,
         vendors=_find_vendors(entry),
         architectures=tuple(entry.architectures),
+        overrides=entry.kubespawner_override,
     )
 
 
@@ -206,6 +216,7 @@ def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUT
         start_timeout_s=entry.start_timeout,
         max_runtime_s=entry.max_runtime,
         scale_up=ScaleUp(**entry.scale_up.model_dump()) if entry.scale_up else None,
+        overrides=entry.kubespawner_override,
     )
 
 
@@ -248,13 +259,40 @@ def _convert_preset(slug: str, entry: PresetEntry) -> Preset:
         display_name=entry.display_name or slug,
         description=entry.description,
         options=build_preset_options(entry),
+        overrides=entry.kubespawner_override,
+        choices={name: _convert_preset_choice(name, each) for name, each in sort_entries(entry.choices).items()},
+        is_default=entry.default,
     )
 
 
-def build_preset_options(entry: PresetEntry) -> dict[str, object]:
-    """Return the part of ``user_options`` that a preset sets; keys that the preset omits are missing in the result.
+def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetChoice:
+    entries = sort_entries(setting.entries)
+    first_default = next((slug for slug, each in entries.items() if each.default), None)
+    field = setting.custom_image
+    return PresetChoice(
+        name=name,
+        display_name=setting.display_name or name,
+        # The default entry comes first.
+        entries={
+            slug: CatalogPresetEntry(
+                slug=slug,
+                display_name=entries[slug].display_name or slug,
+                description=entries[slug].description,
+                options=build_preset_options(entries[slug]),
+                overrides=entries[slug].kubespawner_override,
+            )
+            for slug in sorted(entries, key=lambda each: each != first_default)
+        },
+        custom_image=None
+        if field is None
+        else ImageInput(label=field.display_name or "", pattern=field.pattern, message=field.message),
+    )
 
-    :param entry: the preset in the settings.
+
+def build_preset_options(entry: PresetValues) -> dict[str, object]:
+    """Return the values that a preset, or an entry of its choices, sets; keys that it omits are missing in the result.
+
+    :param entry: the preset or the entry in the settings.
     """
     options: dict[str, object] = {}
     if entry.image is not None:
@@ -262,7 +300,12 @@ def build_preset_options(entry: PresetEntry) -> dict[str, object]:
     for amount_field in AMOUNT_FIELDS:
         amount = getattr(entry, amount_field.name)
         if amount is not None:
-            options[amount_field.name] = amount_field.format_option(amount)
+            is_unlimited = amount == NO_LIMIT and amount_field in (CPU, MEMORY)
+            options[amount_field.name] = UNLIMITED_AMOUNT if is_unlimited else amount_field.format_option(amount)
+    for key, amount_field in (("cpu_guarantee", CPU), ("memory_guarantee", MEMORY)):
+        amount = getattr(entry, key)
+        if amount is not None:
+            options[key] = amount_field.format_option(amount)
     if entry.gpu is not None:
         options["gpu"] = entry.gpu or None
     if entry.gpu_count is not None:
@@ -272,3 +315,20 @@ def build_preset_options(entry: PresetEntry) -> dict[str, object]:
         if slug is not None:
             options[choice_field.name] = slug
     return options
+
+
+def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
+    """Return who may choose the images, GPU types, presets and entries of presets that are not open to every user."""
+    keyed: list[tuple[AccessKey, RestrictedEntry]] = [
+        *((("image", slug), entry) for slug, entry in settings.images.items()),
+        *((("gpu", slug), entry) for slug, entry in settings.gpus.items()),
+        *((("preset", slug), entry) for slug, entry in settings.presets.items()),
+        *(
+            (("preset", slug, name, key), entry)
+            for slug, preset in settings.presets.items()
+            for name, choice in preset.choices.items()
+            for key, entry in choice.entries.items()
+        ),
+    ]
+    found = {key: convert_access(entry) for key, entry in keyed if entry.enabled}
+    return {key: access for key, access in found.items() if access is not None}

@@ -17,10 +17,11 @@ from gpuspawner.settings.value_types import (
     DOMAIN_PATTERN,
     LABEL_VALUE_PATTERN,
     NAME_PATTERN,
-    Entry,
+    GPUVendor,
     LabelKey,
     LabelValue,
     Memory,
+    OverridingEntry,
     RunTime,
     ShortText,
     Slug,
@@ -40,9 +41,9 @@ _VALUE = {"type": "string", "pattern": LABEL_VALUE_PATTERN}
 LabelValues = Annotated[
     list[LabelValue],
     BeforeValidator(_parse_one_or_many),
-    Field(min_length=1),
-    WithJsonSchema({"anyOf": [_VALUE, {"type": "array", "items": _VALUE, "minItems": 1}]}),
+    WithJsonSchema({"anyOf": [_VALUE, {"type": "array", "items": _VALUE}]}),
 ]
+"""Allowed values of a node label; an empty list means that the node must not have the label."""
 EnvironmentName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -74,7 +75,7 @@ class ScaleUpSetting(StrictModel):
     ]
 
 
-class GPUEntry(Entry):
+class GPUEntry(OverridingEntry):
     """A GPU type that users may pick, or a choice that combines several types (``any_of``, ``min_memory``)."""
 
     any_of: Annotated[
@@ -86,12 +87,17 @@ class GPUEntry(Entry):
     resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}/{NAME_PATTERN}$")] | None = Field(
         default=None, description="Extended resource that counts the GPUs, such as nvidia.com/gpu."
     )
-    vendor: Vendor | None = Field(default=None, description="Whose GPU it is. Omitted: the resource tells.")
+    vendor: GPUVendor | None = Field(
+        default=None,
+        description="Whose GPU it is, or other for accelerators such as TPUs. Omitted: the resource tells.",
+    )
     unit: Literal["card", "mig", "shared"] | None = Field(
         default=None, description="What one of them is: a whole card, a slice, or a share. Omitted: the names tell."
     )
     match: dict[LabelKey, LabelValues] = Field(
-        default_factory=dict, description="Node labels and their allowed values, all of which must match."
+        default_factory=dict,
+        description="Node labels and their allowed values, all of which must match; [] for a label that the node must"
+        " not have.",
     )
     max_count: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None, description="Most in one server. Omitted: as many as the largest node has."

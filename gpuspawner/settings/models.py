@@ -18,15 +18,20 @@ from gpuspawner.settings.gpu import AcceleratorEntry, GPUEntry
 from gpuspawner.settings.policy import PolicySetting, PoolEntry
 from gpuspawner.settings.value_types import (
     DOMAIN_PATTERN,
+    CPUGuarantee,
     CPUs,
     Entry,
     LabelValue,
     Memory,
     Origin,
+    OverridingEntry,
+    PresetCPUs,
+    PresetMemory,
     RunTime,
     Slug,
     StrictModel,
     Text,
+    Title,
     UnitFraction,
     Vendor,
     Version,
@@ -56,7 +61,7 @@ _MIN, _MAX = "Least that may be asked for.", "Most that may be asked for."
 _STEP, _DEFAULT = "What may be asked for differs by whole steps.", "What is selected at first."
 
 
-class ImageEntry(Entry):
+class ImageEntry(OverridingEntry):
     """An image that users may pick."""
 
     image: Annotated[str, StringConstraints(pattern=r"^[^\s{}]+$", max_length=1000)] | None = Field(
@@ -176,17 +181,59 @@ class PriorityEntry(ChoiceEntry):
         return Priority(**self._describe(slug), priority_class=self.priority_class or "", value=self.value or 0)
 
 
-class PresetEntry(Entry):
-    """A named bundle of choices; a choice that it leaves out has its default."""
+class PresetValues(OverridingEntry):
+    """Base class of presets and of their choices' entries: values of the form's fields and of KubeSpawner's traits."""
 
     image: Slug | None = Field(default=None, description="Slug of an image.")
-    cpu: CPUs | None = Field(default=None, description="CPU limit.")
-    memory: Memory | None = Field(default=None, description="Memory limit.")
+    cpu: PresetCPUs | None = Field(default=None, description="CPU limit, or unlimited.")
+    cpu_guarantee: CPUGuarantee | None = Field(
+        default=None, description="CPU request. Omitted: the part of the limit that cpu.guarantee says."
+    )
+    memory: PresetMemory | None = Field(default=None, description="Memory limit, or unlimited.")
+    memory_guarantee: Memory | None = Field(
+        default=None, description="Memory request. Omitted: the part of the limit that memory.guarantee says."
+    )
     gpu: Slug | None = Field(default=None, description="Slug of a GPU type; empty: none.")
     gpu_count: Annotated[int, Field(ge=0)] | None = Field(default=None, description="How many GPUs.")
     run_time: RunTime | None = Field(default=None, description="How long the server runs at most.")
     shared_memory: Memory | None = Field(default=None, description="Size of /dev/shm.")
     priority: Slug | None = Field(default=None, description="Slug of a priority.")
+
+
+class PresetChoiceEntry(PresetValues):
+    """One entry of a list in a preset; its values replace those of the preset."""
+
+    default: bool = Field(default=False, description="Whether it is selected at first. Omitted everywhere: the first.")
+
+
+class ImageInputSetting(StrictModel):
+    """A text field in which users may name an image."""
+
+    display_name: Title | None = Field(default=None, description="What people read beside the field.")
+    pattern: Annotated[str, StringConstraints(max_length=1000)] = Field(
+        default="", description="Regular expression that the beginning of the name must match; empty: any name."
+    )
+    message: Text = Field(default="", description="A sentence for users whose name does not match.")
+
+
+class PresetChoiceSetting(Entry):
+    """A list in a preset, from which users pick one entry."""
+
+    entries: dict[str, PresetChoiceEntry] = Field(default_factory=dict, description="What users may pick, by slug.")
+    custom_image: ImageInputSetting | None = Field(
+        default=None, description="A text field in which users may name an image instead. Omitted: none."
+    )
+
+
+class PresetEntry(PresetValues):
+    """A named bundle of choices; a choice that it leaves out has its default."""
+
+    default: bool = Field(
+        default=False, description="Whether servers without a choice get it, with only_presets. Omitted: the first."
+    )
+    choices: dict[str, PresetChoiceSetting] = Field(
+        default_factory=dict, description="Lists from which users pick one entry each, by name."
+    )
 
 
 class SettingsModel(StrictModel):
@@ -219,6 +266,9 @@ class SettingsModel(StrictModel):
     )
     presets: dict[str, PresetEntry] = Field(
         default_factory=dict, description="Named bundles of choices, each started with one button, by slug."
+    )
+    only_presets: bool = Field(
+        default=False, description="Whether users may start only presets, and change nothing in them but their choices."
     )
     policy: PolicySetting | None = Field(
         default=None, description="Who may have what. Omitted: everybody may have all that is offered."

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema
 
 from gpuspawner.core.catalog.policy_model import (
     ANY,
     UNLIMITED,
+    Access,
+    AccessKey,
     AmountRange,
     GPUPool,
     GPUTypeRule,
@@ -25,37 +27,38 @@ from gpuspawner.settings.value_types import (
     CPU_SCHEMA,
     MEMORY_SCHEMA,
     RUN_TIME_SCHEMA,
+    UNLIMITED_WORD,
     WILDCARD_SCHEMA,
     CPUs,
     Entry,
+    GroupName,
     Memory,
+    RestrictedEntry,
     Slug,
     StrictModel,
+    UserName,
     allow_unlimited,
-    require_quoted_text,
 )
-
-_UNLIMITED = "unlimited"
 
 
 def _parse_count_limit(value: object) -> object:
-    if value == _UNLIMITED:
+    if value == UNLIMITED_WORD:
         return UNLIMITED
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"must be a whole number from 0 on, or {_UNLIMITED}")
+        raise ValueError(f"must be a whole number from 0 on, or {UNLIMITED_WORD}")
     return value
 
 
 def _parse_run_time_limit(value: object) -> int:
-    return UNLIMITED if value == _UNLIMITED else parse_duration(value)
+    return UNLIMITED if value == UNLIMITED_WORD else parse_duration(value)
 
 
 def _parse_cpu_limit(value: object) -> int:
-    return UNLIMITED if value == _UNLIMITED else parse_cpu(value)
+    return UNLIMITED if value == UNLIMITED_WORD else parse_cpu(value)
 
 
 def _parse_memory_limit(value: object) -> int:
-    return UNLIMITED if value == _UNLIMITED else parse_memory(value)
+    return UNLIMITED if value == UNLIMITED_WORD else parse_memory(value)
 
 
 def _parse_slugs(value: object) -> object:
@@ -87,8 +90,6 @@ RunTimeLimit = Annotated[int, BeforeValidator(_parse_run_time_limit), WithJsonSc
 """A run time such as ``8h``, converted to seconds, or ``unlimited``, which becomes the number ``UNLIMITED``."""
 SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({"anyOf": [WILDCARD_SCHEMA, _LISTED]})]
 """A list of slugs in the settings, or ``*`` for all slugs."""
-GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
-"""Name of a JupyterHub group; comparisons ignore case."""
 
 
 class CPURange(StrictModel):
@@ -159,7 +160,7 @@ class PolicySetting(StrictModel):
     groups: dict[GroupName, NamedRule] = Field(
         default_factory=dict, description="By group: takes the place of the default; the most generous group wins."
     )
-    users: dict[Annotated[str, StringConstraints(min_length=1, max_length=255)], NamedRule] = Field(
+    users: dict[UserName, NamedRule] = Field(
         default_factory=dict, description="By name of a person: takes the place of all else."
     )
 
@@ -172,13 +173,29 @@ class PoolEntry(Entry):
     max_gpus: CountLimit | None = Field(default=None, description="That all their servers together may hold.")
 
 
-def convert_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry]) -> Policy | None:
-    """Return the policy, or None if the settings contain neither a policy nor pools.
+def convert_access(entry: RestrictedEntry) -> Access | None:
+    """Return who may choose an entry, or None if every user may.
+
+    :param entry: the entry in the settings.
+    """
+    if entry.allowed_groups is None and entry.allowed_users is None:
+        return None
+    return Access(
+        groups=frozenset(normalize_group(group) for group in entry.allowed_groups or ()),
+        users=frozenset(entry.allowed_users or ()),
+    )
+
+
+def convert_policy(
+    setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry], access: Mapping[AccessKey, Access]
+) -> Policy | None:
+    """Return the policy, or None if the settings contain no policy, no pools and no entries only for some users.
 
     :param setting: the section ``policy``.
     :param pools: enabled pools by slug, in the order of the form.
+    :param access: entry → who may choose it.
     """
-    if setting is None and not pools:
+    if setting is None and not pools and not access:
         return None
     policy = setting or PolicySetting()
     return Policy(
@@ -187,6 +204,7 @@ def convert_policy(setting: PolicySetting | None, *, pools: Mapping[str, PoolEnt
         groups={normalize_group(name): _convert_rule(entry) for name, entry in policy.groups.items() if entry.enabled},
         users={name: _convert_rule(entry) for name, entry in policy.users.items() if entry.enabled},
         pools={slug: _convert_pool(slug, entry) for slug, entry in pools.items()},
+        access=access,
     )
 
 

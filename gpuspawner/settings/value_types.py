@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from gpuspawner.core.catalog.image_reference import parse_origin
+from gpuspawner.core.catalog.model import NO_LIMIT
 from gpuspawner.core.units.duration import parse_duration
-from gpuspawner.core.units.quantity import parse_cpu, parse_memory
+from gpuspawner.core.units.quantity import parse_cpu, parse_memory, round_up_cpu
 
 UNIT_KEY = "x-unit"
 """Key in a JSON Schema; its value names the kind of an amount, such as ``cpu``. :mod:`gpuspawner.settings.json_schema`
@@ -46,6 +47,8 @@ RUN_TIME_SCHEMA: dict[str, Any] = {
     "examples": ["30m", "8h", "2d"],
 }
 WILDCARD_SCHEMA: dict[str, Any] = {"const": "*"}
+UNLIMITED_WORD = "unlimited"
+"""Value of a limit that removes the limit. A null cannot say this: Helm drops nulls when it merges values files."""
 
 
 def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
@@ -53,10 +56,20 @@ def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
 
     :param schema: JSON Schema of the amount.
     """
-    return {"anyOf": [schema, {"const": "unlimited"}]}
+    return {"anyOf": [schema, {"const": UNLIMITED_WORD}]}
+
+
+def _parse_preset_cpu(value: object) -> int:
+    return NO_LIMIT if value == UNLIMITED_WORD else round_up_cpu(value)
+
+
+def _parse_preset_memory(value: object) -> int:
+    return NO_LIMIT if value == UNLIMITED_WORD else parse_memory(value)
 
 
 Vendor = Literal["nvidia", "amd", "intel"]
+GPUVendor = Literal["nvidia", "amd", "intel", "other"]
+"""Vendor of a GPU or another accelerator. ``other``: Google's TPUs, AWS Neuron, Intel Gaudi and so on."""
 
 NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 LABEL_VALUE_PATTERN = rf"^({NAME_PATTERN})?$"
@@ -106,6 +119,12 @@ CPUs = Annotated[int, BeforeValidator(parse_cpu), WithJsonSchema(CPU_SCHEMA)]
 Memory = Annotated[int, BeforeValidator(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
 """An amount of memory, converted to bytes. The settings contain text such as ``16G`` (G = 1024^3, as in JupyterHub), or
 a number of bytes."""
+PresetCPUs = Annotated[int, BeforeValidator(_parse_preset_cpu), WithJsonSchema(allow_unlimited(CPU_SCHEMA))]
+"""A CPU limit of a preset in millicores, rounded up as Kubernetes does; ``unlimited`` becomes ``NO_LIMIT``."""
+PresetMemory = Annotated[int, BeforeValidator(_parse_preset_memory), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))]
+"""A memory limit of a preset in bytes; ``unlimited`` becomes ``NO_LIMIT``."""
+CPUGuarantee = Annotated[int, BeforeValidator(round_up_cpu), WithJsonSchema(CPU_SCHEMA)]
+"""A CPU request in millicores, rounded up as Kubernetes does."""
 RunTime = Annotated[int, BeforeValidator(_parse_run_time), WithJsonSchema(RUN_TIME_SCHEMA)]
 """A duration, converted to seconds. The settings contain text such as ``30m``, ``8h``, ``2d`` or ``2h30m``."""
 Version = Annotated[
@@ -124,6 +143,9 @@ Slug = Annotated[str, BeforeValidator(require_quoted_text)]
 Origin = Annotated[str, AfterValidator(_parse_image_origin)]
 """A registry or a prefix of image names, normalized by
 :func:`gpuspawner.core.catalog.image_reference.parse_origin`."""
+GroupName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
+"""Name of a JupyterHub group; comparisons ignore case."""
+UserName = Annotated[str, StringConstraints(min_length=1, max_length=255), BeforeValidator(require_quoted_text)]
 LabelKey = Annotated[str, StringConstraints(pattern=rf"^({DOMAIN_PATTERN}/)?{NAME_PATTERN}$")]
 LabelValue = Annotated[
     str,
@@ -150,3 +172,27 @@ class Entry(StrictModel):
     enabled: bool = Field(default=True, description="False takes the entry out without removing it.")
     display_name: Title | None = Field(default=None, description="What people read. Omitted: the slug, or the model.")
     description: Text = Field(default="", description="A sentence below the name.")
+
+
+class RestrictedEntry(Entry):
+    """Base class of entries that only some users may choose.
+
+    If both keys are omitted, every user may choose the entry.
+    """
+
+    allowed_groups: Annotated[list[GroupName], Field(min_length=1)] | None = Field(
+        default=None, description="Groups whose users may choose it. Omitted, with allowed_users omitted: every user."
+    )
+    allowed_users: Annotated[list[UserName], Field(min_length=1)] | None = Field(
+        default=None, description="Names of users who may choose it, in addition to those of allowed_groups."
+    )
+
+
+class OverridingEntry(RestrictedEntry):
+    """Base class of entries that set traits of KubeSpawner."""
+
+    kubespawner_override: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Traits of KubeSpawner for servers with it, as in a profile: mappings are merged, other values"
+        " replace the hub's own.",
+    )

@@ -20,6 +20,11 @@ from gpuspawner.core.cluster.selectors import selects_namespace
 
 ComputeCapability = tuple[int, int]
 """Major and minor version of a GPU's CUDA compute capability."""
+TraitValues = Mapping[str, object]
+"""Name of a KubeSpawner trait → its value: ``kubespawner_override`` in the settings. As in a profile of KubeSpawner, a
+mapping is merged into the trait's mapping, and any other value replaces the trait's value."""
+NO_LIMIT = 0
+"""An amount of CPU or memory that stands for no limit or no guarantee, as 0 does for KubeSpawner's traits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,7 @@ class Image:
         ``()`` = CPU only.
     :param architectures: values of ``kubernetes.io/arch`` that the image is built for. Servers with the image run only
         on nodes with one of these values. ``()`` = not declared: the image excludes no node.
+    :param overrides: values of KubeSpawner's traits for servers with the image.
     """
 
     slug: str
@@ -71,6 +77,7 @@ class Image:
     cuda: str | None = None
     vendors: tuple[str, ...] | None = None
     architectures: tuple[str, ...] = ()
+    overrides: TraitValues = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +219,7 @@ class GPUType:
     :param slug: key in settings and user options.
     :param display_name: name in the form.
     :param resource: extended resource (``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``amd.com/gpu``).
-    :param vendor: ``nvidia``, ``amd`` or ``intel``.
+    :param vendor: ``nvidia``, ``amd``, ``intel`` or ``other``.
     :param unit: what one unit of the resource is.
     :param match: node label → allowed values; a node must match all labels. An empty match means every node with the
         resource. A label with no allowed values must be absent from the node, such as GKE's sharing label for a type of
@@ -237,6 +244,7 @@ class GPUType:
     :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known to be the same on all nodes.
     :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``);
         None = never.
+    :param overrides: values of KubeSpawner's traits for servers with the type.
     """
 
     slug: str
@@ -260,6 +268,7 @@ class GPUType:
     spot: bool | None = None
     interconnect: str | None = None
     max_runtime_s: int | None = None
+    overrides: TraitValues = field(default_factory=dict)
 
     @property
     def label_matches(self) -> tuple[Mapping[str, tuple[str, ...]], ...]:
@@ -296,6 +305,60 @@ Choices = Mapping[str, Mapping[str, Choice]]
 """Name of a form field → slug → entry, the default entry first; fields without entries are left out."""
 
 
+PresetOptions = Mapping[str, object]
+"""Values of form fields, as in user options: ``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``.
+
+An amount of CPU or memory may be ``unlimited``. ``cpu_guarantee`` and ``memory_guarantee`` set the pod's requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetEntry:
+    """An entry of a preset's choice, such as one of several sizes.
+
+    :param slug: key in settings and user options.
+    :param display_name: name in the form.
+    :param description: text below the name; may be empty.
+    :param options: values that replace those of the preset.
+    :param overrides: values of KubeSpawner's traits, laid over those of the preset.
+    """
+
+    slug: str
+    display_name: str
+    description: str = ""
+    options: PresetOptions = field(default_factory=dict)
+    overrides: TraitValues = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageInput:
+    """A text field of a preset's choice, in which the user may name an image instead of picking an entry.
+
+    :param label: text beside the field; may be empty.
+    :param pattern: regular expression that the beginning of the text must match; empty = any text.
+    :param message: sentence for a user whose text does not match; may be empty.
+    """
+
+    label: str = ""
+    pattern: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetChoice:
+    """A list in a preset, from which the user picks one entry.
+
+    :param name: key in settings and user options.
+    :param display_name: label in the form.
+    :param entries: slug → entry, the default entry first.
+    :param custom_image: text field for an image; None = the user must pick an entry.
+    """
+
+    name: str
+    display_name: str
+    entries: Mapping[str, PresetEntry] = field(default_factory=dict)
+    custom_image: ImageInput | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
     """A named set of choices.
@@ -303,13 +366,34 @@ class Preset:
     :param slug: key in settings.
     :param display_name: name in the form.
     :param description: text below the name; may be empty.
-    :param options: validated user options (``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``).
+    :param options: values of form fields.
+    :param overrides: values of KubeSpawner's traits for servers with the preset.
+    :param choices: name → list from which the user picks an entry.
+    :param is_default: whether a server without user options gets this preset, if users can choose only presets.
     """
 
     slug: str
     display_name: str
     description: str = ""
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: PresetOptions = field(default_factory=dict)
+    overrides: TraitValues = field(default_factory=dict)
+    choices: Mapping[str, PresetChoice] = field(default_factory=dict)
+    is_default: bool = False
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the preset sets more than the form's fields can: a server then gets exactly what the preset says."""
+        return bool(self.overrides or self.choices or _sets_more_than_fields(self.options))
+
+
+def _sets_more_than_fields(options: PresetOptions) -> bool:
+    return not GUARANTEES.keys().isdisjoint(options) or UNLIMITED_AMOUNT in options.values()
+
+
+GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
+"""Key of a guarantee in :data:`PresetOptions` → name of the amount's form field."""
+UNLIMITED_AMOUNT = "unlimited"
+"""Value in :data:`PresetOptions` of an amount without a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,6 +512,7 @@ class Catalog:
     :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request and gpuspawner removes. A
         server has only one GPU type: the mapping has all requested resources except that of the first type in
         ``default_gpus``.
+    :param only_presets: whether users can choose only presets, and change nothing in them but their choices.
     """
 
     images: Mapping[str, Image]
@@ -447,6 +532,22 @@ class Catalog:
     own: OwnResources = NO_RESOURCES
     default_gpus: tuple[tuple[str, int], ...] = ()
     dropped_gpus: Mapping[str, int] = field(default_factory=dict)
+    only_presets: bool = False
+
+    @property
+    def default_preset(self) -> str | None:
+        """Slug of the preset of a server without user options; None if such a server has no preset."""
+        if not self.only_presets:
+            return None
+        first = next(iter(self.presets), None)
+        return next((slug for slug, each in self.presets.items() if each.is_default), first)
+
+    def is_fixed(self, preset: str) -> bool:
+        """Return whether a server with a preset gets exactly what the preset says.
+
+        :param preset: slug of the preset.
+        """
+        return self.only_presets or self.presets[preset].is_fixed
 
     @property
     def default_image(self) -> str:

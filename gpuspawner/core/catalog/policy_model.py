@@ -127,29 +127,6 @@ class GPUPool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """All rules of the admin.
-
-    :param default: the rule for every user.
-    :param groups: normalized group name → rule.
-    :param users: user name → rule.
-    :param pools: slug → pool of GPUs that groups share.
-    :param hide: whether the form leaves out choices that the user may never have, instead of disabling them.
-    """
-
-    default: Rule = field(default_factory=Rule)
-    groups: Mapping[str, Rule] = field(default_factory=dict)
-    users: Mapping[str, Rule] = field(default_factory=dict)
-    pools: Mapping[str, GPUPool] = field(default_factory=dict)
-    hide: bool = False
-
-    @property
-    def depends_on_groups(self) -> bool:
-        """Whether any limit depends on a user's groups."""
-        return bool(self.groups or self.pools)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
     """The user that a server is for.
 
@@ -164,3 +141,58 @@ class Person:
     def normalized_groups(self) -> frozenset[str]:
         """The user's group names, normalized for comparison."""
         return frozenset(normalize_group(group) for group in self.groups or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The users who may choose an entry, such as a preset: the members of some groups, and single users.
+
+    :param groups: normalized group names.
+    :param users: user names.
+    """
+
+    groups: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+
+    def admits(self, person: Person) -> bool:
+        """Return whether a user may choose the entry; False if only groups could admit the user and are unknown."""
+        return person.name in self.users or not self.groups.isdisjoint(person.normalized_groups)
+
+
+AccessKey = tuple[str, ...]
+"""Name of a form field (``image``, ``gpu`` or ``preset``) and the slug of its entry. For an entry of a preset's choice,
+the name of the choice and the slug of the entry follow: ``("preset", "small", "memory", "mem-16")``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """All rules of the admin.
+
+    :param default: the rule for every user.
+    :param groups: normalized group name → rule.
+    :param users: user name → rule.
+    :param pools: slug → pool of GPUs that groups share.
+    :param hide: whether the form leaves out choices that the user may never have, instead of disabling them.
+    :param access: entry → who may choose it; entries that are missing are open to every user.
+    """
+
+    default: Rule = field(default_factory=Rule)
+    groups: Mapping[str, Rule] = field(default_factory=dict)
+    users: Mapping[str, Rule] = field(default_factory=dict)
+    pools: Mapping[str, GPUPool] = field(default_factory=dict)
+    hide: bool = False
+    access: Mapping[AccessKey, Access] = field(default_factory=dict)
+
+    @property
+    def depends_on_groups(self) -> bool:
+        """Whether any limit depends on a user's groups."""
+        return bool(self.groups or self.pools) or any(each.groups for each in self.access.values())
+
+    def admits(self, person: Person, *key: str) -> bool:
+        """Return whether a user may choose an entry, as far as ``allowed_groups`` and ``allowed_users`` say.
+
+        :param person: the server's user.
+        :param key: the :data:`AccessKey` of the entry.
+        """
+        access = self.access.get(key)
+        return access is None or access.admits(person)

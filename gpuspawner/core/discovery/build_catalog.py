@@ -159,6 +159,7 @@ class ConfiguredCatalog:
     :param discover: whether GPU types are also discovered from node labels.
     :param policy: the admin's rules; None = every user can have everything.
     :param queue: Kueue's queue; None = servers are not queued.
+    :param only_presets: whether users can choose only presets.
     """
 
     images: Mapping[str, Image] = field(default_factory=dict)
@@ -177,6 +178,7 @@ class ConfiguredCatalog:
     discover: bool = True
     policy: Policy | None = None
     queue: KueueQueue | None = None
+    only_presets: bool = False
 
 
 def assemble_catalog(
@@ -221,6 +223,7 @@ def assemble_catalog(
         choices=configured.choices,
         policy=configured.policy,
         queue=configured.queue,
+        only_presets=configured.only_presets,
     )
     if inventory.nodes is None:
         return catalog

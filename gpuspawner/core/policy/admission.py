@@ -71,6 +71,9 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
         if refusal is error:
             raise
         raise refusal from error
+    # The catalog limits what users choose in the form; the amounts of a fixed preset are checked by themselves.
+    if selection.preset is not None and (denied := allowance.check_selection(selection)):
+        raise PolicyError(*denied)
     catalog = allowance.reachable_catalog
     placement = place(selection, catalog)
     gpu = None if selection.gpu is None else allowance.full_catalog.gpus[selection.gpu]

@@ -11,7 +11,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar, overload
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, Choice, GPUType, Image, find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.model import (
+    NO_LIMIT,
+    Bounds,
+    Catalog,
+    Choice,
+    GPUType,
+    Image,
+    Preset,
+    find_lowest_limit,
+    narrow_bounds,
+)
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, Person, Rule
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.denials import Denial
@@ -20,7 +30,9 @@ from gpuspawner.core.policy.rules import resolve_rule
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, IMAGE, MEMORY
 from gpuspawner.core.request.fields import AmountField, ChoiceField
-from gpuspawner.core.request.selection import Selection, find_invalid_presets
+from gpuspawner.core.request.pod_requirements import calculate_resources
+from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.request.selection import Selection, find_invalid_presets, validate
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.formatting import format_exact_cpus
@@ -108,9 +120,11 @@ class Allowance:
         if quota is not None and quota.left.get("pods", 1) < 1:
             message = gettext("The cluster's quota leaves no room for one more server.")
             return Denial(field="", code=denials.NAMESPACE_QUOTA, message=message)
-        if not any(self.rule.allows_choice(IMAGE.name, slug) for slug in self.full_catalog.images):
+        if not self._select_allowed(IMAGE.name, self.full_catalog.images):
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
+        if self.full_catalog.only_presets:
+            return None
         return self._check_amount(CPU, None) or self._check_amount(MEMORY, None)
 
     @cached_property
@@ -142,12 +156,22 @@ class Allowance:
             return full
         if self.blocked is not None:
             return replace(reach, presets={})
-        wrong = find_invalid_presets(full.presets, reach)
-        return replace(reach, presets={slug: each for slug, each in full.presets.items() if slug not in wrong})
+        wrong = find_invalid_presets(reach.presets, reach)
+        return replace(
+            reach,
+            presets={
+                slug: each
+                for slug, each in reach.presets.items()
+                if slug not in wrong and not (reach.is_fixed(slug) and self.check_options({"preset": slug}, reach))
+            },
+        )
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
-        """``catalog`` plus denied presets: a user may choose a denied preset and change its denied values."""
+        """``catalog`` plus presets with denied values: a user may choose such a preset and change the denied values.
+
+        Presets, and entries of their choices, that are only for other users are missing.
+        """
         full = self.full_catalog
         if self._is_unlimited:
             return full
@@ -166,6 +190,7 @@ class Allowance:
         return replace(
             full,
             images=self._select_allowed(IMAGE.name, full.images),
+            presets=self._select_presets(full.presets),
             choices={
                 name: left for name, offered in full.choices.items() if (left := self._select_allowed(name, offered))
             },
@@ -186,6 +211,23 @@ class Allowance:
         if self.blocked is not None:
             return self.blocked
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
+
+    def check_preset(self, slug: str, choices: Mapping[str, str]) -> Denial | None:
+        """Return why the user may not choose a preset or one of its entries, or None.
+
+        :param slug: slug of the preset.
+        :param choices: name of a choice of the preset → slug of the chosen entry.
+        """
+        preset = self.full_catalog.presets[slug]
+        if not self._admits("preset", slug):
+            message = gettext("{name} is not among the presets that you may use.", name=preset.display_name)
+            return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)
+        for name, entry in choices.items():
+            if not self._admits("preset", slug, name, entry):
+                shown = preset.choices[name].entries[entry].display_name
+                message = gettext("{name} is not among the choices that you may use.", name=shown)
+                return Denial(field=PRESET_CHOICES, code=denials.PRESET_NOT_ALLOWED, message=message)
+        return None
 
     def check_custom_image(self) -> Denial | None:
         """Return why the user may not use a custom image (an image named by reference), or None."""
@@ -241,10 +283,11 @@ class Allowance:
             return (self.blocked,)
         run_time = self._check_run_time(selection)
         gpu = selection.gpu
+        preset = selection.preset
         found = (
+            None if preset is None else self.check_preset(preset, selection.preset_choices),
             self.check_image(selection.image) if selection.custom_image is None else self.check_custom_image(),
-            self._check_amount(CPU, selection.cpu_millis),
-            self._check_amount(MEMORY, selection.memory_bytes),
+            *self._check_amounts(selection),
             None
             if gpu is None
             else self.check_gpu(gpu) or self._check_gpu_count(gpu, selection.gpu_count, field_name="gpu_count"),
@@ -256,6 +299,14 @@ class Allowance:
             ),
         )
         return tuple(each for each in found if each is not None)
+
+    def check_options(self, options: Mapping[str, object], catalog: Catalog) -> tuple[Denial, ...]:
+        """Return the denials of user options, as :meth:`check_selection` does for a selection.
+
+        :param options: user options that are valid in ``catalog``.
+        :param catalog: ``complete_catalog`` or a part of it.
+        """
+        return self.check_selection(validate(options, catalog))
 
     def describe_usage(self) -> str:
         """Return how many GPUs the user's other servers hold and how many the user may have, as text.
@@ -321,16 +372,82 @@ class Allowance:
         return find_lowest_limit(left.get(f"limits.{amount_field.name}"), most)
 
     def _select_allowed(self, name: str, offered: Mapping[str, EntryT]) -> dict[str, EntryT]:
-        return {slug: entry for slug, entry in offered.items() if self.rule.allows_choice(name, slug)}
+        return {slug: entry for slug, entry in offered.items() if self._allows_choice(name, slug)}
+
+    def _allows_choice(self, name: str, slug: str) -> bool:
+        return self.rule.allows_choice(name, slug) and self._admits(name, slug)
+
+    def _admits(self, *key: str) -> bool:
+        policy = self.full_catalog.policy
+        return policy is None or policy.admits(self.person, *key)
+
+    def _select_presets(self, presets: Mapping[str, Preset]) -> dict[str, Preset]:
+        selected = (self._select_entries(each) for slug, each in presets.items() if self._admits("preset", slug))
+        return {each.slug: each for each in selected if each is not None}
+
+    def _select_entries(self, preset: Preset) -> Preset | None:
+        """Return a preset with the entries that the user may choose, or None if a choice keeps nothing to choose."""
+        if not preset.choices:
+            return preset
+        choices = {
+            name: replace(
+                choice,
+                entries={
+                    slug: each
+                    for slug, each in choice.entries.items()
+                    if self._admits("preset", preset.slug, name, slug)
+                },
+            )
+            for name, choice in preset.choices.items()
+        }
+        if any(not each.entries and each.custom_image is None for each in choices.values()):
+            return None
+        return replace(preset, choices=choices)
 
     def _check_choice(
         self, choice_field: ChoiceField, slug: str, *, offered: Mapping[str, Choice | Image]
     ) -> Denial | None:
-        if self.rule.allows_choice(choice_field.name, slug):
+        if self._allows_choice(choice_field.name, slug):
             return None
         name = offered[slug].display_name if slug in offered else slug
         message = gettext(choice_field.not_allowed, name=name)
         return Denial(field=choice_field.name, code=choice_field.denial_code, message=message)
+
+    def _check_amounts(self, selection: Selection) -> Iterator[Denial | None]:
+        if selection.preset is None:
+            yield self._check_amount(CPU, selection.cpu_millis)
+            yield self._check_amount(MEMORY, selection.memory_bytes)
+            return
+        resources = calculate_resources(selection, self.complete_catalog)
+        own = self.full_catalog.own
+        for each, limit, request, base in (
+            (CPU, resources.cpu_limit_millis, resources.cpu_request_millis, own.cpu),
+            (MEMORY, resources.memory_limit_bytes, resources.memory_request_bytes, own.memory),
+        ):
+            most = (base.limit or NO_LIMIT) if limit is None else limit
+            asked = (base.guarantee or most) if request is None else request or most
+            yield self._check_fixed_amount(each, most, request=asked)
+
+    def _check_fixed_amount(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
+        """Return why the amount of a fixed preset is denied, or None: the form's bounds do not apply to it.
+
+        :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
+        :param request: the pod's request in base units, ``NO_LIMIT`` without one.
+        """
+        name, allowed = amount_field.name, self._get_range(amount_field)
+        is_unlimited = limit == NO_LIMIT
+        most = UNLIMITED if allowed.max is None else allowed.max
+        if (is_unlimited and most < UNLIMITED) or limit > most or (not is_unlimited and limit < (allowed.min or 0)):
+            code = denials.CPU_NOT_ALLOWED if amount_field is CPU else denials.MEMORY_NOT_ALLOWED
+            return Denial(field=name, code=code, message=_explain_range(amount_field, allowed))
+        left = self.usage.quota.left if self.usage.quota is not None else {}
+        room, requests = left.get(f"limits.{name}"), left.get(f"requests.{name}")
+        exceeds_limits = room is not None and (is_unlimited or limit > room)
+        # A quota on requests also refuses a pod without a request.
+        if exceeds_limits or (requests is not None and not NO_LIMIT < request <= requests):
+            message = gettext("The cluster's quota leaves no room for this preset.")
+            return Denial(field=name, code=denials.NAMESPACE_QUOTA, message=message)
+        return None
 
     def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
         """Return why an amount of CPU or memory is denied, or None if the amount is allowed.
@@ -370,6 +487,15 @@ def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allo
     """
     rule = Rule() if catalog.policy is None else resolve_rule(catalog.policy, person)
     return Allowance(full_catalog=catalog, person=person, rule=rule, usage=usage)
+
+
+def _explain_range(amount_field: AmountField, allowed: AmountRange) -> str:
+    show = amount_field.notation.show
+    if allowed.max is None or allowed.max >= UNLIMITED:
+        return gettext(
+            "You may not have less than {amount} of {name}.", amount=show(allowed.min or 0), name=amount_field.name
+        )
+    return gettext("You may not have more than {amount} of {name}.", amount=show(allowed.max), name=amount_field.name)
 
 
 def _explain_amount(name: str, bounds: Bounds | None) -> str:

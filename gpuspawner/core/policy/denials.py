@@ -15,6 +15,7 @@ from gpuspawner.core.text.wording import format_list, join_sentences, sanitize_n
 Denial = Problem
 
 GPU_NOT_ALLOWED = "gpu_not_allowed"
+PRESET_NOT_ALLOWED = "preset_not_allowed"
 CUSTOM_IMAGE_NOT_ALLOWED = "custom_image_not_allowed"
 GPU_QUOTA = "gpu_quota"
 SERVER_QUOTA = "server_quota"

@@ -58,7 +58,7 @@ def list_gpu_limits(
     :param usage: what other servers use, and what ResourceQuotas leave.
     """
     type_rules = tuple(list_type_rules(gpu, rule))
-    if not type_rules or type_rules[0][0] is not gpu:
+    if not type_rules or type_rules[0][0] is not gpu or not _admits(gpu, catalog, person=person):
         explain = partial(denials.explain_not_allowed, gpu.display_name)
         return (GPULimit(left=0, code=denials.GPU_NOT_ALLOWED, explain=explain),)
     per_server = _list_per_server_limits(type_rules, rule)
@@ -73,6 +73,12 @@ def list_gpu_limits(
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
     return (*per_server, *counted, *namespace)
+
+
+def _admits(gpu: GPUType, catalog: Catalog, *, person: Person) -> bool:
+    # A server with a combined type may get the GPUs of any of its members.
+    policy = catalog.policy
+    return policy is None or all(policy.admits(person, "gpu", each.slug) for each in (gpu, *gpu.members))
 
 
 def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:

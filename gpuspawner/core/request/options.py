@@ -17,11 +17,15 @@ from typing import NamedTuple
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
 from gpuspawner.core.request.checks import Problems, find_max_length
 from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE, FIELDS, FORM_FIELDS, IMAGE
+from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize_name
 
-_QUERY_FIELDS = ("v", "preset", *FORM_FIELDS)
+_QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
 _START_PRESET = "start_preset"
+_ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
+"""Beginnings of the names of the form fields in a preset, before ``PRESET:CHOICE``: the list of entries, and the text
+field for an image. Slugs contain no colon."""
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 """Form fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
@@ -40,18 +44,21 @@ for user options holds 65,535 bytes."""
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options of a submitted form.
 
-    If the user pressed a button ``start_preset``, the result names only the preset of this button. The result leaves
-    out the number of GPUs if "No GPU" is selected, and a custom image's reference if an image of the list is selected.
+    If the user pressed a button ``start_preset``, the result names only the preset of this button and the choices in
+    this preset. Otherwise the result leaves out the number of GPUs if "No GPU" is selected, and a custom image's
+    reference if an image of the list is selected.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
     :raises SelectionError: a field is unknown, repeated with different values, too long or not a text, or the custom
         image is selected without a reference.
     """
     problems = Problems()
-    texts = _read_texts(form, (*FORM_FIELDS, _START_PRESET), problems=problems)
+    in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
+    others = {name: value for name, value in form.items() if name not in in_presets}
+    texts = _read_texts(others, (*FORM_FIELDS, _START_PRESET), problems=problems)
     problems.raise_any()
     if preset := texts.pop(_START_PRESET, ""):
-        return {"preset": preset}
+        return {"preset": preset, **_read_preset_choices(preset, in_presets, problems=problems)}
     # Without JavaScript, the browser also sends unused fields: drop the GPU count of "No GPU" and, if an image of the
     # list is selected, the reference of a custom image.
     if texts.get("gpu") == "":
@@ -59,13 +66,49 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     if texts.get("image"):
         texts.pop("custom_image", None)
     elif texts.get("image") == texts.get("custom_image") == "":
-        problems.add(
-            "custom_image",
-            "not_a_reference",
-            message=gettext("Write which image, such as {example}.", example=EXAMPLE_REFERENCE),
-        )
-        problems.raise_any()
+        _refuse_empty_reference(problems)
     return _convert_types(texts)
+
+
+def name_entry_field(preset: str, choice: str) -> str:
+    """Return the name of the form field for the entries of a preset's choice."""
+    return f"{_ENTRY_PREFIX}{preset}:{choice}"
+
+
+def name_image_field(preset: str, choice: str) -> str:
+    """Return the name of the form field for an image that the user names instead of picking an entry."""
+    return f"{_IMAGE_PREFIX}{preset}:{choice}"
+
+
+def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems: Problems) -> dict[str, object]:
+    texts: dict[str, str] = {}
+    for name, value in fields.items():
+        kind, _, rest = name.partition(":")
+        slug, _, choice = rest.partition(":")
+        if slug == preset and (text := _read_text(CUSTOM_IMAGE.name, value, problems=problems)) is not None:
+            texts[f"{kind}:{choice}"] = text
+    problems.raise_any()
+    entries = {name.removeprefix(_ENTRY_PREFIX): text for name, text in texts.items() if name.startswith(_ENTRY_PREFIX)}
+    images = {name.removeprefix(_IMAGE_PREFIX): text for name, text in texts.items() if name.startswith(_IMAGE_PREFIX)}
+    # The empty entry of a list stands for the text field beside it.
+    references = [text for name, text in images.items() if not entries.get(name)]
+    if any(not text for text in references):
+        _refuse_empty_reference(problems)
+    found: dict[str, object] = {}
+    if chosen := {name: slug for name, slug in entries.items() if slug}:
+        found[PRESET_CHOICES] = chosen
+    if references:
+        found[CUSTOM_IMAGE.name] = references[0]
+    return found
+
+
+def _refuse_empty_reference(problems: Problems) -> None:
+    problems.add(
+        CUSTOM_IMAGE.name,
+        "not_a_reference",
+        message=gettext("Write which image, such as {example}.", example=EXAMPLE_REFERENCE),
+    )
+    problems.raise_any()
 
 
 def parse_query(query: Mapping[str, object]) -> dict[str, object]:
@@ -139,7 +182,15 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
             options[field.name] = f"{texts[field.name]}{field.bare_unit}"
     if texts.get("gpu") == "":
         options["gpu"] = None
+    if texts.get(PRESET_CHOICES):
+        options[PRESET_CHOICES] = _parse_preset_choices(texts[PRESET_CHOICES])
     return options
+
+
+def _parse_preset_choices(text: str) -> object:
+    """Return the choices in a link, ``size:small,image:pytorch``, as a mapping; a malformed text stays a text."""
+    pairs = [each.partition(":") for each in text.split(",")]
+    return {name: slug for name, _, slug in pairs} if all(colon for _, colon, _ in pairs) else text
 
 
 def is_too_large(options: object) -> bool:

@@ -10,11 +10,21 @@ from functools import lru_cache
 
 from gpuspawner.core.catalog.combined_types import LabelMatch, merge_matches
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, build_gpu_node_exclusion
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, KueueQueue, find_lowest_limit
+from gpuspawner.core.catalog.model import (
+    NO_LIMIT,
+    Bounds,
+    Catalog,
+    GPUType,
+    Image,
+    KueueQueue,
+    TraitValues,
+    find_lowest_limit,
+)
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY
 from gpuspawner.core.request.fields import AmountField, PodAdditions
+from gpuspawner.core.request.presets import list_overrides
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, summarize_selection
 
 ANNOTATION_PREFIX = "gpuspawner.jupyter.org/"
@@ -34,7 +44,9 @@ _HABANA_RESOURCES = "habana.ai/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerResources:
-    """The resource limits and requests of the server's container. None keeps KubeSpawner's configured value.
+    """The resource limits and requests of the server's container.
+
+    None keeps KubeSpawner's configured value, and ``NO_LIMIT`` removes it.
 
     :param cpu_limit_millis: CPU limit in millicores.
     :param extended_resources: resource name → count, for ``limits`` (Kubernetes copies limits of extended resources
@@ -72,6 +84,8 @@ class PodRequirements(ContainerResources):
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     :param labels: labels of the pod.
     :param additions: what the entries that the user picked (a priority, for example) add to the pod.
+    :param overrides: values of KubeSpawner's traits from the image, the GPU type and the preset, the later ones on top.
+        They are laid over the admin's values before the choice is merged into these.
     """
 
     image: str
@@ -89,6 +103,7 @@ class PodRequirements(ContainerResources):
     run_time_s: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     additions: PodAdditions = field(default_factory=PodAdditions)
+    overrides: tuple[TraitValues, ...] = ()
 
 
 def place(selection: Selection, catalog: Catalog) -> PodRequirements:
@@ -108,7 +123,8 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
     selector = {key: values[0] for key, values in (match or {}).items() if len(values) == 1}
     expressions = _build_expressions({key: values for key, values in (match or {}).items() if len(values) != 1})
     queue = catalog.find_queue(gpu.slug) if gpu is not None else None
-    own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None else None
+    own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None and selection.memory_bytes else None
+    overrides = _list_overrides(selection, catalog)
     return PodRequirements(
         **asdict(calculate_resources(selection, catalog)),
         image=image.image,
@@ -124,11 +140,21 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         runtime_class=gpu.runtime_class if gpu is not None else None,
         shm_bytes=_multiply_exactly(selection.memory_bytes, shm) if own_shm is None else own_shm,
         annotations=_build_annotations(selection, summary),
-        start_timeout_s=_find_start_timeout(gpu, queue),
+        start_timeout_s=_find_start_timeout(gpu, queue, overrides=overrides),
         run_time_s=run_time_s,
         labels=queue.labels if queue is not None else {},
         additions=_merge_additions(selection, catalog),
+        overrides=overrides,
     )
+
+
+def _list_overrides(selection: Selection, catalog: Catalog) -> tuple[TraitValues, ...]:
+    own = [find_image(selection, catalog).overrides]
+    if selection.gpu is not None:
+        own.append(catalog.gpus[selection.gpu].overrides)
+    if selection.preset is not None:
+        own += list_overrides(catalog.presets[selection.preset], selection.preset_choices)
+    return tuple(filter(None, own))
 
 
 def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
@@ -143,8 +169,12 @@ def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
 def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerResources:
     """Return the CPU, memory and GPUs of a selection's pod, for callers that need no other result of :func:`place`."""
     gpu = catalog.gpus[selection.gpu] if selection.gpu is not None else None
-    cpu_limit, cpu_request = _calculate_limit_and_request(selection.cpu_millis, CPU, catalog=catalog)
-    memory_limit, memory_request = _calculate_limit_and_request(selection.memory_bytes, MEMORY, catalog=catalog)
+    cpu_limit, cpu_request = _calculate_limit_and_request(
+        selection.cpu_millis, CPU, catalog=catalog, request=selection.cpu_request_millis
+    )
+    memory_limit, memory_request = _calculate_limit_and_request(
+        selection.memory_bytes, MEMORY, catalog=catalog, request=selection.memory_request_bytes
+    )
     return ContainerResources(
         cpu_limit_millis=cpu_limit,
         cpu_request_millis=cpu_request,
@@ -155,9 +185,11 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
 
 
 def _calculate_limit_and_request(
-    amount: int | None, amount_field: AmountField, *, catalog: Catalog
+    amount: int | None, amount_field: AmountField, *, catalog: Catalog, request: int | None
 ) -> tuple[int | None, int | None]:
     """Return (limit, request) in base units for a chosen amount of CPU or memory; None keeps KubeSpawner's value."""
+    if request is not None or amount == NO_LIMIT:
+        return amount, request or NO_LIMIT
     bounds: Bounds | None = getattr(catalog, amount_field.name)
     if bounds is None:
         return amount, _multiply_exactly(amount, amount_field.guarantee)
@@ -180,7 +212,12 @@ def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
     return math.ceil(whole * Fraction(repr(fraction)))
 
 
-def _find_start_timeout(gpu: GPUType | None, queue: KueueQueue | None) -> int | None:
+def _find_start_timeout(
+    gpu: GPUType | None, queue: KueueQueue | None, *, overrides: tuple[TraitValues, ...]
+) -> int | None:
+    own = [value for each in overrides if isinstance(value := each.get("start_timeout"), int)]
+    if own:
+        return own[-1]
     both = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
     return max((each for each in both if each is not None), default=None)
 

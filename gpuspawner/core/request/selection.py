@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.model import (
+    NO_LIMIT,
     Catalog,
     CustomImages,
     GPUType,
@@ -37,15 +38,15 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
+from gpuspawner.core.request.presets import PRESET_CHOICES, FixedPreset, open_bounds, resolve_preset
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
 from gpuspawner.core.text.wording import describe_unknown_field, join_sentences, sanitize_name
 
 OPTIONS_VERSION = 1
 """Version of the user options written by :func:`build_options`."""
 
-OPTION_FIELDS = ("v", "preset", *FORM_FIELDS, "profile")
-"""Names of the user options. :func:`build_options` never writes ``preset``. :func:`validate` ignores ``profile``, a
-summary for admins."""
+OPTION_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS, "profile")
+"""Names of the user options. :func:`validate` ignores ``profile``, a summary for admins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,13 @@ class Selection:
     :param run_time_s: the run time in seconds, None = only the limit of :func:`find_max_run_time_s` applies, if any.
     :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = as the GPU type sets it.
     :param choices: field name → slug of the chosen entry, for fields such as the priority.
+    :param preset: slug of a fixed preset (:meth:`gpuspawner.core.catalog.model.Catalog.is_fixed`), else None. With a
+        fixed preset, ``cpu_millis`` and ``memory_bytes`` may be ``NO_LIMIT``.
+    :param preset_choices: name of a choice of the preset → slug of its chosen entry. The choice in which the user has
+        named a custom image is missing.
+    :param cpu_request_millis: CPU request in millicores; None = a fraction of the limit, or as KubeSpawner is
+        configured.
+    :param memory_request_bytes: memory request in bytes; None means the same as for ``cpu_request_millis``.
     """
 
     image: str
@@ -72,12 +80,17 @@ class Selection:
     run_time_s: int | None = None
     shared_memory_bytes: int | None = None
     choices: Mapping[str, str] = field(default_factory=dict, hash=False)
+    preset: str | None = None
+    preset_choices: Mapping[str, str] = field(default_factory=dict, hash=False)
+    cpu_request_millis: int | None = None
+    memory_request_bytes: int | None = None
 
 
 def validate(options: object, catalog: Catalog) -> Selection:
     """Return the selection that user options describe.
 
-    A missing field gets the value of the preset or, without one, the field's default.
+    A missing field gets the value of the preset or, without one, the field's default. With a fixed preset, the options
+    may only contain ``preset_choices`` and, if one of the preset's choices takes it, ``custom_image``.
 
     :param options: any JSON value; None = no options.
     :param catalog: what the user may choose from.
@@ -87,7 +100,16 @@ def validate(options: object, catalog: Catalog) -> Selection:
     given = _select_known_fields(options, problems)
     _check_version(given, problems)
     preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalog.presets)
-    merged = _merge_with_preset(given, catalog.presets[preset].options if preset else {}, catalog=catalog)
+    if preset is None and "preset" not in problems:
+        preset = catalog.default_preset
+    fixed: FixedPreset | None = None
+    if preset is not None and catalog.is_fixed(preset):
+        fixed = resolve_preset(given, catalog.presets[preset], problems=problems)
+        given = fixed.options
+        catalog = open_bounds(catalog, given)
+    else:
+        _refuse_missing_preset(given, catalog=catalog, problems=problems)
+    merged = _merge_with_preset(given, catalog.presets[preset].options if preset and not fixed else {}, catalog=catalog)
     image, custom_image = _check_image(given, merged, catalog=catalog, problems=problems)
     cpu = problems.check_amount(CPU, merged.get("cpu"), bounds=catalog.cpu)
     memory = problems.check_amount(MEMORY, merged.get("memory"), bounds=catalog.memory)
@@ -101,7 +123,8 @@ def validate(options: object, catalog: Catalog) -> Selection:
     longest = find_max_run_time_s(gpu, catalog)
     run_time_bounds = narrow_bounds(catalog.run_time, most=longest)
     run_time = problems.check_amount(RUN_TIME, merged.get("run_time"), bounds=run_time_bounds)
-    shared = problems.check_shared_memory(merged.get("shared_memory"), memory, bounds=catalog.shared_memory)
+    most_shared = None if memory == NO_LIMIT else memory
+    shared = problems.check_shared_memory(merged.get("shared_memory"), most_shared, bounds=catalog.shared_memory)
     choices = _check_closed_choices(merged, catalog=catalog, problems=problems)
     problems.raise_any()
     return Selection(
@@ -114,7 +137,19 @@ def validate(options: object, catalog: Catalog) -> Selection:
         run_time_s=run_time,
         shared_memory_bytes=shared,
         choices=choices,
+        preset=preset if fixed is not None else None,
+        preset_choices=fixed.choices if fixed is not None else {},
+        cpu_request_millis=fixed.requests.get(CPU.name) if fixed is not None else None,
+        memory_request_bytes=fixed.requests.get(MEMORY.name) if fixed is not None else None,
     )
+
+
+def _refuse_missing_preset(given: Mapping[str, object], *, catalog: Catalog, problems: Problems) -> None:
+    if catalog.only_presets:
+        problems.add("preset", "missing", message=gettext("Pick one of the presets."))
+    elif given.get(PRESET_CHOICES):
+        message = gettext("Only a preset with choices takes {field}.", field=PRESET_CHOICES)
+        problems.add(PRESET_CHOICES, "conflict", message=message)
 
 
 def _find_default_gpu(catalog: Catalog, *, image: Image | None) -> dict[str, object]:
@@ -149,7 +184,7 @@ def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     """Return the user options that describe a selection; :func:`validate` converts them to the same selection.
 
-    The options name no preset, so they stay valid when the admin removes the preset.
+    The options name only a fixed preset. Other options stay valid when the admin removes the preset.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: has the display names for the option ``profile``.
@@ -157,6 +192,13 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     with use_language(ENGLISH):  # The summary is English, because admins and programs read it.
         summary = summarize_selection(selection, catalog)
     options: dict[str, object] = {"v": OPTIONS_VERSION}
+    if selection.preset is not None:
+        options["preset"] = selection.preset
+        if selection.preset_choices:
+            options[PRESET_CHOICES] = dict(selection.preset_choices)
+        if selection.custom_image is not None:
+            options["custom_image"] = selection.custom_image
+        return {**options, "profile": summary}
     if selection.custom_image is None:
         options["image"] = selection.image
     else:
@@ -176,7 +218,9 @@ def summarize_selection(selection: Selection, catalog: Catalog) -> str:
     :param selection: a selection that is valid in this catalog.
     :param catalog: has the display names of images, GPU types and other entries.
     """
-    parts = [find_image(selection, catalog).display_name]
+    preset = None if selection.preset is None else catalog.presets.get(selection.preset)
+    parts = [] if preset is None else [preset.display_name]
+    parts += [find_image(selection, catalog).display_name]
     parts += describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY)
     if selection.gpu is not None:
         name = catalog.gpus[selection.gpu].display_name
@@ -198,7 +242,7 @@ def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
     Fields without an amount in the selection are left out.
     """
     amounts = ((each, find_amount(selection, each)) for each in fields)
-    return [each.describe(amount) for each, amount in amounts if amount is not None]
+    return [each.describe(amount) for each, amount in amounts if amount is not None and amount != NO_LIMIT]
 
 
 def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, catalog: Catalog) -> str:

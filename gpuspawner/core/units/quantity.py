@@ -70,6 +70,15 @@ def parse_cpu(value: object) -> int:
     return _parse_cpu_text(_read_number_text(value))
 
 
+def round_up_cpu(value: object) -> int:
+    """Return the millicores of a number of CPUs, rounded up as Kubernetes rounds a pod's CPU.
+
+    :param value: number of CPUs or text in millicores, as for :func:`parse_cpu`.
+    :raises QuantityError: for a value that :func:`parse_cpu` does not accept, except for its precision.
+    """
+    return _parse_cpu_text(_read_number_text(value), is_rounded=True)
+
+
 def parse_quantity(value: object) -> Fraction:
     """Return a Kubernetes quantity as an exact number of CPUs, bytes or devices.
 
@@ -165,11 +174,13 @@ def _parse_memory_text(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _parse_cpu_text(text: str | None) -> int:
+def _parse_cpu_text(text: str | None, *, is_rounded: bool = False) -> int:
     match = None if text is None else _CPU.fullmatch(text)
     if match is None:
         raise QuantityError(gettext_lazy("must be a number of CPUs, such as 0.5 or 4"))
     millis = Fraction(match["number"]) * (1 if match["unit"] else 1000)
+    if is_rounded:
+        millis = Fraction(math.ceil(millis))
     if millis.denominator != 1:
         raise TooPreciseError(gettext_lazy("must be a multiple of 0.001 CPUs"))
     return _check_range(millis)

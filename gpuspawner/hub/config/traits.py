@@ -12,7 +12,7 @@ from traitlets.config import Config, LoggingConfigurable
 
 SETTING_TRAITS = (
     *("images", "custom_images", "cpu", "memory", "run_time", "shared_memory", "priorities"),
-    *("gpus", "presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
+    *("gpus", "presets", "only_presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
 """Names of the traits that settings files may set, too; :class:`gpuspawner.settings.Settings` validates the values."""
 _FORM_TRAITS = frozenset({"options_form", "options_from_form"})
@@ -218,7 +218,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
     presets = Dict(
         allow_none=True,
         help="""
-        Named bundles of choices, each started with one button, by slug. ::
+        Named bundles of choices, each started with one button, by slug. A preset with `kubespawner_override`,
+        `choices`, `unlimited` or a guarantee is fixed: a server gets exactly what the preset says. ::
 
             hub:
               config:
@@ -231,6 +232,38 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       memory: 32G
                       gpu: a100-80gb
                       gpu_count: 1
+                    course:
+                      display_name: Course
+                      allowed_groups: [students]
+                      cpu: unlimited
+                      cpu_guarantee: 0.5
+                      kubespawner_override:
+                        default_url: /lab/tree/course
+                        node_selector: {pool: teaching}
+                      choices:
+                        size:
+                          display_name: Memory
+                          entries:
+                            small: {display_name: 4 GB, memory: 4G, default: true}
+                            large: {display_name: 16 GB, memory: 16G, allowed_groups: [tutors]}
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    only_presets = Bool(
+        False,
+        help="""
+        Whether users may start only presets, and change nothing in them but their choices. The form then has no fields
+        for single amounts, and the REST API refuses other options. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  only_presets: true
+                  presets:
+                    cpu: {display_name: CPU only, cpu: 2, memory: 8G}
+                    gpu: {display_name: GPU, cpu: 8, memory: 32G, gpu: t4, gpu_count: 1}
 
         .. versionadded:: 0.1
         """,

@@ -3,12 +3,14 @@
 A node needs to match only one of the required node selector terms, so the choice's expressions are added to each term:
 https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/. Other entries of the choice, such as
 tolerations, are appended to the admin's entries.
+
+A ``kubespawner_override`` of the settings is laid over the admin's values first (:class:`OverriddenValues`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
@@ -17,6 +19,47 @@ from gpuspawner.hub.trait_overrides import copy_nested
 _KEY = "gpuspawner"
 """Part of each key that gpuspawner adds to a dict of the admin; it names gpuspawner as the origin of the entry."""
 _PREFERENCE_WEIGHT = 100
+
+
+class AdminValues(Protocol):
+    """Mapping from a trait's name to the value that the admin has given this trait."""
+
+    def __getitem__(self, trait: str) -> Any: ...
+
+
+class OverriddenValues:
+    """The admin's trait values with ``kubespawner_override`` values laid over them, as KubeSpawner does for profiles.
+
+    A mapping is merged into the trait's mapping, and a null in it removes a key; any other value replaces the trait's
+    value (``KubeSpawner._apply_overrides``).
+
+    :param base: the admin's value of each trait; it stays unchanged.
+    :param layers: name of a trait → value; the later layers lie on top.
+    """
+
+    def __init__(self, base: AdminValues, layers: Iterable[Mapping[str, Any]]) -> None:
+        self._base = base
+        self.changed: dict[str, Any] = {}
+        for layer in layers:
+            for trait, value in layer.items():
+                before = self[trait] if isinstance(value, Mapping) else None
+                self.changed[trait] = _merge_mapping(before, value) if isinstance(before, dict) else copy_nested(value)
+
+    def __getitem__(self, trait: str) -> Any:
+        """Return the value of a trait with the overrides."""
+        return self.changed[trait] if trait in self.changed else self._base[trait]
+
+
+def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = copy_nested(dict(before))
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(key), dict):
+            merged[key] = _merge_mapping(merged[key], value)
+        else:
+            merged[key] = copy_nested(value)
+    return merged
 
 
 def escape_braces(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
-from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.catalog.model import NO_LIMIT, Catalog
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT, ContainerResources, PodRequirements
 from gpuspawner.hub.pod.merge import (
@@ -238,14 +238,18 @@ def build_notebook_resources(
     extended = {name: str(number) for name, number in chosen.extended_resources.items()}
     return {
         **own,
-        "limits": {**drop_gpu_resources(own.get("limits"), resources), **limits, **extended},
-        "requests": {**drop_gpu_resources(own.get("requests"), resources), **requests},
+        "limits": _drop_unlimited({**drop_gpu_resources(own.get("limits"), resources), **limits, **extended}),
+        "requests": _drop_unlimited({**drop_gpu_resources(own.get("requests"), resources), **requests}),
     }
 
 
 def _format_amounts(millis: int | None, size_bytes: int | None) -> dict[str, Any]:
     amounts = {"cpu": None if millis is None else millis / 1000, "memory": size_bytes}
     return {name: amount for name, amount in amounts.items() if amount is not None}
+
+
+def _drop_unlimited(amounts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: amount for name, amount in amounts.items() if amount != NO_LIMIT or name not in ("cpu", "memory")}
 
 
 def _merge_variables(own: list[Any] | None, variables: Mapping[str, str], *, replaced: Collection[str]) -> list[Any]:

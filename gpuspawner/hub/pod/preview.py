@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from typing_extensions import override
 
 from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
-from gpuspawner.core.catalog.model import QueueState
+from gpuspawner.core.catalog.model import QueueState, TraitValues
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory
@@ -27,6 +27,7 @@ from gpuspawner.core.verdict.verdict import starts_before_rivals
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod import overrides
+from gpuspawner.hub.pod.merge import OverriddenValues
 from gpuspawner.hub.pod.overrides import build_notebook_resources, build_pod_config
 from gpuspawner.hub.pod.trait_values import format_volume
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
@@ -165,8 +166,11 @@ def exclude_gpu_nodes(
     return narrowed if starts_before_rivals(replace(pod, constraints=constraints), inventory) else manifest
 
 
-_PreviewKey = tuple[str | None, tuple[str, ...], str | None, *tuple[str, ...]]
-"""Key of a cached pod: the image's CUDA version and architectures, the GPU type, and choices such as the priority."""
+_PreviewKey = tuple[object, ...]
+"""Key of a cached pod: the image's CUDA version and architectures, the GPU type, choices such as the priority, the
+entries chosen in a fixed preset, and the slug of an image with ``kubespawner_override``."""
+_ManifestKey = tuple[str, ...]
+"""The overrides of a pod as texts."""
 
 
 class _Preview(NamedTuple):
@@ -188,8 +192,8 @@ class PodPreviews:
 
     spawner: PodBuildingSpawner
     offer: Offer
-    _manifest: dict[str, Any] | None = None
-    """The pod's manifest before any choice is merged into it."""
+    _manifests: dict[_ManifestKey, dict[str, Any]] = field(default_factory=dict)
+    """Overrides of KubeSpawner's traits → the pod's manifest with them, before any choice is merged into it."""
     _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
@@ -233,20 +237,24 @@ class PodPreviews:
 
         :param selection: a valid selection; None for the priority that the admin has set in KubeSpawner's traits.
         """
-        additions = PodAdditions() if selection is None else place(selection, self.offer.catalog).additions
-        spec = _set_priority((await self._build_manifest())["spec"], additions)
+        placement = None if selection is None else place(selection, self.offer.catalog)
+        additions = PodAdditions() if placement is None else placement.additions
+        manifest = await self._build_manifest(() if placement is None else placement.overrides)
+        spec = _set_priority(manifest["spec"], additions)
         return decode.find_preempting_priority(spec, classes=self.offer.inventory.priority_classes)
 
-    async def _build_manifest(self) -> dict[str, Any]:
-        if self._manifest is None:
+    async def _build_manifest(self, overrides: tuple[TraitValues, ...]) -> dict[str, Any]:
+        key = tuple(map(repr, overrides))
+        if key not in self._manifests:
             _drop_functions(duplicate := copy_spawner(self.spawner))
-            self._manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
-        return self._manifest
+            duplicate.trait_overrides.assign(OverriddenValues(duplicate.trait_overrides, overrides).changed)
+            self._manifests[key] = serialize_pod(duplicate, await duplicate.get_pod_manifest())
+        return self._manifests[key]
 
     async def _make(self, selection: Selection) -> _Preview | None:
-        manifest = await self._build_manifest()
-        spec: dict[str, Any] = manifest["spec"]
         placement = place(selection, self.offer.catalog)
+        manifest = await self._build_manifest(placement.overrides)
+        spec: dict[str, Any] = manifest["spec"]
         # Merge only fields that affect scheduling, so leave out the volume for /dev/shm. As at a start, the admin's
         # runtime class overrides that of the GPU type.
         own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
@@ -279,7 +287,9 @@ class PodPreviews:
 
     def _make_key(self, selection: Selection) -> _PreviewKey:
         image = find_image(selection, self.offer.catalog)
-        return image.cuda, image.architectures, selection.gpu, *selection.choices.values()
+        fixed = (selection.preset, *selection.preset_choices.items()) if selection.preset is not None else ()
+        overridden = (image.slug,) if image.overrides else ()
+        return image.cuda, image.architectures, selection.gpu, *selection.choices.values(), *fixed, *overridden
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from gpuspawner.core.catalog.model import OwnAmount, OwnResources
 from gpuspawner.core.catalog.node_labels import find_vendor
@@ -18,6 +18,8 @@ from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.units.quantity import QuantityError, parse_memory, parse_millis, parse_whole_units
 from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.merge import (
+    AdminValues,
+    OverriddenValues,
     append_entries,
     build_preferences,
     escape_braces,
@@ -35,12 +37,6 @@ from gpuspawner.hub.pod.overrides import (
 
 _SHM = "gpuspawner-shm"
 _SHM_PATH = "/dev/shm"  # noqa: S108 - the path of shared memory in containers
-
-
-class AdminValues(Protocol):
-    """Mapping from a trait's name to the value that the admin has given this trait."""
-
-    def __getitem__(self, trait: str) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +60,11 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     :param choice: the user's choice.
     :param base: the admin's value of each trait.
     """
-    resources = choice.resources
+    resources, base = choice.resources, OverriddenValues(base, choice.placement.overrides)
     placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
     volumes, mounts = _build_volumes(placement, base)
     return {
+        **{trait: value for trait, value in base.changed.items() if trait != "start_timeout"},
         **_convert_amounts(placement, base),
         "image": placement.image,
         "extra_resource_limits": {

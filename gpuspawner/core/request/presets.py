@@ -1,0 +1,171 @@
+"""Resolves a fixed preset: checks the user's choices in it, and merges the values of the chosen entries.
+
+A preset is fixed if it sets more than the form's fields can, such as a ``kubespawner_override``, or if the settings
+offer only presets. Users can change nothing in a fixed preset but its own choices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuspawner.core.catalog.image_reference import MAX_REFERENCE_LENGTH
+from gpuspawner.core.catalog.model import (
+    GUARANTEES,
+    NO_LIMIT,
+    UNLIMITED_AMOUNT,
+    Bounds,
+    Catalog,
+    CustomImages,
+    Preset,
+    PresetChoice,
+    TraitValues,
+)
+from gpuspawner.core.catalog.policy_model import UNLIMITED
+from gpuspawner.core.request.checks import Problems
+from gpuspawner.core.request.field_definitions import CPU, CUSTOM_IMAGE, FORM_FIELDS, MEMORY
+from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name, suggest_name
+
+PRESET_CHOICES = "preset_choices"
+"""Name of the user option with the user's choices in a fixed preset: name of the choice → slug of the entry."""
+
+_ANY_AMOUNT = Bounds(min=NO_LIMIT, max=UNLIMITED, step=1, default=NO_LIMIT)
+"""Bounds of an amount that the admin wrote into a fixed preset: the form's bounds do not apply to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedPreset:
+    """A fixed preset with the user's choices in it.
+
+    :param options: user options that stand for the preset and the chosen entries.
+    :param choices: name of a choice → slug of the chosen entry. The choice in which the user has named an image is
+        missing.
+    :param requests: name of an amount's form field → request of the pod in base units (millicores or bytes).
+    """
+
+    options: Mapping[str, object]
+    choices: Mapping[str, str] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)
+
+
+def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> FixedPreset:
+    """Return a fixed preset with the user's choices in it.
+
+    :param given: the user options; ``preset_choices`` and ``custom_image`` may be any JSON values. All other fields of
+        the form add a problem, because the preset sets them.
+    :param preset: the preset that the user options name.
+    :param problems: collects the problems of the user options.
+    """
+    _refuse_other_fields(given, preset, problems=problems)
+    asked = _read_choices(given.get(PRESET_CHOICES), preset, problems=problems)
+    reference = given.get(CUSTOM_IMAGE.name) or None
+    options, choices = dict(preset.options), {}
+    for name, choice in preset.choices.items():
+        if reference is not None and choice.custom_image is not None and name not in asked:
+            _check_pattern(reference, choice, problems=problems)
+            options = {key: value for key, value in options.items() if key != "image"}
+            options[CUSTOM_IMAGE.name], reference = reference, None
+        elif (slug := asked.get(name) or next(iter(choice.entries), None)) is None:
+            message = gettext("{choice}: name an image.", choice=choice.display_name)
+            problems.add(CUSTOM_IMAGE.name, "missing", message=message)
+        else:
+            options |= choice.entries[slug].options
+            choices[name] = slug
+    if reference is not None:
+        _refuse(CUSTOM_IMAGE.name, preset, problems=problems)
+    if CUSTOM_IMAGE.name in options:
+        options.pop("image", None)
+    return FixedPreset(options=_convert_amounts(options), choices=choices, requests=_parse_requests(options))
+
+
+def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
+    """Return the catalog in which a fixed preset is a valid choice.
+
+    The catalog has no bounds for amounts that the preset sets, and no GPU type for options that name none.
+
+    :param catalog: what the user may choose from.
+    :param options: user options that stand for the preset, from :func:`resolve_preset`.
+    """
+    listed = catalog.custom_images.listed if catalog.custom_images is not None else {}
+    return replace(
+        catalog,
+        cpu=_ANY_AMOUNT if options.get(CPU.name) is not None else catalog.cpu,
+        memory=_ANY_AMOUNT if options.get(MEMORY.name) is not None else catalog.memory,
+        custom_images=CustomImages(listed=listed) if CUSTOM_IMAGE.name in options else catalog.custom_images,
+        default_gpus=(),
+    )
+
+
+def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[TraitValues]:
+    """Yield the values of KubeSpawner's traits that a preset and the chosen entries set, the later ones on top.
+
+    :param preset: the preset.
+    :param choices: name of a choice → slug of the chosen entry.
+    """
+    for values in (preset.overrides, *(preset.choices[name].entries[slug].overrides for name, slug in choices.items())):
+        if values:
+            yield values
+
+
+def _refuse_other_fields(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> None:
+    for name, value in given.items():
+        if name in FORM_FIELDS and name != CUSTOM_IMAGE.name and value is not None and value != "":
+            _refuse(name, preset, problems=problems)
+
+
+def _refuse(name: str, preset: Preset, *, problems: Problems) -> None:
+    message = gettext("The preset {preset} sets {field} itself.", preset=quote(preset.display_name), field=name)
+    problems.add(name, "conflict", message=message)
+
+
+def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[str, str]:
+    if asked is None:
+        return {}
+    if not isinstance(asked, Mapping):
+        message = gettext(
+            "The choices in a preset must be a JSON object, such as {example}.", example='{"size": "small"}'
+        )
+        problems.add(PRESET_CHOICES, "wrong_type", message=message)
+        return {}
+    read: dict[str, str] = {}
+    for name, slug in asked.items():
+        choice = preset.choices.get(name) if isinstance(name, str) else None
+        if choice is None:
+            message = gettext("The preset {preset} has no choice {name}.", preset=preset.display_name, name=quote(name))
+            offered = gettext("Offered: {choices}.", choices=format_list(preset.choices)) if preset.choices else ""
+            problems.add(PRESET_CHOICES, "unknown_field", message=join_sentences(message, offered))
+        elif slug is None or slug == "":
+            continue
+        elif not isinstance(slug, str) or slug not in choice.entries:
+            message = gettext("{choice}: there is no entry {value}.", choice=choice.display_name, value=quote(slug))
+            hint = suggest_name(slug, choice.entries).strip()
+            offered = gettext("Offered: {choices}.", choices=format_list(choice.entries)) if choice.entries else ""
+            problems.add(PRESET_CHOICES, "unknown_choice", message=join_sentences(message, hint, offered))
+        else:
+            read[name] = slug
+    return {name: read[name] for name in preset.choices if name in read}
+
+
+def _check_pattern(reference: object, choice: PresetChoice, *, problems: Problems) -> None:
+    pattern = choice.custom_image.pattern if choice.custom_image is not None else ""
+    if not pattern or not isinstance(reference, str) or re.match(pattern, reference[:MAX_REFERENCE_LENGTH]):
+        return
+    own = choice.custom_image.message if choice.custom_image is not None else ""
+    message = own or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
+    problems.add(CUSTOM_IMAGE.name, "not_a_reference", message=message)
+
+
+def _convert_amounts(options: Mapping[str, object]) -> dict[str, object]:
+    """Return options without guarantees, and with ``NO_LIMIT`` for unlimited amounts."""
+    return {
+        name: NO_LIMIT if value == UNLIMITED_AMOUNT else value
+        for name, value in options.items()
+        if name not in GUARANTEES
+    }
+
+
+def _parse_requests(options: Mapping[str, object]) -> dict[str, int]:
+    fields = {each.name: each for each in (CPU, MEMORY)}
+    return {name: fields[name].notation.parse(options[key]) for key, name in GUARANTEES.items() if key in options}

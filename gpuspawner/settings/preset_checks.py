@@ -1,0 +1,131 @@
+"""Checks presets, their choices, and the entries' ``kubespawner_override``.
+
+:func:`gpuspawner.settings.checks.check_presets` also validates each preset like a user's choice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gpuspawner.core.catalog.model import GUARANTEES, NO_LIMIT
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.errors import Problem
+from gpuspawner.core.json_access import as_dict
+from gpuspawner.core.request.field_definitions import CPU, MEMORY
+from gpuspawner.core.text.wording import quote, sanitize_name
+from gpuspawner.settings.models import PresetChoiceSetting, PresetValues, SettingsModel
+from gpuspawner.settings.value_types import OverridingEntry
+
+_SLUG = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
+
+DECIDED_TRAITS = {
+    "image": "image",
+    "cpu_limit": "cpu",
+    "cpu_guarantee": "cpu_guarantee",
+    "mem_limit": "memory",
+    "mem_guarantee": "memory_guarantee",
+}
+"""KubeSpawner's traits that a choice sets itself → the key of a preset that sets them."""
+_IDENTITY_TRAITS = frozenset(
+    {
+        *("profile_list", "options_form", "options_from_form", "apply_user_options"),
+        *("namespace", "enable_user_namespaces", "user_namespace_template", "pod_name_template", "component_label"),
+    }
+)
+"""Traits that must be the same for all servers: the hub finds forms and pods by them."""
+
+
+def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
+    """Yield the problems of each ``kubespawner_override``.
+
+    :param settings: settings whose single values are valid.
+    """
+    resources = {entry.resource for entry in settings.gpus.values() if entry.resource is not None}
+    for path, entry in _list_entries(settings):
+        for trait, value in entry.kubespawner_override.items():
+            field = f"{path}.kubespawner_override.{sanitize_name(trait)}"
+            if trait in DECIDED_TRAITS:
+                message = f"must be left out: the choice sets it ({DECIDED_TRAITS[trait]} of a preset)"
+                yield Problem(field=field, code="conflict", message=message)
+            elif trait in _IDENTITY_TRAITS:
+                message = "must be left out: it must be the same for all servers"
+                yield Problem(field=field, code="conflict", message=message)
+            elif trait in ("extra_resource_limits", "extra_resource_guarantees"):
+                yield from _check_resources(field, value, resources)
+
+
+def _check_resources(field: str, value: object, resources: set[str]) -> Iterator[Problem]:
+    for name in as_dict(value):
+        if name in resources or find_vendor(name):
+            message = f"must be left out: gpu and gpu_count of a preset set {quote(name)}"
+            yield Problem(field=f"{field}.{sanitize_name(name)}", code="conflict", message=message)
+
+
+def check_choices(settings: SettingsModel) -> Iterator[Problem]:
+    """Yield the problems of presets and of the lists in them.
+
+    :param settings: settings whose single values are valid.
+    """
+    if settings.only_presets and not any(entry.enabled for entry in settings.presets.values()):
+        yield Problem(field="only_presets", code="conflict", message="needs at least one preset")
+    for slug, preset in settings.presets.items():
+        if not preset.enabled:
+            continue
+        yield from _check_guarantees(f"presets.{slug}", preset, preset)
+        for name, choice in preset.choices.items():
+            path = f"presets.{slug}.choices.{sanitize_name(name)}"
+            if not _SLUG.fullmatch(name):
+                yield Problem(field=path, code="bad_slug", message=_SLUG_RULE)
+            if choice.enabled:
+                yield from _check_choice(path, choice, preset)
+
+
+_SLUG_RULE = "must be lower-case letters, digits, -, _ and ., at most 63, with a letter or digit at both ends"
+
+
+def _check_choice(path: str, choice: PresetChoiceSetting, preset: PresetValues) -> Iterator[Problem]:
+    enabled = {slug: entry for slug, entry in choice.entries.items() if entry.enabled}
+    if not enabled and choice.custom_image is None:
+        yield Problem(field=f"{path}.entries", code="missing", message="must have at least one entry")
+    if len([entry for entry in enabled.values() if entry.default]) > 1:
+        yield Problem(field=f"{path}.entries", code="conflict", message="must have at most one default entry")
+    for slug, entry in choice.entries.items():
+        if not _SLUG.fullmatch(slug):
+            yield Problem(field=f"{path}.entries.{sanitize_name(slug)}", code="bad_slug", message=_SLUG_RULE)
+        elif entry.enabled:
+            yield from _check_guarantees(f"{path}.entries.{slug}", entry, preset)
+    if choice.custom_image is not None:
+        try:
+            re.compile(choice.custom_image.pattern)
+        except re.error as error:
+            message = f"must be a regular expression: {error}"
+            yield Problem(field=f"{path}.custom_image.pattern", code="bad_value", message=message)
+
+
+def _check_guarantees(path: str, own: PresetValues, preset: PresetValues) -> Iterator[Problem]:
+    fields = {each.name: each for each in (CPU, MEMORY)}
+    for key, name in GUARANTEES.items():
+        guarantee, limit = getattr(own, key), getattr(own, name)
+        if limit is None:
+            limit = getattr(preset, name)
+        if guarantee is not None and limit is not None and limit != NO_LIMIT and guarantee > limit:
+            show = fields[name].notation.show
+            message = f"must be at most {name} ({show(limit)}), not {show(guarantee)}"
+            yield Problem(field=f"{path}.{key}", code="out_of_range", message=message)
+
+
+def _list_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
+    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``."""
+    sections: tuple[tuple[str, Mapping[str, OverridingEntry]], ...] = (
+        ("images", settings.images),
+        ("gpus", settings.gpus),
+        ("presets", settings.presets),
+    )
+    for section, entries in sections:
+        yield from ((f"{section}.{slug}", entry) for slug, entry in entries.items() if entry.enabled)
+    for slug, preset in settings.presets.items():
+        for name, choice in preset.choices.items():
+            for key, entry in choice.entries.items():
+                if preset.enabled and choice.enabled and entry.enabled:
+                    yield f"presets.{slug}.choices.{sanitize_name(name)}.entries.{sanitize_name(key)}", entry
