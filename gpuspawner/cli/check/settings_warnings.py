@@ -335,12 +335,12 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
     for slug, preset in catalog.presets.items():
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
-        denied = [path for path, denial in denials.items() if denial]
-        for path in [""] if len(denied) == len(denials) else denied:
-            # An entry that only the default entries of other choices forbid may be allowed beside another entry.
-            if path or len(denied) == len(denials):
-                message = f"is for nobody: the settings allow it to no group and no user. {denials[path]}"
-                yield Problem(field=f"presets.{slug}{path}", code="for_nobody", message=message.strip())
+        denied = [path for path, reason in denials.items() if reason is not None]
+        # If users may pick other entries, the preset itself is for them, even if its default entries are not.
+        for path in [""] if len(denied) == len(denials) else filter(None, denied):
+            answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
+            message = f"is allowed to no group and no user{answer}"
+            yield Problem(field=f"presets.{slug}{path}", code="for_nobody", message=message)
 
 
 def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -365,19 +365,24 @@ def _list_persons(policy: Policy) -> list[Person]:
 
 def _find_denial(
     options: Mapping[str, object], *, allowances: Iterable[Allowance], unread_types: frozenset[str]
-) -> str:
-    """Return why nobody may have a choice, or "" if at least one user may have it or the choice is not valid."""
-    denial = ""
+) -> str | None:
+    """Return why nobody may have a valid choice, or None if at least one user may have it.
+
+    The reason is empty for a preset that is hidden from all users.
+    """
+    reason = ""
     for allowance in allowances:
         try:
             admit(options, allowance, unread_types=unread_types)
+        except UnreadClusterError:
+            return None
         except PolicyError as error:
-            denial = denial or error.problems[0].message
-        except (UnreadClusterError, SelectionError):
-            return ""
+            reason = reason or error.problems[0].message
+        except SelectionError:
+            continue
         else:
-            return ""
-    return denial
+            return None
+    return reason
 
 
 def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
