@@ -46,7 +46,7 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
     :param settings: settings whose single values are valid.
     """
     resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource is not None}
-    for path, entry in _list_entries(settings):
+    for path, entry in list_overriding_entries(settings):
         for trait, value in entry.kubespawner_override.items():
             field = f"{path}.kubespawner_override.{sanitize_name(trait)}"
             if trait in DECIDED_TRAITS:
@@ -133,8 +133,11 @@ def _check_guarantees(path: str, own: PresetValues, preset: PresetValues) -> Ite
             yield Problem(field=f"{path}.{key}", code="out_of_range", message=message)
 
 
-def _list_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
-    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``."""
+def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
+    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``.
+
+    :param settings: settings whose single values are valid.
+    """
     sections: tuple[tuple[str, Mapping[str, OverridingEntry]], ...] = (
         ("images", settings.images),
         ("gpus", settings.gpus),
