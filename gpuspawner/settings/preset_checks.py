@@ -87,6 +87,8 @@ def check_choices(settings: SettingsModel) -> Iterator[Problem]:
     """
     if settings.only_presets and not any(entry.enabled for entry in settings.presets.values()):
         yield Problem(field="only_presets", code="conflict", message="needs at least one preset")
+    if len([entry for entry in settings.presets.values() if entry.enabled and entry.default]) > 1:
+        yield Problem(field="presets", code="conflict", message="must have at most one default preset")
     for slug, preset in settings.presets.items():
         if not preset.enabled:
             continue
