@@ -22,7 +22,8 @@ from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize_name
 
 _QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
-_START_PRESET = "start_preset"
+START_PRESET = "start_preset"
+"""Name of the buttons that start a preset; their value is the slug of the preset."""
 _ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
 """Beginnings of the names of the form fields in a preset, before ``PRESET:CHOICE``: the list of entries, and the text
 field for an image. Slugs contain no colon."""
@@ -55,9 +56,9 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems = Problems()
     in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
     others = {name: value for name, value in form.items() if name not in in_presets}
-    texts = _read_texts(others, (*FORM_FIELDS, _START_PRESET), problems=problems)
+    texts = _read_texts(others, (*FORM_FIELDS, START_PRESET), problems=problems)
     problems.raise_any()
-    if preset := texts.pop(_START_PRESET, ""):
+    if preset := texts.pop(START_PRESET, ""):
         return {"preset": preset, **_read_preset_choices(preset, in_presets, problems=problems)}
     # Without JavaScript, the browser also sends unused fields: drop the GPU count of "No GPU" and, if an image of the
     # list is selected, the reference of a custom image.
@@ -183,12 +184,15 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
     if texts.get("gpu") == "":
         options["gpu"] = None
     if texts.get(PRESET_CHOICES):
-        options[PRESET_CHOICES] = _parse_preset_choices(texts[PRESET_CHOICES])
+        options[PRESET_CHOICES] = parse_preset_choices(texts[PRESET_CHOICES])
     return options
 
 
-def _parse_preset_choices(text: str) -> object:
-    """Return the choices in a link, ``size:small,image:pytorch``, as a mapping; a malformed text stays a text."""
+def parse_preset_choices(text: str) -> object:
+    """Return the choices in a link, ``size:small,image:pytorch``, as a mapping; a malformed text stays a text.
+
+    :param text: value of the link's argument ``preset_choices``.
+    """
     pairs = [each.partition(":") for each in text.split(",")]
     return {name: slug for name, _, slug in pairs} if all(colon for _, colon, _ in pairs) else text
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.form.build import LiveState
-from gpuspawner.core.form.fields import try_validate
+from gpuspawner.core.form.fields import FilledFields, try_validate
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.verdict.alternatives import find_alternatives, list_other_types
@@ -33,7 +33,12 @@ _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 
 
 async def build_live(
-    spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
+    spawner: PodBuildingSpawner,
+    offer: Offer,
+    *,
+    selection: Selection | None,
+    reach: Catalog | None = None,
+    filled: FilledFields | None = None,
 ) -> LiveState:
     """Return which GPU types are available, and whether presets and the selection can start now.
 
@@ -44,11 +49,13 @@ async def build_live(
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
         presets and no similar selections outside this part.
+    :param filled: contents of the form's fields, which say what fixed presets start; None without fixed presets.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
     reach = reach or offer.catalog
-    live = LiveState(availabilities=counts, presets=await _predict_presets(previews, reach), cache=offer.cache)
+    presets = await _predict_presets(previews, _list_preset_selections(reach, filled))
+    live = LiveState(availabilities=counts, presets=presets, cache=offer.cache)
     if selection is None:
         return live
     await previews.prepare(selection)
@@ -81,13 +88,27 @@ async def find_startable_alternatives(
     return await _find_alternatives(selection, previews, reach=reach, types=types)
 
 
-async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, Verdict]:
-    found = {}
-    for slug in islice(reach.presets, _MAX_PRESETS):
-        selection = try_validate({"preset": slug}, reach)
+def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
+    """Yield slug and selection of each preset that the user may start, the current fixed preset first."""
+    fixed = {} if filled is None else filled.presets
+    picked = "" if filled is None else filled.picked_preset
+    slugs = dict.fromkeys((*([picked] if picked in fixed else ()), *reach.presets, *fixed))
+    for slug in slugs:
+        if slug in fixed:
+            selection = None if fixed[slug].refusal else fixed[slug].selection
+        else:
+            selection = try_validate({"preset": slug}, reach)
         if selection is not None:
-            await previews.prepare(selection)
-            found[slug] = _predict_verdict(selection, previews)
+            yield slug, selection
+
+
+async def _predict_presets(
+    previews: PodPreviews, selections: Iterable[tuple[str, Selection]], *, limit: int = _MAX_PRESETS
+) -> dict[str, Verdict]:
+    found = {}
+    for slug, selection in islice(selections, limit):
+        await previews.prepare(selection)
+        found[slug] = _predict_verdict(selection, previews)
     # Leave out presets without a prediction: the form says once for all choices why the hub cannot predict.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
