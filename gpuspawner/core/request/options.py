@@ -81,6 +81,15 @@ def name_image_field(preset: str, choice: str) -> str:
     return f"{_IMAGE_PREFIX}{preset}:{choice}"
 
 
+def get_max_length(name: str) -> int:
+    """Return how many characters the text of a field of a form or link may have.
+
+    :param name: name of the field, which may be a field in a preset.
+    """
+    is_long = name == PRESET_CHOICES or name.startswith(_IMAGE_PREFIX)
+    return find_max_length(CUSTOM_IMAGE.name if is_long else name)
+
+
 def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems: Problems) -> dict[str, object]:
     texts: dict[str, str] = {}
     for name, value in fields.items():
@@ -157,7 +166,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
             number=len(texts),
         )
         problems.add(name, "conflict", message=message)
-    elif texts and len(texts[0]) > (longest := find_max_length(name)):
+    elif texts and len(texts[0]) > (longest := get_max_length(name)):
         message = ngettext(
             "This field is longer than {number} character.",
             "This field is longer than {number} characters.",
