@@ -92,12 +92,7 @@ parts.push((root, data, form) => {
   function pick(card) {
     if (!card || card === picked || card.hasAttribute("data-denied")) return;
     picked = card;
-    cards.forEach((each) => {
-      each.toggleAttribute("data-picked", each === card);
-      const { classList } = each.querySelector("[name=start_preset]");
-      classList.toggle("btn-jupyter", each === card);
-      classList.toggle("btn-outline-secondary", each !== card);
-    });
+    cards.forEach((each) => each.toggleAttribute("data-picked", each === card));
     form.soon();
   }
 

@@ -224,8 +224,8 @@ def build_preset_views(
         outlook = _build_outlook_view(verdicts.get(slug))
         if full.is_fixed(slug):
             view = _build_fixed_preset_view(preset, filled, allowance=allowance, outlook=outlook)
-            if view is not None and view.is_picked:
-                view = replace(view, error=error)
+            if view is not None and view.is_picked and error:
+                view = replace(view, error=error, outlook=None)
         else:
             view = _build_plain_preset_view(preset, allowance, outlook=outlook)
         if view is not None:
@@ -317,7 +317,7 @@ def _build_preset_choice_view(
         if image is None
         else PresetImageView(
             field=name_image_field(preset.slug, choice.name),
-            label=image.label or gettext("Reference of the other image"),
+            label=image.label or (gettext("Reference of the other image") if entries else choice.display_name),
             text=fields.images[choice.name],
         ),
     )

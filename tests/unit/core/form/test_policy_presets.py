@@ -52,7 +52,7 @@ def test_a_choice_without_entries_has_a_text_field_only():
     (choice,) = card("named").choices
     assert (choice.entries, choice.picked) == ((), "")
     assert choice.image is not None
-    assert choice.image.label == "Reference of the other image"
+    assert choice.image.label == "Image"
 
 
 def test_the_description_of_an_entry_stands_beside_its_name():
