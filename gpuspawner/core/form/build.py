@@ -17,7 +17,6 @@ from gpuspawner.core.form.fields import (
     fill_fields,
     format_field_values,
     restore_fields,
-    try_validate,
 )
 from gpuspawner.core.form.policy import (
     apply_allowance_to_gpu,

@@ -11,7 +11,12 @@ from gpuspawner.core.form.build import LiveState
 from gpuspawner.core.form.fields import FilledFields, try_validate
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
-from gpuspawner.core.verdict.alternatives import find_alternatives, list_other_types
+from gpuspawner.core.verdict.alternatives import (
+    MAX_ALTERNATIVES,
+    find_alternatives,
+    list_other_types,
+    list_preset_variants,
+)
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
 from gpuspawner.hub.config.offer import Offer
@@ -82,6 +87,8 @@ async def find_startable_alternatives(
     if selection.gpu is not None and selection.gpu not in reach.gpus:
         return ()
     previews = PodPreviews(spawner, offer)
+    if selection.preset is not None:
+        return await _find_preset_variants(selection, previews, reach=reach)
     counts = _count_available(previews, await previews.find_priority(selection))
     availability = dict(zip(offer.catalog.gpus, counts, strict=True))
     types = _list_free_types(selection, reach, availability=availability)
@@ -147,6 +154,17 @@ async def _find_alternatives(
         return pod is not None and starts_now(pod, previews.offer.inventory, queue=previews.find_queue(other))
 
     return find_alternatives(selection, reach, fits=fits, types=types)
+
+
+async def _find_preset_variants(
+    selection: Selection, previews: PodPreviews, *, reach: Catalog
+) -> tuple[Selection, ...]:
+    found = []
+    for other in islice(list_preset_variants(selection, reach), _MAX_PRESETS):
+        await previews.prepare(other)
+        if _predict_verdict(other, previews).outcome is Outcome.NOW:
+            found.append(other)
+    return tuple(found[:MAX_ALTERNATIVES])
 
 
 def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:
