@@ -21,6 +21,7 @@ _SLUG = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
 
 DECIDED_TRAITS = {
     "image": "image",
+    "image_spec": "image",
     "cpu_limit": "cpu",
     "cpu_guarantee": "cpu_guarantee",
     "mem_limit": "memory",
@@ -29,11 +30,14 @@ DECIDED_TRAITS = {
 """KubeSpawner's traits that a choice sets itself → the key of a preset that sets them."""
 _IDENTITY_TRAITS = frozenset(
     {
-        *("profile_list", "options_form", "options_from_form", "apply_user_options"),
+        *("profile_list", "options_form", "options_from_form", "apply_user_options", "group_overrides"),
         *("namespace", "enable_user_namespaces", "user_namespace_template", "pod_name_template", "component_label"),
+        *("capacity_timeout", "dry_run", "extra_options", "language", "settings_files", *SettingsModel.model_fields),
     }
 )
-"""Traits that must be the same for all servers: the hub finds forms and pods by them."""
+"""Traits that must be the same for all servers: the hub builds the form and finds pods by them."""
+_DECIDED_RESOURCES = frozenset(GUARANTEES.values())
+_RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
 
 
 def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
@@ -41,7 +45,7 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
 
     :param settings: settings whose single values are valid.
     """
-    resources = {entry.resource for entry in settings.gpus.values() if entry.resource is not None}
+    resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource is not None}
     for path, entry in list_overriding_entries(settings):
         for trait, value in entry.kubespawner_override.items():
             field = f"{path}.kubespawner_override.{sanitize_name(trait)}"
@@ -51,15 +55,29 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
             elif trait in _IDENTITY_TRAITS:
                 message = "must be left out: it must be the same for all servers"
                 yield Problem(field=field, code="conflict", message=message)
-            elif trait in ("extra_resource_limits", "extra_resource_guarantees"):
+            elif trait in _RESOURCE_TRAITS:
                 yield from _check_resources(field, value, resources)
+            elif trait == "extra_container_config":
+                yield from _check_container(field, as_dict(value), resources)
+
+
+def _check_container(field: str, container: Mapping[str, object], resources: set[str]) -> Iterator[Problem]:
+    if "image" in container:
+        message = "must be left out: the choice sets it (image of a preset)"
+        yield Problem(field=f"{field}.image", code="conflict", message=message)
+    for kind, amounts in as_dict(container.get("resources")).items():
+        yield from _check_resources(f"{field}.resources.{sanitize_name(kind)}", amounts, resources)
 
 
 def _check_resources(field: str, value: object, resources: set[str]) -> Iterator[Problem]:
-    for name in as_dict(value):
+    for name in map(str, as_dict(value)):
         if name in resources or find_vendor(name):
             message = f"must be left out: gpu and gpu_count of a preset set {quote(name)}"
-            yield Problem(field=f"{field}.{sanitize_name(name)}", code="conflict", message=message)
+        elif name in _DECIDED_RESOURCES:
+            message = f"must be left out: {name} and {name}_guarantee of a preset set it"
+        else:
+            continue
+        yield Problem(field=f"{field}.{sanitize_name(name)}", code="conflict", message=message)
 
 
 def check_choices(settings: SettingsModel) -> Iterator[Problem]:

@@ -44,7 +44,7 @@ from gpuspawner.core.discovery.node_facts import (
     is_spot,
 )
 from gpuspawner.core.request.field_definitions import CPU, MEMORY
-from gpuspawner.core.request.selection import find_invalid_presets
+from gpuspawner.core.request.selection import select_usable_presets
 
 _MAX_VALUES = 32
 """Largest number of values of the label that tells a discovered GPU type's nodes from the nodes of described types. The
@@ -191,8 +191,9 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    The catalog leaves out presets with choices that it does not offer. While nodes are unknown, it keeps all presets:
-    the error for a server with a preset should name the unknown nodes as the cause, not the preset.
+    The catalog leaves out presets, and entries of presets, with choices that it does not offer. While nodes are
+    unknown, it keeps all presets: the error for a server with a preset should name the unknown nodes as the cause, not
+    the preset.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -228,8 +229,7 @@ def assemble_catalog(
     if inventory.nodes is None:
         return catalog
     catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
-    invalid = find_invalid_presets(configured.presets, catalog)
-    return replace(catalog, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
+    return replace(catalog, presets=select_usable_presets(configured.presets, catalog))
 
 
 def _collect_types(

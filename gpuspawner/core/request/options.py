@@ -94,6 +94,10 @@ def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems:
     references = [text for name, text in images.items() if not entries.get(name)]
     if any(not text for text in references):
         _refuse_empty_reference(problems)
+    if len(references) > 1:
+        message = gettext("Only one image can be named in a preset.")
+        problems.add(CUSTOM_IMAGE.name, "conflict", message=message)
+        problems.raise_any()
     found: dict[str, object] = {}
     if chosen := {name: slug for name, slug in entries.items() if slug}:
         found[PRESET_CHOICES] = chosen
@@ -190,7 +194,8 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
 def _parse_preset_choices(text: str) -> object:
     """Return the choices in a link, ``size:small,image:pytorch``, as a mapping; a malformed text stays a text."""
     pairs = [each.partition(":") for each in text.split(",")]
-    return {name: slug for name, _, slug in pairs} if all(colon for _, colon, _ in pairs) else text
+    chosen = {name: slug for name, _, slug in pairs}
+    return chosen if len(chosen) == len(pairs) and all(colon for _, colon, _ in pairs) else text
 
 
 def is_too_large(options: object) -> bool:

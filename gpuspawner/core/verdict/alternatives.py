@@ -40,6 +40,8 @@ def find_alternatives(
     types come in the order of ``types``. If no change of one choice fits, the search changes CPU and memory together.
     If that does not fit either, it changes the GPU type or count, together with CPU and memory where necessary.
 
+    A fixed preset has no alternatives: a user can change nothing in it.
+
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
@@ -47,6 +49,8 @@ def find_alternatives(
     :param types: other GPU types to try, in this order; None = the types that :func:`list_other_types` returns.
     :param limit: largest number of selections to return.
     """
+    if selection.preset is not None:
+        return ()
     others = list_other_types(selection, catalog) if types is None else tuple(types)
     search = _AlternativeSearch(selection, catalog, others=others, fits=fits)
     for changes in (search.list_single_changes, search.list_amount_changes, search.list_gpu_changes):
@@ -64,9 +68,9 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
     Each of these types works with the selected image and allows the selected run time. If the selection has no GPU
-    type, the list is empty.
+    type, or a fixed preset sets it, the list is empty.
     """
-    if selection.gpu is None:
+    if selection.gpu is None or selection.preset is not None:
         return []
     own = catalog.gpus[selection.gpu]
     image = find_image(selection, catalog)

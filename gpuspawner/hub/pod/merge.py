@@ -55,8 +55,9 @@ def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     for key, value in changes.items():
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(merged.get(key), dict):
-            merged[key] = _merge_mapping(merged[key], value)
+        elif isinstance(value, Mapping):
+            inside = merged.get(key)
+            merged[key] = _merge_mapping(inside if isinstance(inside, dict) else {}, value)
         else:
             merged[key] = copy_nested(value)
     return merged
