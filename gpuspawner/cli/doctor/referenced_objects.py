@@ -28,6 +28,7 @@ from gpuspawner.core.request.pod_requirements import calculate_resources
 
 _DEFAULT_STORAGE = "storageclass.kubernetes.io/is-default-class"
 _ZONE = "topology.kubernetes.io/zone"
+_OLD_KUEUE = "# Kueue before 0.15 serves v1beta1 only."
 
 
 class _Volume(NamedTuple):
@@ -151,8 +152,9 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
             code="queue-missing",
             what=f"There is no LocalQueue {queue.local_queue} in the namespace {facts.namespace} (there: {known}).",
             why="Servers with GPUs wait in it forever.",
-            fix="kubectl apply -f - <<'EOF'\napiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue\nmetadata:\n"
-            f"  name: {queue.local_queue}\n  namespace: {facts.namespace}\nspec:\n  clusterQueue: NAME\nEOF",
+            fix="kubectl apply -f - <<'EOF'\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata:\n"
+            f"  name: {queue.local_queue}\n  namespace: {facts.namespace}\nspec:\n  clusterQueue: NAME\nEOF\n"
+            f"{_OLD_KUEUE}",
             objects=(queue.local_queue,),
         )
     else:
@@ -163,8 +165,8 @@ def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
             code="queue-priority-missing",
             what=f"There is no WorkloadPriorityClass {queue.priority_class}.",
             why="Kueue takes no server in.",
-            fix="kubectl apply -f - <<'EOF'\napiVersion: kueue.x-k8s.io/v1beta1\nkind: WorkloadPriorityClass\n"
-            f"metadata:\n  name: {queue.priority_class}\nvalue: 0\ndescription: notebooks\nEOF",
+            fix="kubectl apply -f - <<'EOF'\napiVersion: kueue.x-k8s.io/v1beta2\nkind: WorkloadPriorityClass\n"
+            f"metadata:\n  name: {queue.priority_class}\nvalue: 0\ndescription: notebooks\nEOF\n{_OLD_KUEUE}",
             objects=(queue.priority_class,),
         )
 
