@@ -31,6 +31,7 @@ from typing import Any, TextIO
 import yaml
 
 from gpuspawner.cli.cluster.cluster_view import ClusterViewer, add_view_arguments, open_cluster_viewer
+from gpuspawner.cli.cluster.offline_spawner import open_offline_spawner
 from gpuspawner.cli.common.output import (
     BAD,
     FAILED,
@@ -42,7 +43,6 @@ from gpuspawner.cli.common.output import (
     write_result,
 )
 from gpuspawner.cli.explain.explanation import Explanation, NodeGroup, explain_choice
-from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
 from gpuspawner.cli.values.chart_config import get_configured_trait, list_omissions
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SelectionError

@@ -168,7 +168,7 @@ class Explanation:
 async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
     """Return the predicted outcome of user options.
 
-    :param spawner: the user's spawner, from :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
+    :param spawner: the user's spawner, from :func:`gpuspawner.cli.cluster.offline_spawner.open_offline_spawner`.
     :param options: the user options, any JSON value.
     :param offer: the catalog of GPU types and images, and the inventory of the cluster.
     :param asks_policy: whether to apply the policy's rules to the user; if false, only the namespace's quotas apply.
