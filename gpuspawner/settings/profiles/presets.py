@@ -124,6 +124,24 @@ class ConvertedProfiles:
                 chosen[choice.name] = choice.entries[str(picked)]
         return {**converted, "preset_choices": chosen} if chosen else converted
 
+    def describe_options(self, options: Mapping[str, object]) -> str:
+        """Return a text that names a choice: ``GPU server · Memory: 16 GB``.
+
+        :param options: user options as for :meth:`convert_options`.
+        """
+        if not options:
+            return "No choice"
+        found = self.presets.get(str(options.get("profile")))
+        if found is None:
+            return str(options.get("profile"))
+        parts = [found.profile.display_name]
+        for option in found.profile.options:
+            names = {choice.key: choice.display_name for choice in option.choices}
+            picked, text = options.get(option.key), options.get(f"{option.key}{_UNLISTED_SUFFIX}")
+            if text or picked:
+                parts.append(f"{option.display_name}: {text or names.get(str(picked), picked)}")
+        return " · ".join(parts)
+
 
 def convert_profile_list(
     profile_list: object, *, base: Mapping[str, Any], traits: SpawnerTraits, sorts_keys: bool
