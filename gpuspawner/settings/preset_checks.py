@@ -28,7 +28,7 @@ DECIDED_TRAITS = {
     "mem_guarantee": "memory_guarantee",
 }
 """KubeSpawner's traits that a choice sets itself → the key of a preset that sets them."""
-_IDENTITY_TRAITS = frozenset(
+IDENTITY_TRAITS = frozenset(
     {
         *("profile_list", "options_form", "options_from_form", "apply_user_options", "group_overrides"),
         *("namespace", "enable_user_namespaces", "user_namespace_template", "pod_name_template", "component_label"),
@@ -46,13 +46,13 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
     :param settings: settings whose single values are valid.
     """
     resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource is not None}
-    for path, entry in _list_entries(settings):
+    for path, entry in list_overriding_entries(settings):
         for trait, value in entry.kubespawner_override.items():
             field = f"{path}.kubespawner_override.{sanitize_name(trait)}"
             if trait in DECIDED_TRAITS:
                 message = f"must be left out: the choice sets it ({DECIDED_TRAITS[trait]} of a preset)"
                 yield Problem(field=field, code="conflict", message=message)
-            elif trait in _IDENTITY_TRAITS:
+            elif trait in IDENTITY_TRAITS:
                 message = "must be left out: it must be the same for all servers"
                 yield Problem(field=field, code="conflict", message=message)
             elif trait in _RESOURCE_TRAITS:
@@ -135,8 +135,11 @@ def _check_guarantees(path: str, own: PresetValues, preset: PresetValues) -> Ite
             yield Problem(field=f"{path}.{key}", code="out_of_range", message=message)
 
 
-def _list_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
-    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``."""
+def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
+    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``.
+
+    :param settings: settings whose single values are valid.
+    """
     sections: tuple[tuple[str, Mapping[str, OverridingEntry]], ...] = (
         ("images", settings.images),
         ("gpus", settings.gpus),

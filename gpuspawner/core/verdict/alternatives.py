@@ -6,13 +6,15 @@ search makes few calls. The search returns only selections for which the functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType
 from gpuspawner.core.catalog.software import explain_misfit
-from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, validate
 
 MAX_ALTERNATIVES = 3
 """Largest number of alternatives that the form, or the error of a refused start, offers."""
@@ -77,6 +79,31 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     others = (gpu for gpu in catalog.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
     lasting = (gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalog), selection.run_time_s))
     return sorted(lasting, key=lambda gpu: _measure_distance(gpu, own))
+
+
+def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
+    """Yield what could replace a fixed preset: the preset with one other entry, then the other fixed presets.
+
+    :param selection: a selection with a fixed preset.
+    :param catalog: what the user may choose from; may lack the preset.
+    """
+    slug = selection.preset
+    if slug is not None and slug in catalog.presets:
+        for name, choice in catalog.presets[slug].choices.items():
+            for entry in choice.entries:
+                yield from _validate_preset(slug, {**selection.preset_choices, name: entry}, catalog, but=selection)
+    for other in catalog.presets:
+        if other != slug and catalog.is_fixed(other):
+            yield from _validate_preset(other, {}, catalog, but=selection)
+
+
+def _validate_preset(slug: str, choices: Mapping[str, str], catalog: Catalog, *, but: Selection) -> Iterator[Selection]:
+    try:
+        found = validate({"preset": slug, PRESET_CHOICES: choices}, catalog)
+    except SelectionError:
+        return
+    if found != but:
+        yield found
 
 
 class _AlternativeSearch:

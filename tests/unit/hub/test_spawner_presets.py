@@ -1,150 +1,224 @@
-"""A server with a fixed preset: the pod has what the preset and the chosen entries say, and nothing stays after it."""
+"""Fixed presets on the form: what their cards show, what they start, and what a refused start looks like."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup, Tag
+from jupyterhub.utils import format_exception, maybe_future
 from tornado import web
 
-from tests.unit.hub.conftest import A100, SETTINGS, MakeSpawner
-from tests.unit.hub.starts import begin, environment, pod_of
+from gpuspawner.core.request.selection import validate
+from gpuspawner.hub.errors import RefusedStart
+from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.request.context import CHOICE_HEADER, build_prefill_url
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.start.alternatives import add_alternatives
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.request.test_context_prefill import asked
+from tests.unit.hub.starts import begin
+from tests.unit.islands import faults
+from tests.unit.kube.watch_server import PODS, WatchServer, pod
 
-PRESETS: dict[str, Any] = {
-    "course": {
-        "display_name": "Course",
-        "image": "minimal",
-        "cpu": "unlimited",
-        "cpu_guarantee": 0.124,
-        "memory": "100G",
-        "kubespawner_override": {
-            "node_selector": {"pool": "course"},
-            "tolerations": [{"key": "course", "operator": "Exists"}],
-            "environment": {"COURSE": "1"},
-            "default_url": "/lab/tree/course",
-            "start_timeout": 321,
-        },
-        "choices": {
-            "size": {
-                "entries": {
-                    "small": {"memory": "4G", "memory_guarantee": "1G", "default": True},
-                    "large": {
-                        "memory": "unlimited",
-                        "allowed_groups": ["tutors"],
-                        "kubespawner_override": {
-                            "node_selector": {"pool": None, "size": "large"},
-                            "start_timeout": 654,
-                        },
-                    },
-                }
+LAB = {
+    "order": 1,
+    "display_name": "Lab",
+    "image": "pytorch",
+    "cpu": 1,
+    "memory": "1G",
+    "kubespawner_override": {"working_dir": "/lab"},
+    "choices": {
+        "size": {
+            "order": 1,
+            "display_name": "GPUs",
+            "entries": {
+                "none": {"order": 1, "display_name": "No GPU"},
+                "one": {"order": 2, "display_name": "One GPU", "gpu": "a100", "gpu_count": 1},
+                "all": {"order": 3, "display_name": "Four GPUs", "gpu": "a100", "gpu_count": 4},
             },
-            "image": {"entries": {"torch": {"image": "pytorch"}}, "custom_image": {"pattern": "^acme/"}},
+        },
+        "image": {
+            "order": 2,
+            "display_name": "Image",
+            "entries": {"pytorch": {"display_name": "PyTorch", "image": "pytorch"}},
+            "custom_image": {
+                "display_name": "Your image",
+                "pattern": "^quay.io/.+",
+                "message": "It must be of quay.io.",
+            },
         },
     },
-    "gpu": {"image": "pytorch", "cpu": 4, "memory": "unlimited", "gpu": "a100", "gpu_count": 2},
-    "plain": {"image": "minimal", "cpu": 2},
 }
-FIXED = {**SETTINGS, "presets": PRESETS}
-AMOUNTS = {"cpu_limit": 3, "cpu_guarantee": 1, "mem_limit": "3G", "mem_guarantee": "1G"}
+STAFF = {"order": 2, "display_name": "Staff", "cpu": "unlimited", "memory": "8G", "allowed_users": ["bob"]}
+ONLY = {**SETTINGS, "only_presets": True, "presets": {"lab": LAB, "staff": STAFF}}
+MIXED = {**SETTINGS, "presets": {"lab": LAB, "plain": {"cpu": 1}}}
+ALL = {"preset": "lab", "preset_choices": {"size": "all", "image": "pytorch"}}
+SENT = {"start_preset": ["lab"], "preset:lab:size": ["all"], "preset:lab:image": [""]}
 
 
-def resources(pod: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = pod["spec"]["containers"][0]["resources"]
+def asking(query: dict[str, list[bytes]] | None = None, header: dict[str, str] | None = None) -> Any:
+    headers = {} if header is None else {CHOICE_HEADER: json.dumps(header)}
+    request = SimpleNamespace(method="GET", headers=headers, query_arguments=query or {})
+    return SimpleNamespace(request=request, current_user=None)
+
+
+async def opened(spawner: GPUSpawner, handler: Any = None) -> BeautifulSoup:
+    """Open a form as JupyterHub does, in a request of its own."""
+
+    async def get() -> str:
+        spawner.handler = handler or asking()
+        return str(await spawner.get_options_form())
+
+    return BeautifulSoup(await asyncio.create_task(get()), "html.parser")
+
+
+async def sent(spawner: GPUSpawner, form: dict[str, list[str]]) -> BeautifulSoup:
+    """Send a form that is refused, and return the form that is shown again."""
+
+    async def post() -> str:
+        spawner.handler = None
+        with pytest.raises(web.HTTPError):
+            await maybe_future(spawner.run_options_from_form(form))
+        return str(await spawner.get_options_form())
+
+    return BeautifulSoup(await asyncio.create_task(post()), "html.parser")
+
+
+def card(page: BeautifulSoup, slug: str = "lab") -> Tag:
+    (found,) = page.select(f".gs-fixed[data-preset={slug}]")
     return found
 
 
-async def test_the_pod_has_what_the_preset_says(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings=FIXED, kubespawner={**AMOUNTS, "node_selector": {"zone": "a"}})
-    pod = await pod_of(spawner, {"preset": "course"})
-    assert resources(pod) == {"limits": {"memory": 4 << 30}, "requests": {"cpu": 0.124, "memory": 1 << 30}}
-    assert pod["spec"]["nodeSelector"] == {"zone": "a", "pool": "course"}
-    assert [each["key"] for each in pod["spec"]["tolerations"]] == ["course"]
-    assert environment(pod)["COURSE"] == "1"
-    assert (spawner.default_url, spawner.start_timeout) == ("/lab/tree/course", 321)
-    assert pod["spec"]["containers"][0]["image"] == "registry.example/pytorch:1"
+def picked(page: BeautifulSoup, name: str) -> str:
+    (option,) = page.select(f"select[name='{name}'] option[selected]")
+    return str(option["value"])
 
 
-async def test_the_pod_has_what_the_chosen_entries_say(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings=FIXED, kubespawner=AMOUNTS)
-    spawner.user.groups = [SimpleNamespace(name="tutors")]
-    chosen = {"size": "large"}
-    pod = await pod_of(spawner, {"preset": "course", "preset_choices": chosen, "custom_image": "acme/own:1"})
-    # Without a limit and a guarantee of its own, the server has the guarantee of KubeSpawner's traits.
-    assert resources(pod) == {"limits": {}, "requests": {"cpu": 0.124, "memory": 1 << 30}}
-    assert pod["spec"]["nodeSelector"] == {"size": "large"}
-    assert spawner.start_timeout == 654
-    assert pod["spec"]["containers"][0]["image"] == "acme/own:1"
-    assert spawner.user_options == {
-        "v": 1,
-        "preset": "course",
-        "preset_choices": chosen,
-        "custom_image": "acme/own:1",
-        "profile": "Course · acme/own:1",
-    }
+def outlook(found: Tag) -> str:
+    return found.select(".gs-outlook")[0].text
 
 
-async def test_the_stored_choice_starts_the_same_pod(make_spawner: MakeSpawner):
-    spawner = make_spawner(settings=FIXED)
-    first = await pod_of(spawner, {"preset": "course", "custom_image": "acme/own:1"})
-    again = await pod_of(make_spawner(settings=FIXED), dict(spawner.user_options))
-    assert again["spec"] == first["spec"]
+async def test_the_form_shows_presets_and_nothing_else(make_spawner: MakeSpawner):
+    page = await opened(make_spawner(settings=ONLY))
+    assert [each["data-preset"] for each in page.select(".gs-fixed")] == ["lab", "staff"]
+    names = {str(each["name"]) for each in page.select("[name]")}
+    assert names == {"start_preset", "preset:lab:size", "preset:lab:image", "preset-image:lab:image"}
+    assert outlook(card(page)).startswith("Starts now")
+    assert outlook(card(page, "staff")) == "Staff is not among the presets that you may use."
+    assert faults(json.loads(page.select("#gpuspawner-data")[0].text)) == []
 
 
-async def test_a_preset_with_gpus_has_them_and_no_shared_memory_of_no_limit(make_spawner: MakeSpawner):
-    pod = await pod_of(make_spawner(settings=FIXED), {"preset": "gpu"})
-    assert resources(pod)["limits"] == {"cpu": 4.0, "nvidia.com/gpu": "2"}
-    assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": A100}
-    assert not [each for each in pod["spec"].get("volumes") or [] if each.get("emptyDir", {}).get("medium")]
+async def test_its_button_starts_it_with_what_is_picked(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=ONLY)
+    form = {**SENT, "preset:lab:image": ["pytorch"], "preset-image:lab:image": [""]}
+    options = await maybe_future(spawner.run_options_from_form(form))
+    assert {name: options[name] for name in ALL} == ALL
 
 
-@pytest.mark.parametrize(
-    "admins",
-    [
-        {},
-        {"environment": {"COURSE": "0"}, "tolerations": [{"key": "hub", "operator": "Exists"}], "default_url": "/tree"},
-    ],
-    ids=["nothing", "the same traits"],
-)
-async def test_the_next_start_has_no_trace_of_it(make_spawner: MakeSpawner, admins: dict[str, Any]):
-    used, new = (make_spawner(settings=FIXED, kubespawner={**admins, "start_timeout": 77}) for _ in range(2))
-    await begin(used, {"preset": "course"})
-    pods = [await pod_of(spawner, {"preset": "plain"}) for spawner in (used, new)]
-    assert pods[0]["spec"] == pods[1]["spec"]
-    assert (used.start_timeout, used.default_url) == (77, new.default_url)
-    used.clear_state()
-    assert used.environment == admins.get("environment", {})
+async def test_a_refused_start_is_said_at_its_card_and_keeps_what_was_picked(make_spawner: MakeSpawner):
+    page = await sent(make_spawner(settings=ONLY), {**SENT, "preset-image:lab:image": ["docker.io/x"]})
+    (link,) = page.select("#gpuspawner-errors a")
+    assert link.text == "It must be of quay.io."
+    assert page.select(str(link["href"]))[0]["value"] == "lab"
+    assert card(page).select(".gs-error")[0].text.split(maxsplit=1)[1].strip() == "It must be of quay.io."
+    assert (picked(page, "preset:lab:size"), picked(page, "preset:lab:image")) == ("all", "")
+    assert page.select("[name='preset-image:lab:image']")[0]["value"] == "docker.io/x"
 
 
-async def test_one_server_does_not_change_the_settings_of_the_next(make_spawner: MakeSpawner):
-    pods = [await pod_of(make_spawner(settings=FIXED), {"preset": "course"}) for _ in range(2)]
-    assert pods[0]["spec"] == pods[1]["spec"]
+async def test_beside_fields_a_refused_start_is_no_error_of_a_field(make_spawner: MakeSpawner):
+    form = {**SENT, "preset-image:lab:image": ["docker.io/x"], "image": ["minimal"], "cpu": ["3"], "gpu": [""]}
+    page = await sent(make_spawner(settings=MIXED), form)
+    assert len(page.select(".gs-error")) == 1
+    assert page.select("input[name=cpu]")[0]["value"] == "3"
+    assert not page.select("#gpuspawner-custom[open]") or page.select("input[name=image][value=minimal][checked]")
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"preset": "course", "preset_choices": {"size": "large"}}, "large is not among the choices that you may use."),
-        ({"preset": "course", "cpu": 4}, "The preset 'Course' sets cpu itself."),
-        ({"preset": "course", "custom_image": "quay.io/a:1"}, "The image must match"),
-        ({"preset": "gone"}, "There is no preset 'gone'"),
-    ],
-)
-async def test_what_the_preset_does_not_allow_is_refused(make_spawner: MakeSpawner, options: Any, text: str):
-    with pytest.raises(web.HTTPError, match=text):
-        await begin(make_spawner(settings=FIXED), options)
+async def test_the_last_start_is_marked_and_restored(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=ONLY)
+    spawner.user_options = {"v": 1, **ALL}
+    page = await opened(spawner)
+    assert card(page).select(".gs-last")[0].text == "Last time"
+    assert picked(page, "preset:lab:size") == "all"
 
 
-async def test_a_server_without_a_choice_gets_the_default_preset(make_spawner: MakeSpawner):
-    settings = {**FIXED, "only_presets": True, "presets": {**PRESETS, "plain": {**PRESETS["plain"], "default": True}}}
+async def test_the_verdict_is_about_what_is_picked(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner(settings=ONLY)
+    assert outlook(card(await opened(spawner))).startswith("Starts now")
+    header = {"start_preset": "lab", "preset:lab:size": "all", "preset:lab:image": "pytorch"}
+    page = await opened(spawner, asking(header=header))
+    assert (outlook(card(page)), picked(page, "preset:lab:size")) == ("Waits: yours is next", "all")
+    assert "4 × A100" in card(page).select(".gs-holds")[0].text
+
+
+async def test_the_card_that_somebody_looks_at_is_judged_first(make_spawner: MakeSpawner):
+    presets = {f"p{number}": {"order": number, "image": "minimal", "cpu": 1} for number in range(20)}
+    spawner = make_spawner(settings={**SETTINGS, "only_presets": True, "presets": presets})
+    assert outlook(card(await opened(spawner), "p19")) == ""
+    page = await opened(spawner, asking(header={"start_preset": "p19"}))
+    assert outlook(card(page, "p19")).startswith("Starts now")
+
+
+@pytest.mark.parametrize("settings", [ONLY, MIXED], ids=["only presets", "beside fields"])
+async def test_a_link_opens_the_form_with_a_preset_and_its_entries(make_spawner: MakeSpawner, settings: Any):
     spawner = make_spawner(settings=settings)
-    await begin(spawner, {})
-    assert spawner.user_options["preset"] == "plain"
-    with pytest.raises(web.HTTPError, match="sets gpu itself"):
-        await begin(make_spawner(settings=settings), {"gpu": "a100"})
+    catalog = (await spawner.make_offer()).catalog
+    link = build_prefill_url(spawner, validate({**ALL, "preset_choices": {"size": "one"}}, catalog))
+    assert link == "/spawn/ada?fill-preset=lab&fill-preset_choices=size%3Aone%2Cimage%3Apytorch"
+    page = await opened(spawner, asking(asked(link)))
+    assert picked(page, "preset:lab:size") == "one"
+    assert card(page).has_attr("data-picked")
 
 
-async def test_braces_in_an_override_are_expanded_as_in_a_profile(make_spawner: MakeSpawner):
-    presets = {"p": {"kubespawner_override": {"environment": {"HOME": "/home/{username}"}, "uid": 7}}}
-    pod = await pod_of(make_spawner(settings={**SETTINGS, "presets": presets}), {"preset": "p"})
-    assert environment(pod)["HOME"] == "/home/ada"
+async def test_a_link_with_an_image_of_ones_own_fills_it_in(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=ONLY)
+    catalog = (await spawner.make_offer()).catalog
+    link = build_prefill_url(spawner, validate({"preset": "lab", "custom_image": "quay.io/a/b:1"}, catalog))
+    page = await opened(spawner, asking(asked(link)))
+    assert page.select("[name='preset-image:lab:image']")[0]["value"] == "quay.io/a/b:1"
+
+
+async def test_a_refused_link_shows_the_card_that_it_names(make_spawner: MakeSpawner):
+    spawner = make_spawner(settings=ONLY)
+
+    async def get() -> str:
+        with pytest.raises(web.HTTPError):
+            await spawner.options_from_query({"preset": ["lab"], "preset_choices": ["size:one"], "custom_image": ["x"]})
+        return str(await spawner.get_options_form())
+
+    page = BeautifulSoup(await asyncio.create_task(get()), "html.parser")
+    assert picked(page, "preset:lab:size") == "one"
+    assert len(card(page).select(".gs-error")) == 1
+
+
+async def test_what_could_start_instead_is_another_entry_or_preset(make_spawner: MakeSpawner, server: WatchServer):
+    server.put(PODS, pod("other", on="gpu-1", gpus=2))
+    spawner = make_spawner(settings=ONLY, name="bob")
+    offer = await spawner.make_offer()
+    found = await find_startable_alternatives(spawner, offer, selection=validate(ALL, offer.catalog))
+    assert [(each.preset, each.preset_choices.get("size")) for each in found] == [
+        ("lab", "none"),
+        ("lab", "one"),
+        ("staff", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("rejected_by_node", "Try it with Lab: No GPU or Lab: One GPU instead."),
+        ("out_of_memory", ""),
+        ("image_not_found", ""),
+    ],
+    ids=["node", "memory", "image"],
+)
+async def test_a_failed_start_offers_what_the_user_may_have(make_spawner: MakeSpawner, reason: str, advice: str):
+    spawner = make_spawner(settings=ONLY)
+    await begin(spawner, ALL)
+    error = await add_alternatives(RefusedStart("It failed.", reason=reason, status_code=409), spawner)
+    text, _ = format_exception(error)
+    assert text == f"It failed. {advice}".strip()
