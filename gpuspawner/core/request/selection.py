@@ -116,7 +116,7 @@ def validate(options: object, catalog: Catalog) -> Selection:
     fixed: FixedPreset | None = None
     if preset is not None and catalog.is_fixed(preset):
         fixed = resolve_preset(given, catalog.presets[preset], problems=problems)
-        given = fixed.options
+        given = dict(fixed.options)
         catalog = open_bounds(catalog, given)
     else:
         _refuse_missing_preset(given, catalog=catalog, problems=problems)
