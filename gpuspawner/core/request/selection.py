@@ -116,7 +116,7 @@ def validate(options: object, catalog: Catalog) -> Selection:
     fixed: FixedPreset | None = None
     if preset is not None and catalog.is_fixed(preset):
         fixed = resolve_preset(given, catalog.presets[preset], problems=problems)
-        given = fixed.options
+        given = dict(fixed.options)
         catalog = open_bounds(catalog, given)
     else:
         _refuse_missing_preset(given, catalog=catalog, problems=problems)
@@ -453,12 +453,21 @@ def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dic
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
     """
     usable = select_usable_presets(presets, catalog)
-    found: dict[str, SelectionError] = {}
-    for slug, preset in presets.items():
-        if slug not in usable:
-            variant, options = build_variant(preset, pick_default_entries(preset))
-            try:
-                validate(options, replace(catalog, presets={slug: variant}))
-            except SelectionError as error:
-                found[slug] = error
-    return found
+    invalid = ((slug, preset) for slug, preset in presets.items() if slug not in usable)
+    errors = {slug: find_error(preset, pick_default_entries(preset), catalog=catalog) for slug, preset in invalid}
+    return {slug: error for slug, error in errors.items() if error is not None}
+
+
+def find_error(preset: Preset, chosen: ChosenEntries, *, catalog: Catalog) -> SelectionError | None:
+    """Return why a preset with some entries of its choices is not a valid choice, or None if it is.
+
+    :param preset: the preset, from the settings.
+    :param chosen: an entry for each choice of the preset.
+    :param catalog: the catalog; the function ignores its own presets.
+    """
+    variant, options = build_variant(preset, chosen)
+    try:
+        validate(options, replace(catalog, presets={preset.slug: variant}))
+    except SelectionError as error:
+        return error
+    return None
