@@ -281,8 +281,10 @@ def _build_fixed_preset_view(
         is_denied=reached is None or bool(fields.refusal and not preset.choices),
         is_fixed=True,
         choices=tuple(
-            _build_preset_choice_view(preset, choice, fields, allowance=allowance)
-            for choice in (preset.choices.values() if reached else ())
+            _build_preset_choice_view(
+                preset, replace(preset.choices[name], custom_image=own.custom_image), fields, allowance=allowance
+            )
+            for name, own in (reached.choices.items() if reached else ())
         ),
         is_last=preset.slug == filled.last_preset,
         is_picked=preset.slug == filled.picked_preset,

@@ -96,6 +96,13 @@ def test_a_verdict_is_about_the_picked_entries_and_gives_way_to_a_refusal():
     assert shown["staff"] == VerdictView(outcome="never", sentence="Staff is not among the presets that you may use.")
 
 
+def test_whoever_may_name_no_image_gets_no_field_for_one():
+    (_, image) = card("lab", Rule(custom_images=False)).choices
+    assert (image.image, [each.slug for each in image.entries]) == (None, ["torch", "r"])
+    assert [each.slug for each in view(Rule(custom_images=False)).presets] == ["lab", "staff", "named"]
+    assert card("named", Rule(custom_images=False)).is_denied
+
+
 def test_a_preset_for_others_is_denied_and_has_no_lists():
     policy = Policy(access={("preset", "lab"): Access(users=frozenset({"bob"}))})
     lab = card("lab", policy)
