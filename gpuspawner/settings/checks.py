@@ -15,7 +15,7 @@ from gpuspawner.core.catalog.combined_types import combine_types
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Preset
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
-from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, add_own_image
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, IMAGE, POLICY_CHOICES
 from gpuspawner.core.request.fields import AmountField, ChoiceField, ClosedChoiceField
@@ -42,7 +42,7 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in ``c.KubeSpawner.image``, which the form offers if the settings contain no image."""
+"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image or a preset names it."""
 
 
 class _KnownNames:
@@ -443,7 +443,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
     :param configured: the catalog without the cluster's nodes.
     """
     catalog = Catalog(
-        images=configured.images or {"default": Image(slug="default", display_name="", image="")},
+        images=add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image="")),
         cpu=configured.cpu,
         memory=configured.memory,
         gpus={**configured.gpus, **_build_combined_types(configured)},

@@ -28,7 +28,7 @@ DECIDED_TRAITS = {
     "mem_guarantee": "memory_guarantee",
 }
 """KubeSpawner's traits that a choice sets itself → the key of a preset that sets them."""
-_IDENTITY_TRAITS = frozenset(
+IDENTITY_TRAITS = frozenset(
     {
         *("profile_list", "options_form", "options_from_form", "apply_user_options", "group_overrides"),
         *("namespace", "enable_user_namespaces", "user_namespace_template", "pod_name_template", "component_label"),
@@ -52,7 +52,7 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
             if trait in DECIDED_TRAITS:
                 message = f"must be left out: the choice sets it ({DECIDED_TRAITS[trait]} of a preset)"
                 yield Problem(field=field, code="conflict", message=message)
-            elif trait in _IDENTITY_TRAITS:
+            elif trait in IDENTITY_TRAITS:
                 message = "must be left out: it must be the same for all servers"
                 yield Problem(field=field, code="conflict", message=message)
             elif trait in _RESOURCE_TRAITS:
@@ -87,6 +87,8 @@ def check_choices(settings: SettingsModel) -> Iterator[Problem]:
     """
     if settings.only_presets and not any(entry.enabled for entry in settings.presets.values()):
         yield Problem(field="only_presets", code="conflict", message="needs at least one preset")
+    if len([entry for entry in settings.presets.values() if entry.enabled and entry.default]) > 1:
+        yield Problem(field="presets", code="conflict", message="must have at most one default preset")
     for slug, preset in settings.presets.items():
         if not preset.enabled:
             continue

@@ -209,7 +209,7 @@ def assemble_catalog(
     largest = find_largest_node(inventory)
     default_gpus = _find_default_gpus(gpus, own, nodes=inventory.nodes or ())
     catalog = Catalog(
-        images=configured.images or {"default": _make_fallback_image(fallback_image)},
+        images=add_own_image(configured, _make_fallback_image(fallback_image)),
         cpu=configured.cpu or (CPU.make_bounds(largest[0], own.cpu) if largest else None),
         memory=configured.memory or (MEMORY.make_bounds(largest[1], own.memory) if largest else None),
         gpus=gpus,
@@ -230,6 +230,23 @@ def assemble_catalog(
         return catalog
     catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
     return replace(catalog, presets=select_usable_presets(configured.presets, catalog))
+
+
+def add_own_image(configured: ConfiguredCatalog, own: Image) -> dict[str, Image]:
+    """Return the images of the settings, with KubeSpawner's own image if there are none or a preset names it.
+
+    :param configured: the admin's settings.
+    :param own: KubeSpawner's own image.
+    """
+    named = {
+        options.get("image")
+        for preset in configured.presets.values()
+        for options in (preset.options, *(entry.options for each in preset.choices.values() for entry in each.entries.values()))
+    }
+    images = dict(configured.images)
+    if not images or (own.slug in named and own.slug not in images):
+        images[own.slug] = own
+    return images
 
 
 def _collect_types(

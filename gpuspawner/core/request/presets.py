@@ -155,7 +155,7 @@ def _refuse(name: str, preset: Preset, *, problems: Problems) -> None:
 
 
 def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[str, str]:
-    if asked is None:
+    if asked is None or asked == "":
         return {}
     if not isinstance(asked, Mapping):
         message = gettext(
@@ -186,7 +186,8 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
 
 def _check_pattern(reference: object, image_input: ImageInput, *, problems: Problems) -> None:
     pattern = image_input.pattern
-    if not pattern or not isinstance(reference, str) or re.match(pattern, reference[:MAX_REFERENCE_LENGTH]):
+    # `validate` refuses a value of another type and a text that is too long.
+    if not isinstance(reference, str) or len(reference) > MAX_REFERENCE_LENGTH or re.match(pattern, reference):
         return
     message = image_input.message or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
     problems.add(CUSTOM_IMAGE.name, "not_a_reference", message=message)

@@ -56,8 +56,11 @@ def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
-            inside = merged.get(key)
-            merged[key] = _merge_mapping(inside if isinstance(inside, dict) else {}, value)
+            inside = merged.setdefault(key, {})
+            if isinstance(inside, dict):
+                merged[key] = _merge_mapping(inside, value)
+            elif value:  # KubeSpawner fails here: a mapping is laid over another value.
+                merged[key] = _merge_mapping({}, value)
         else:
             merged[key] = copy_nested(value)
     return merged
