@@ -134,11 +134,11 @@ def test_a_card_whose_entries_are_refused_can_be_started_with_others():
     assert lab.outlook.outcome == "never"
 
 
-def test_an_entry_with_a_type_that_is_gone_is_disabled():
+def test_an_entry_that_is_not_valid_is_disabled_without_a_reason():
     gone = replace(SIZES.entries["gpu"], options={"gpu": "gone", "gpu_count": 1})
     sizes = replace(SIZES, entries={**SIZES.entries, "gpu": gone})
     catalog = replace(ONLY, presets={"lab": replace(LAB, choices={"size": sizes})})
-    lab = card("lab", catalog=catalog)
+    lab = card("lab", Rule(max_gpus=9), catalog=catalog)
     assert entries(lab)["With a GPU (not available to you)"]
     assert lab.choices[0].reason == ""
 
