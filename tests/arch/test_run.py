@@ -59,8 +59,9 @@ def test_a_failing_suite_fails_the_run_and_lets_the_next_one_run(
     }
     status = main(["bad", "good"], suites=suites, root=tmp_path)
     lines = capfd.readouterr().out.splitlines()
-    assert (status, lines[-2], lines[-1].split(" in ")[0]) == (
+    assert (status, lines[-4], lines[-2], lines[-1].split(" in ")[0]) == (
         1,
+        "bad: test_bad::test_bad: assert 0",
         "failed: bad",
         "==== 3 passed, 1 failed, 1 skipped",
     )

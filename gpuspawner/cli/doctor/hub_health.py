@@ -27,8 +27,11 @@ _CHART_IMAGE_PATTERN = re.compile(
 """Pattern of the chart's own hub image, whose tag is the chart's version (``major.minor.…``)."""
 _JUPYTERHUB_5_CHART = (4, 0)
 """First version of zero-to-jupyterhub with JupyterHub 5."""
-_LEAST_CHART = (4, 4)
-"""First version of zero-to-jupyterhub with JupyterHub 5.3 and KubeSpawner 7."""
+_LEAST_CHART = (4, 2)
+"""First version of zero-to-jupyterhub with JupyterHub 5.3 and KubeSpawner 7; 4.0 and 4.1 have JupyterHub 5.2.1.
+
+Source: https://z2jh.jupyter.org/en/latest/changelog.html
+"""
 
 
 def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -110,7 +113,7 @@ def _check_chart_version(image: str, chart: tuple[int, int]) -> Iterator[Diagnos
         severity=DiagnosisSeverity.WARNING if is_four else DiagnosisSeverity.FAULT,
         code="hub-too-old",
         what=f"The hub's image is {image}; gpuspawner needs JupyterHub 5.3 and KubeSpawner 7.",
-        why="Versions 4.0 to 4.3 of the chart may have older ones." if is_four else "The hub cannot load it.",
+        why="Versions 4.0 and 4.1 of the chart have JupyterHub 5.2.1." if is_four else "The hub cannot load it.",
         fix="helm upgrade RELEASE jupyterhub --repo https://hub.jupyter.org/helm-chart/ --version 4.4.0 --reuse-values",
         objects=(image,),
     )

@@ -84,7 +84,11 @@ def test_the_charts_own_image_tells_its_version_and_that_it_lacks_gpuspawner(
     assert [each.code for each in check_hub_image(facts(read=read))] == expected
 
 
-@pytest.mark.parametrize(("tag", "severity"), [("3.3.7", "fault"), ("4.1.0", "warning"), ("4.4.0-0.dev.git.1", None)])
-def test_charts_before_jupyterhub_5_are_faults_and_older_fours_warnings(tag: str, severity: str | None):
+@pytest.mark.parametrize(
+    ("tag", "severity"),
+    [("3.3.7", "fault"), ("4.0.0", "warning"), ("4.1.0", "warning"), ("4.2.0", None), ("4.4.0-0.dev.git.1", None)],
+    ids=str,
+)
+def test_charts_before_jupyterhub_5_are_faults_and_those_with_5_2_warnings(tag: str, severity: str | None):
     found = {each.code: each.severity.value for each in check_hub_image(facts(read=hub_pod(f"{STOCK}:{tag}")))}
     assert found.get("hub-too-old") == severity
