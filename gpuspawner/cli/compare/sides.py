@@ -242,11 +242,9 @@ class ProfileSide(Side):
         groups, users = (as_dict(entry).get(name) for name in ("allowed_groups", "allowed_users"))
         if groups is None and users is None:
             return
-        named = [str(each) for each in groups or ()]
+        named = _list_texts(groups)
         self._names |= dict.fromkeys(named)
-        self._access[key] = _Access(
-            groups=frozenset(map(normalize_group, named)), users=frozenset(str(each) for each in users or ())
-        )
+        self._access[key] = _Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
 
     @override
     def make_options(self, pick: Pick) -> dict[str, object]:
@@ -282,13 +280,14 @@ class ProfileSide(Side):
 
     async def _build(self, options: Mapping[str, object]) -> Server:
         spawner = self._spawner
-        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies.
-        values = {name: copy_nested(value) for name, value in self._base.items()}
+        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies. It copies the
+        # profile list itself.
+        values = {name: value if name == "profile_list" else copy_nested(value) for name, value in self._base.items()}
         private_api.set_trait_values(spawner, values)
         spawner.user_options = dict(options)
         if (entry := self._entries.get(str(options.get("profile")))) is not None:
             # Of two profiles with one slug, a hook may leave only the second one to some users.
-            spawner.profile_list = [copy_nested(entry)]
+            values["profile_list"] = [entry]
             spawner.user_options |= {"profile": entry["slug"]}
         try:
             await spawner.load_user_options()
@@ -317,6 +316,10 @@ def _tell_apart(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
     return tuple(
         replace(each, title=f"{each.title} ({each.slug})") if titles[each.title] > 1 else each for each in found
     )
+
+
+def _list_texts(value: object) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list | tuple) else [] if value is None else [str(value)]
 
 
 def _concerns(key: tuple[str, ...], pick: Pick) -> bool:
