@@ -241,9 +241,7 @@ def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[st
     return values
 
 
-def verify(
-    source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope
-) -> Report:
+def verify(source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope) -> Report:
     """Return the comparison of all old choices with the new ones.
 
     :param source: the profile list and its values.

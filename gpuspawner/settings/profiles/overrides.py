@@ -28,7 +28,12 @@ from gpuspawner.settings.profiles.notes import (
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
 """Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
 RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
-BASE_TRAITS = ("image", *(trait for pair in AMOUNT_TRAITS.values() for trait in pair), *RESOURCE_TRAITS, "node_selector")
+BASE_TRAITS = (
+    "image",
+    *(trait for pair in AMOUNT_TRAITS.values() for trait in pair),
+    *RESOURCE_TRAITS,
+    "node_selector",
+)
 """Traits whose hub-wide values the conversion needs."""
 
 _OTHER_ACCELERATORS = re.compile(
@@ -230,4 +235,3 @@ def _check_image(value: Any) -> str:
     if not isinstance(value, str) or not _IMAGE.fullmatch(value):
         raise _RefusedValueError("must be the reference of an image")
     return value
-

@@ -30,7 +30,6 @@ from gpuspawner.settings.profiles.notes import (
 from gpuspawner.settings.profiles.overrides import (
     AMOUNT_TRAITS,
     NO_AMOUNT,
-    NO_PARTS,
     RESOURCE_TRAITS,
     Amount,
     OverrideParts,
@@ -307,7 +306,9 @@ class _Converter:
         entries: list[_Entry] = []
         for choice in option.choices:
             own = f"{where}: {choice.display_name}"
-            parts = self._splitter.split(choice.overrides, profile=own) if self._is_allowed(choice.access, own) else None
+            parts = (
+                self._splitter.split(choice.overrides, profile=own) if self._is_allowed(choice.access, own) else None
+            )
             if parts is not None:
                 slugs = [each.slug for each in entries]
                 slug = make_unique_slug(choice.key, slugs, fallback="entry", has_underscores=True)
@@ -471,13 +472,11 @@ class _Converter:
             for entry in driver.entries:
                 if len(drivers) > 1 and not entry.parts.accelerators:
                     continue
-                own = settled.overlay(
-                    entry.parts if len(drivers) == 1 else replace(entry.parts, labels={})
+                own = settled.overlay(entry.parts if len(drivers) == 1 else replace(entry.parts, labels={}))
+                by_entry[id(entry)] = self._gpus.find(own.accelerators, own.labels, profile=entry.where) or dict(
+                    _NO_GPU
                 )
-                by_entry[id(entry)] = self._gpus.find(own.accelerators, own.labels, profile=entry.where) or dict(_NO_GPU)
-        is_replaced = any(
-            each.is_closed and all(id(entry) in by_entry for entry in each.entries) for each in drivers
-        )
+        is_replaced = any(each.is_closed and all(id(entry) in by_entry for entry in each.entries) for each in drivers)
         preset = {} if is_replaced else self._gpus.find(settled.accelerators, settled.labels, profile=where)
         if len(drivers) == 1:
             by_entry = {key: each for key, each in by_entry.items() if each != (preset or _NO_GPU)}
@@ -526,4 +525,3 @@ def _drop_needless_order(entries: Mapping[str, dict[str, Any]]) -> None:
     if list(entries) == sorted(entries):
         for entry in entries.values():
             del entry["order"]
-
