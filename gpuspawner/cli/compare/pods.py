@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
@@ -338,6 +339,6 @@ def _drop_derived(variables: _Variables, facts: Mapping[str, Any], server: Serve
 def _repeats_amount(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
     aspect, factor = _DERIVED.get(name, ("", 0))
     try:
-        return bool(aspect) and math.ceil(round(float(value) * factor, 6)) == facts.get(aspect)
+        return bool(aspect) and math.ceil(Fraction(str(value)) * factor) == facts.get(aspect)
     except (TypeError, ValueError, OverflowError):
         return False
