@@ -1,7 +1,7 @@
 """One source archive, one wheel and one environment for all packaging tests, far from the checkout.
 
-The archives are built here, or by `make dist`, which names their folder in ``GPUSPAWNER_DIST``. Both ways the wheel is built
-from the source archive, as uv does.
+The archives are built here, or by `make dist`, which names their folder in ``GPUSPAWNER_DIST``. Both ways the wheel is
+built from the source archive, as uv does.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Of the unit tests those of what an admin meets first: settings, commands, traits and pods. About a minute on two cores.
+# Of the unit tests those of what an admin meets first: settings, commands, traits and pods. A minute on two cores.
 UNIT_TESTS = [f"tests/unit/{name}" for name in ("settings", "cli", "hub/config", "hub/pod", "test_init.py")]
 
 
