@@ -169,7 +169,7 @@ function display(root, data, form) {
     set(find("verdict"), "data-outcome", verdict?.outcome ?? "");
     say(find("verdict-text"), verdict?.sentence ?? "");
     showAlternatives(verdict?.alternatives ?? []);
-    shows.forEach((show) => show(values));
+    shows.forEach((show) => show(values, state));
   };
 }
 
@@ -183,6 +183,8 @@ function keepLive(root, data, form) {
   let since = Date.now(); // also counts while the computer sleeps, unlike performance.now()
   const asker = refresher({ ask, isVisible: () => !document.hidden && !form.isLeaving(), onFailure: refresh });
 
+  form.soon = asker.soon;
+
   /** Returns whether there is nothing to ask the server right away. */
   function refresh() {
     const values = form.read();
@@ -194,7 +196,7 @@ function keepLive(root, data, form) {
   }
 
   async function ask() {
-    const page = await fetchPage(sentValues(form.read(), data));
+    const page = await fetchPage({ ...sentValues(form.read(), data), ...form.sent?.() });
     const fresh = page && islandOf(page);
     if (!fresh) return false;
     [answered, since] = [JSON.stringify(sentValues(fresh.values, data)), Date.now()];

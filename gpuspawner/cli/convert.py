@@ -1,171 +1,448 @@
-"""Turn a KubeSpawner profile_list into gpuspawner settings.
+"""Turn a KubeSpawner profile_list into gpuspawner settings that give each user the same servers.
 
-The file may be Helm values of zero-to-jupyterhub (singleuser.profileList or hub.config.KubeSpawner.profile_list, also
-below a parent chart's key), a bare list in YAML or JSON, or a jupyterhub_config.py, which the program executes. The
-program writes Helm values to standard output, and notes about options that it could not convert to standard error.
+The files may be Helm values of zero-to-jupyterhub, merged in their order as Helm does (singleuser.profileList or
+hub.config.KubeSpawner.profile_list, also below parent charts' keys), one file with a bare list in YAML or JSON, or one
+jupyterhub_config.py, which the program executes. Each profile becomes a preset, and each of its options a choice of the
+preset; users may start nothing else. The program writes Helm values to standard output. On standard error it names all
+that is different, grouped by cause, with the name of each cause.
+
+With --verify, the program builds the server of each choice of the old and the new values with the spawners' own code,
+compares both, and prints a table on standard error.
 
 examples:
   gpuspawner convert values.yaml > converted.yaml
+  gpuspawner convert common.yaml prod.yaml --verify > converted.yaml
+  gpuspawner convert values.yaml --accept several-accelerators > converted.yaml
   gpuspawner convert jupyterhub_config.py --output json
   helm get values jhub | gpuspawner convert -
+
+exit codes: 0 every choice gives the same server; 4 some choices differ or are missing, but access does not get wider,
+and no server gets other resources; 5 access would get wider or servers would get other resources: nothing is written,
+unless --accept names each cause; 2 the input cannot be used: nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import yaml
-from traitlets.config.loader import PyFileConfigLoader
+from kubespawner import KubeSpawner
+from slugify import slugify
+from traitlets.config.loader import LazyConfigValue, PyFileConfigLoader
+from typing_extensions import override
 
-from gpuspawner.cli.common.findings import Severity
-from gpuspawner.cli.common.output import OK, sanitize
-from gpuspawner.cli.values.yaml_reader import describe_decode_error, read_text, read_yaml
+from gpuspawner.cli.check.misplaced_values import describe_expected_type
+from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.common.output import OK, Paint, sanitize
+from gpuspawner.cli.compare import ChoicePair, Report, Scope, compare_values, format_report
+from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
+from gpuspawner.cli.values.chart_config import build_spawner_config, get_configured_trait, needs_chart_tag
+from gpuspawner.cli.values.helm_values import HelmValues, merge_documents
+from gpuspawner.cli.values.trait_sources import find_trait_source
+from gpuspawner.cli.values.yaml_reader import (
+    SCALAR_PATTERNS,
+    LocatedValue,
+    YAMLDocument,
+    describe_decode_error,
+    read_text,
+    read_yaml,
+)
 from gpuspawner.core.errors import Problem, SettingsError
-from gpuspawner.settings.profiles.profile_list import AMOUNT_TRAITS, convert_profile_list
+from gpuspawner.core.text.wording import quote
+from gpuspawner.settings import Settings, merge_values
+from gpuspawner.settings.profiles import (
+    BASE_TRAITS,
+    ConvertedProfiles,
+    Effect,
+    ProfileListError,
+    SpawnerTraits,
+    convert_profile_list,
+    format_notes,
+    group_notes,
+)
 
-_PROFILE_LIST_PATHS = (
+UNUSABLE = 2
+"""Exit code: the input is no profile list that can be converted."""
+REFUSED = 5
+"""Exit code: access would get wider, or servers would get other resources, and --accept does not name the cause."""
+VERIFICATION = "verification"
+"""Name for --accept of what --verify finds and the conversion has not named."""
+
+_CHART_PATHS: tuple[tuple[str, ...], ...] = (
     ("singleuser", "profileList"),
     ("hub", "config", "KubeSpawner", "profile_list"),
-    ("KubeSpawner", "profile_list"),
-    ("profile_list",),
-    ("profileList",),
 )
-_CHART_PATHS = _PROFILE_LIST_PATHS[:2]
-_CONFIGS: tuple[tuple[str, ...], ...] = (("hub", "config"), ())
-_SPAWNERS = ("KubeSpawner", "Spawner")
-"""Sections of JupyterHub's configuration that set traits of KubeSpawner.
-
-If both sections set a trait, the value in the first section applies.
-"""
+HUB_KUBESPAWNER = ("hub", "config", "KubeSpawner")
+_SECTIONS = {"profileList": ("singleuser",), "config": ("hub",)}
+"""Key at the top of a file that has only one section of zero-to-jupyterhub's values → path of that section."""
+_CONFIG_KEYS = ("KubeSpawner", "Spawner", "profile_list")
+"""Keys at the top of a file with JupyterHub's configuration instead of Helm values."""
+_TEMPLATE = re.compile(r"(?<!\$)\{\{[-\s]*[.$A-Za-z_][^{}]*\}\}|\{%.*?%\}")
+"""A value that a template engine fills in. Doubled braces after $ are KubeSpawner's notation for plain braces."""
+_VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*([:?=+-][^{}]*)?\}")
+_FIELDS = re.compile(r"\$\{(\w*username\w*|\w*servername\w*|userid|user_server|hubnamespace|\w*pod_name\w*)\}")
+"""Fields that KubeSpawner itself fills in."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``gpuspawner convert``."""
-    parser.add_argument("file", metavar="FILE", help="Helm values, a profile list, or a .py file; - is standard input")
+    """Add the arguments of ``gpuspawner convert``.
+
+    :param parser: the parser of the sub-command.
+    """
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", help="Helm values, a profile list, or a .py file; - is standard input"
+    )
     parser.add_argument("--output", choices=("yaml", "json"), default="yaml", help="format of the result (%(default)s)")
+    parser.add_argument(
+        "--accept", metavar="NAME", action="append", default=[], help="accept a cause with this name; may be repeated"
+    )
+    parser.add_argument("--verify", action="store_true", help="compare the servers of all old and new choices")
+    add_sample_arguments(parser)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSource:
+    """A profile list, and the values in which it stands.
+
+    :param values: values of zero-to-jupyterhub with the list at one of its paths there.
+    :param path: keys that lead to the list in ``values``.
+    :param is_chart: whether the files have the chart's values, and not only a part of them.
+    :param sorts_keys: whether the list reaches the hub through Helm, which sorts the keys of mappings.
+    """
+
+    values: HelmValues
+    path: KeyPath
+    is_chart: bool = True
+    sorts_keys: bool = True
+
+    @property
+    def profile_list(self) -> Any:
+        """The list, or a mapping of profiles."""
+        found: Any = self.values.merged
+        for key in self.path:
+            found = found[key]
+        return found
+
+    @property
+    def emptied(self) -> dict[str, Any]:
+        """Values that take the profile lists away, at their places."""
+        found: dict[str, Any] = {}
+        for path in _CHART_PATHS if self.is_chart else ():
+            if _get_at(self.values.chart, path):
+                _set_at(found, path, value=[])
+        return found
+
+    def locate(self, path: KeyPath) -> str:
+        """Return file, line and column of a part of the profile list, or "" if they are not known.
+
+        :param path: keys and indexes in the profile list.
+        """
+        place = self.values.locate((*self.path, *path))
+        return f"{place}: " if place is not None else ""
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the file, write settings to ``out`` and notes on unconverted options to ``notes``; return the exit code.
+    """Convert the files, write settings to ``out`` and all that is different to ``notes``; return the exit code.
 
-    :raises SettingsError: the file has no profile list, or an invalid one.
-    :raises OSError: the file cannot be read.
+    :param arguments: arguments of the command line.
+    :param out: stream for the settings.
+    :param notes: stream for warnings, notes and the table of --verify.
+    :raises OSError: a file cannot be read.
     """
-    root, section, profile_list = _find_profile_list(arguments.file)
-    found = convert_profile_list(
-        profile_list, default_image=_find_default_image(section), defaults=_collect_default_amounts(section)
+    try:
+        source = read_profile_source(arguments.files, notes)
+        converted = convert_source(source)
+    except SettingsError as error:
+        notes.write(f"gpuspawner convert: {sanitize(str(error))}\n")
+        return UNUSABLE
+    for line in format_notes(converted.notes):
+        notes.write(f"{sanitize(line)}\n")
+    values = build_values(source, converted)
+    effects = {cause.effect for cause in group_notes(converted.notes)}
+    status = DIFFERENT if effects - {Effect.NOTE} else OK
+    refused = [cause.name for cause in group_notes(converted.notes) if cause.effect is Effect.REFUSED]
+    if arguments.verify:
+        report = verify(source, converted, values, scope=Scope(limit=arguments.limit, seed=arguments.seed))
+        notes.writelines(f"{line}\n" for line in format_report(report, Paint.for_stream(notes), shows_same=False))
+        status = status if report.is_same else DIFFERENT
+        if not refused and any(each.widens or each.changes_resources for each in report.results):
+            refused = [VERIFICATION]
+    if missing := [name for name in refused if name not in arguments.accept]:
+        flags = " ".join(f"--accept {name}" for name in missing)
+        notes.write(f"Nothing is written: access would get wider, or servers would change. To accept it: {flags}\n")
+        return REFUSED
+    write_values(values, out, output=arguments.output)
+    return status
+
+
+def convert_source(source: ProfileSource) -> ConvertedProfiles:
+    """Return the settings that a profile list becomes.
+
+    :param source: the profile list and its values.
+    :raises SettingsError: the profile list cannot be converted; the message has the position.
+    """
+    config = build_spawner_config(source.values.chart, namespace="default")
+    base = {trait: get_configured_trait(config, trait) for trait in BASE_TRAITS}
+    if needs_chart_tag(source.values.chart):
+        base["image"] = None  # only the chart knows the tag
+    try:
+        converted = convert_profile_list(
+            source.profile_list, base=base, traits=describe_spawner(), sorts_keys=source.sorts_keys
+        )
+    except ProfileListError as error:
+        where = source.locate(error.path) or f"{format_path(source.path)}: "
+        path = format_path(error.path)
+        raise _make_error(f"{where}{path}{': ' if path else ''}{error.problems[0].message}") from error
+    Settings.parse(converted.settings)
+    return converted
+
+
+def describe_spawner() -> SpawnerTraits:
+    """Return what the installed KubeSpawner accepts."""
+    traits = KubeSpawner.class_traits(config=True)
+    renamed = {f"{prefix}{name}": name for name in traits for prefix in ("singleuser_", "user_")}
+    renamed |= {"image_spec": "image", "singleuser_image_spec": "image"}
+    properties = {name for name in dir(KubeSpawner) if isinstance(getattr(KubeSpawner, name, None), property)}
+    return SpawnerTraits(
+        names=frozenset(traits),
+        aliases={old: new for old, new in renamed.items() if old in properties},
+        attributes=frozenset(dir(KubeSpawner)),
+        find_fault=lambda name, value: describe_expected_type(traits[name], value),
+        slugify=slugify,
     )
-    for note in found.notes:
-        notes.write(f"note: {sanitize(note)}\n")
+
+
+def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[str, Any]:
+    """Return Helm values with the settings, at the path of zero-to-jupyterhub's values in the files.
+
+    The values also contain an empty profile list at the place of the old one: it replaces the old list if the admin
+    passes Helm the old and then the new file.
+
+    :param source: the profile list and its values.
+    :param converted: the settings.
+    """
     values: dict[str, Any] = {
         "hub": {
             "config": {
                 "JupyterHub": {"spawner_class": "gpuspawner.GPUSpawner"},
-                "GPUSpawner": dict(found.settings),
+                "GPUSpawner": dict(converted.settings),
             }
         }
     }
-    for path in _CHART_PATHS:
-        # Write an empty profile list: it replaces the old list if the admin passes Helm the old and then the new file.
-        if _get_at(section, path):
-            _set_at(values, path, value=[])
-    for key in root:
+    values = merge_values(values, source.emptied)
+    for key in reversed(source.values.root):
         values = {key: values}
-    if arguments.output == "json":
+    return values
+
+
+def verify(
+    source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope
+) -> Report:
+    """Return the comparison of all old choices with the new ones.
+
+    :param source: the profile list and its values.
+    :param converted: the settings.
+    :param values: the Helm values with the settings.
+    :param scope: has the limit and the seed of the sample.
+    """
+    without_list = merge_values(source.values.merged, {})
+    _set_at(without_list, source.path, value=[])
+    new = HelmValues(merged=merge_values(without_list, values))
+    scope = replace(scope, find_pair=make_pair_finder(converted), is_conversion=True, old_is_helm=source.sorts_keys)
+    return compare_values(source.values, new, scope=scope)
+
+
+def make_pair_finder(converted: ConvertedProfiles) -> Callable[[Mapping[str, object]], ChoicePair]:
+    """Return a function that finds the new user options for old ones.
+
+    :param converted: the settings.
+    """
+
+    def find_pair(options: Mapping[str, object]) -> ChoicePair:
+        label = converted.describe_options(options)
+        return ChoicePair(label=label, old_options=options, new_options=converted.convert_options(options))
+
+    return find_pair
+
+
+def write_values(values: Mapping[str, Any], out: TextIO, *, output: str) -> None:
+    """Write Helm values.
+
+    :param values: the values.
+    :param out: the stream.
+    :param output: ``yaml`` or ``json``.
+    """
+    if output == "json":
         json.dump(values, out, indent=2, ensure_ascii=False)
         out.write("\n")
     else:
-        yaml.safe_dump(values, out, sort_keys=False, allow_unicode=True, width=100)
-    return OK
+        yaml.dump(values, out, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-def _find_profile_list(file: str) -> tuple[tuple[str, ...], Mapping[str, Any], object]:
-    """Return the path and the values of zero-to-jupyterhub's section in the file, and the profile list.
+class _Dumper(yaml.SafeDumper):
+    """Writes YAML that Helm reads as written: texts that go-yaml takes for numbers or booleans get quotes."""
 
-    If the file is for zero-to-jupyterhub's chart itself and not for a parent chart, the path is () and the values are
-    those of the whole file. If the file is a bare list, the path and the values are empty.
+    yaml_implicit_resolvers = {key: list(each) for key, each in yaml.SafeDumper.yaml_implicit_resolvers.items()}  # noqa: RUF012
+
+    @override
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _name, _pattern, _first in SCALAR_PATTERNS:
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(_pattern), _first)
+
+
+def read_profile_source(files: Sequence[str], notes: TextIO) -> ProfileSource:
+    """Return the profile list of the files.
+
+    :param files: names of files; ``-`` is standard input.
+    :param notes: stream for warnings about keys that are written twice.
+    :raises SettingsError: the files have no profile list, or mistakes.
+    :raises OSError: a file cannot be read.
     """
-    document = _load_document(file)
-    if isinstance(document, list):
-        return (), {}, document
-    for root, section in _iterate_sections(document):
-        for path in _PROFILE_LIST_PATHS:
-            if found := _get_at(section, path):
-                return root if path in _CHART_PATHS else (), section, found
+    if any(file.endswith(".py") for file in files):
+        if len(files) > 1:
+            raise _make_error("a .py file cannot be merged with other files")
+        return _read_python(files[0])
+    documents = [_read_document(file, may_be_list=len(files) == 1) for file in files]
+    _report_flaws(documents, notes)
+    found = _place_document(documents[0]) if len(documents) == 1 else _find_in_chart(merge_documents(documents))
+    _refuse_templates(found)
+    return found
+
+
+def _place_document(document: YAMLDocument) -> ProfileSource:
+    """Return the profile list of a single file, which may have a part of the chart's values only."""
+    top = document.tree.value
+    if isinstance(top, list):
+        values = _wrap(document, ("singleuser", "profileList"))
+        return ProfileSource(values=values, path=("singleuser", "profileList"), is_chart=False)
+    for key, section in _SECTIONS.items():
+        if key in top and "singleuser" not in top:
+            return replace(_find_in_chart(_wrap(document, section)), is_chart=False)
+    if any(key in top for key in _CONFIG_KEYS):
+        nested = ("hub", "config") if "profile_list" not in top else HUB_KUBESPAWNER
+        return replace(_find_in_chart(_wrap(document, nested)), is_chart=False, sorts_keys=False)
+    return _find_in_chart(merge_documents([document]))
+
+
+def _wrap(document: YAMLDocument, path: KeyPath) -> HelmValues:
+    """Return values of the chart with a document at a path, and without the chart's default guarantee of memory."""
+    tree = document.tree
+    for key in reversed(path):
+        tree = LocatedValue(value={key: tree}, place=tree.place)
+    nothing = read_yaml("singleuser: {memory: {guarantee: null}}", file="")
+    return merge_documents([nothing, replace(document, tree=tree)])
+
+
+def _find_in_chart(values: HelmValues) -> ProfileSource:
+    source = find_trait_source(values, "profile_list")
+    if source is None or not source.value:
+        raise _make_error(_describe_missing(values))
+    return ProfileSource(values=values, path=source.path)
+
+
+def _describe_missing(values: HelmValues) -> str:
+    for name, script in values.get_chart_section(("hub", "extraConfig")).items():
+        if "profile_list" in str(script):
+            path = (*values.root, "hub", "extraConfig", name)
+            place = values.locate(path)
+            message = "makes the profile list in Python: its values are not known before a server starts"
+            return f"{place}: {format_path(path)}: {message}"
+    file = next((entry.place.file for entry in values.tree.value.values()), "")
     paths = ", ".join(".".join(path) for path in _CHART_PATHS)
-    raise SettingsError(Problem(field=file, code="missing", message=f"has no profile list ({paths})"))
+    return f"{file}{': ' if file else ''}has no profile list ({paths})"
 
 
-def _get_at(section: Mapping[str, Any], path: Iterable[str]) -> Any:
+def _refuse_templates(source: ProfileSource) -> None:
+    for path, text in _list_texts(source.profile_list, ()):
+        is_shell = any(character.isspace() for character in text)
+        if _TEMPLATE.search(text) or (not is_shell and _VARIABLE.search(_FIELDS.sub("", text))):
+            message = f"is a template, which has no value yet: {quote(text)}. Render the file first"
+            raise _make_error(f"{source.locate(path)}{format_path((*source.path, *path))}: {message}")
+
+
+def _list_texts(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    for key, each in (
+        value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    ):
+        yield from _list_texts(each, (*path, key))
+
+
+def _read_python(file: str) -> ProfileSource:
+    path = Path(file).absolute()
+    # Call stat() first: it raises an OSError with the reason. PyFileConfigLoader would only say that the file is
+    # missing.
+    path.stat()
+    try:
+        config = PyFileConfigLoader(path.name, str(path.parent)).load_config()
+    except (Exception, SystemExit) as error:
+        raise _make_error(f"{file}: cannot be run here: {type(error).__name__}: {error}") from error
+    sections = {name: _read_section(config.get(name, {})) for name in ("KubeSpawner", "Spawner")}
+    profile_list = next((each["profile_list"] for each in sections.values() if each.get("profile_list")), None)
+    if profile_list is None:
+        raise _make_error(f"{file}: has no profile list (c.KubeSpawner.profile_list)")
+    if callable(profile_list):
+        raise _make_error(f"{file}: c.KubeSpawner.profile_list is a function: its values are not known before a start")
+    values = {"hub": {"config": sections}, "singleuser": {"memory": {"guarantee": None}}}
+    return ProfileSource(
+        values=HelmValues(merged=values), path=HUB_KUBESPAWNER + ("profile_list",), is_chart=False, sorts_keys=False
+    )
+
+
+def _read_section(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if not isinstance(value, LazyConfigValue)}
+
+
+def _get_at(section: Mapping[str, Any], path: KeyPath) -> Any:
     found: Any = section
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
 
 
-def _set_at(values: dict[str, Any], path: Sequence[str], *, value: object) -> None:
+def _set_at(values: dict[str, Any], path: KeyPath, *, value: object) -> None:
     for key in path[:-1]:
-        values = values.setdefault(key, {})
-    values[path[-1]] = value
+        values[str(key)] = dict(values.get(str(key)) or {})
+        values = values[str(key)]
+    values[str(path[-1])] = value
 
 
-def _find_default_image(section: Mapping[str, Any]) -> str:
-    for path in (("hub", "config", "KubeSpawner", "image"), ("KubeSpawner", "image")):
-        if isinstance(found := _get_at(section, path), str):
-            return found
-    name, tag = (_get_at(section, ("singleuser", "image", key)) for key in ("name", "tag"))
-    return f"{name}:{tag}" if isinstance(name, str) and isinstance(tag, str) else ""
+def _make_error(message: str) -> SettingsError:
+    return SettingsError(Problem(field="", code="bad_value", message=message))
 
 
-def _collect_default_amounts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return trait → default limit or guarantee of CPU or memory for profiles that do not set the trait.
-
-    The value is None if the trait has no default. A default in JupyterHub's configuration overrides the default in the
-    chart's section ``singleuser``.
-    """
-    found: dict[str, Any] = {}
-    for name, traits in AMOUNT_TRAITS.items():
-        for key, trait in zip(("limit", "guarantee"), traits, strict=True):
-            paths = (
-                *((*config, spawner, trait) for spawner in _SPAWNERS for config in _CONFIGS),
-                ("singleuser", name, key),
-            )
-            found[trait] = next((value for path in paths if (value := _get_at(section, path)) is not None), None)
-    return found
-
-
-def _iterate_sections(document: object) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Yield the document with the path (), and each mapping at its top level with the mapping's key.
-
-    In values of a parent chart, one of these mappings contains the values of zero-to-jupyterhub.
-    """
-    if isinstance(document, Mapping):
-        yield (), document
-        yield from (((key,), value) for key, value in document.items() if isinstance(value, Mapping))
-
-
-def _load_document(file: str) -> object:
-    if file.endswith(".py"):
-        path = Path(file).absolute()
-        # Call stat() first: it raises an OSError with the reason. PyFileConfigLoader would only say that the file is
-        # missing.
-        path.stat()
-        try:
-            return PyFileConfigLoader(path.name, str(path.parent)).load_config()
-        except (Exception, SystemExit) as error:
-            message = f"cannot be run here: {type(error).__name__}: {error}"
-            raise SettingsError(Problem(field=file, code="bad_value", message=message)) from error
+def _read_document(file: str, *, may_be_list: bool) -> YAMLDocument:
+    name = "<stdin>" if file == "-" else file
     try:
         text = read_text(file)
     except UnicodeDecodeError as error:
-        raise SettingsError(Problem(field=file, code="bad_value", message=describe_decode_error(error))) from error
-    # Reject a file with duplicate keys, as `gpuspawner check` does: Helm would ignore the first of two profile lists.
-    document = read_yaml(text, file="<stdin>" if file == "-" else file, may_be_list=True)
-    errors = [flaw.problem for flaw in document.flaws if flaw.severity is Severity.ERROR]
-    if errors:
-        raise SettingsError(*errors)
-    return document.tree.plain
+        raise _make_error(f"{name}: {describe_decode_error(error)}") from error
+    document = read_yaml(text, file=name, may_be_list=may_be_list)
+    lines = text.splitlines()
+    for flaw in document.flaws:
+        line = lines[flaw.place.line - 1] if flaw.place and flaw.place.line <= len(lines) else ""
+        if flaw.severity is Severity.ERROR and flaw.code != "duplicate_key" and ("{{" in line or "{%" in line):
+            raise _make_error(f"{flaw.place}: is a template, which has no values yet: render it first")
+    return document
+
+
+def _report_flaws(documents: Sequence[YAMLDocument], notes: TextIO) -> None:
+    flaws = [flaw for document in documents for flaw in document.flaws]
+    if errors := [flaw for flaw in flaws if flaw.severity is Severity.ERROR and flaw.code != "duplicate_key"]:
+        raise SettingsError(*(flaw.problem for flaw in errors[:1]))
+    for flaw in flaws:
+        notes.write(f"warning: {sanitize(_describe_flaw(flaw))}\n")
+
+
+def _describe_flaw(flaw: Finding) -> str:
+    return ": ".join(filter(None, (str(flaw.place or ""), flaw.path, flaw.message)))

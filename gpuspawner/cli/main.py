@@ -11,6 +11,7 @@ from gpuspawner import __version__
 from gpuspawner.cli import convert, demo, schema, version
 from gpuspawner.cli.check import command as check_command
 from gpuspawner.cli.common.output import BAD, FAILED, INTERRUPTED, sanitize
+from gpuspawner.cli.compare import command as diff_command
 from gpuspawner.cli.doctor import command as doctor_command
 from gpuspawner.cli.explain import command as explain_command
 from gpuspawner.cli.inventory import command as inventory_command
@@ -22,6 +23,7 @@ _COMMANDS = {
     "explain": explain_command,
     "doctor": doctor_command,
     "convert": convert,
+    "diff": diff_command,
     "schema": schema,
     "demo": demo,
     "version": version,

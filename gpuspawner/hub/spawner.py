@@ -136,7 +136,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             offer.inventory,
             filled=filled,
             problems=draft.problems if draft else (),
-            live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog),
+            live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
             allowance=allowance,
         )
         with use_language(ENGLISH):  # The warnings are in English, as in the hub's log.

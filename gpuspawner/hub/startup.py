@@ -22,6 +22,7 @@ from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.request.field_definitions import IMAGE
 from gpuspawner.core.request.selection import OPTION_FIELDS
 from gpuspawner.core.text.wording import quote
+from gpuspawner.hub.config.override_checks import parse_settings
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
@@ -164,7 +165,7 @@ def _parse_settings(merged: Config, *, with_files: bool = True, given: Sequence[
     paths = merged.get("settings_files", [])
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
         raise SettingsError(Problem(field="settings_files", code="wrong_type", message="must be a list of paths"))
-    return merge_settings_files(base, paths if with_files else (), parse=Settings.parse, source=given)[1]
+    return merge_settings_files(base, paths if with_files else (), parse=parse_settings, source=given)[1]
 
 
 def _remember_files(merged: Config, *, log: logging.Logger) -> None:

@@ -12,15 +12,15 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpuspawner.core.catalog.combined_types import combine_types
-from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Preset, PresetOptions
+from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Preset
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
-from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, add_own_image
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CLOSED_CHOICES, IMAGE, POLICY_CHOICES
 from gpuspawner.core.request.fields import AmountField, ChoiceField, ClosedChoiceField
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
-from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.request.presets import ChosenEntries, build_variant, pick_default_entries
 from gpuspawner.core.request.selection import validate
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
@@ -42,7 +42,7 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in ``c.KubeSpawner.image``, which the form offers if the settings contain no image."""
+"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image or a preset names it."""
 
 
 class _KnownNames:
@@ -310,6 +310,10 @@ def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel)
         found = ", ".join(f"{slug} has {member.runtime_class or 'none'}" for slug, member in members.items())
         message = f"is required, because its types have different ones: {found}"
         yield Problem(field=f"{path}.runtime_class", code="missing", message=message)
+    overrides = [member.kubespawner_override for member in members.values()]
+    if any(each != overrides[0] for each in overrides) and not entry.kubespawner_override:
+        message = "is required, because its types have different ones"
+        yield Problem(field=f"{path}.kubespawner_override", code="missing", message=message)
 
 
 _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
@@ -439,7 +443,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
     :param configured: the catalog without the cluster's nodes.
     """
     catalog = Catalog(
-        images=configured.images or {"default": Image(slug="default", display_name="", image="")},
+        images=add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image="")),
         cpu=configured.cpu,
         memory=configured.memory,
         gpus={**configured.gpus, **_build_combined_types(configured)},
@@ -449,27 +453,43 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
         choices=configured.choices,
         only_presets=configured.only_presets,
     )
-    found: dict[str, Problem] = {}
+    found: dict[tuple[str, str], Problem] = {}
     for slug, preset in configured.presets.items():
-        for path, options, values in _list_variants(preset):
+        for chosen in _list_variants(preset):
+            variant, options = build_variant(preset, chosen)
             try:
-                validate(options, catalog)
+                validate(options, replace(catalog, presets={slug: variant}))
             except SelectionError as error:
-                gpu = str(values.get("gpu", preset.options.get("gpu")))
+                values = dict(_list_values(preset, chosen))
+                gpu = str(values["gpu"][1]) if "gpu" in values else ""
                 for problem in error.problems:
                     if not _depends_on_nodes(problem, gpu=gpu, configured=configured):
-                        field = f"presets.{slug}{path}.{problem.field}"
-                        found.setdefault(problem.message, replace(problem, field=field))
+                        path, _ = values.get(problem.field, (f"presets.{slug}", None))
+                        located = replace(problem, field=f"{path}.{problem.field}")
+                        found.setdefault((located.field, located.message), located)
     return list(found.values())
 
 
-def _list_variants(preset: Preset) -> Iterator[tuple[str, dict[str, object], PresetOptions]]:
-    """Yield the YAML path below a preset, the user options and the values, of the preset and of each entry in it."""
-    yield "", {"preset": preset.slug}, {}
+def _list_variants(preset: Preset) -> Iterator[ChosenEntries]:
+    """Yield the default entries of a preset's choices, and these entries with one of them replaced by another entry."""
+    default = pick_default_entries(preset)
+    yield default
     for name, choice in preset.choices.items():
-        for entry in choice.entries.values():
-            options: dict[str, object] = {"preset": preset.slug, PRESET_CHOICES: {name: entry.slug}}
-            yield f".choices.{name}.entries.{entry.slug}", options, entry.options
+        yield from ({**default, name: slug} for slug in choice.entries if slug != default[name])
+
+
+def _list_values(preset: Preset, chosen: ChosenEntries) -> Iterator[tuple[str, tuple[str, object]]]:
+    """Yield each value of a preset and of the chosen entries: the field's name, the YAML path above it, and the value.
+
+    Of several values of a field, the last one is used.
+    """
+    path = f"presets.{preset.slug}"
+    yield from ((name, (path, value)) for name, value in preset.options.items())
+    for name, slug in chosen.items():
+        if slug is not None:
+            inside = f"{path}.choices.{name}.entries.{slug}"
+            options = preset.choices[name].entries[slug].options
+            yield from ((field, (inside, value)) for field, value in options.items())
 
 
 def _build_combined_types(configured: ConfiguredCatalog) -> dict[str, GPUType]:

@@ -319,16 +319,17 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
 
 def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
     """Return who may choose the images, GPU types, presets and entries of presets that are not open to every user."""
+    presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
-        *((("image", slug), entry) for slug, entry in settings.images.items()),
-        *((("gpu", slug), entry) for slug, entry in settings.gpus.items()),
-        *((("preset", slug), entry) for slug, entry in settings.presets.items()),
+        *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),
+        *((("gpu", slug), entry) for slug, entry in sort_entries(settings.gpus).items()),
+        *((("preset", slug), entry) for slug, entry in presets.items()),
         *(
             (("preset", slug, name, key), entry)
-            for slug, preset in settings.presets.items()
-            for name, choice in preset.choices.items()
-            for key, entry in choice.entries.items()
+            for slug, preset in presets.items()
+            for name, choice in sort_entries(preset.choices).items()
+            for key, entry in sort_entries(choice.entries).items()
         ),
     ]
-    found = {key: convert_access(entry) for key, entry in keyed if entry.enabled}
+    found = {key: convert_access(entry) for key, entry in keyed}
     return {key: access for key, access in found.items() if access is not None}

@@ -25,8 +25,9 @@ from gpuspawner.settings.gpu import build_accelerator_table, load_builtin_accele
 from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.validation_errors import explain_validation_errors
 
-_DEEPEST = 12
-"""Greatest depth of nesting in settings, which need six levels; a mapping that contains itself has infinitely many."""
+_DEEPEST = 40
+"""Greatest depth of nesting in settings; a mapping that contains itself has infinitely many levels. The settings need
+seven levels, and a ``kubespawner_override`` with containers, affinity or volumes about ten more."""
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +83,8 @@ def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
 def drop_nulls(value: object, annotation: object) -> object:
     """Return settings without the nulls that mean "not set".
 
-    A null stays if the type annotation allows null entries: in ``accelerators`` it removes a built-in GPU model.
+    A null stays if the type annotation allows null entries: in ``accelerators`` it removes a built-in GPU model, and in
+    ``kubespawner_override`` it is the value of a trait, or removes a key of a trait's mapping.
 
     :param value: settings, or a part of them.
     :param annotation: type annotation of that part.
@@ -102,7 +104,7 @@ def drop_nulls(value: object, annotation: object) -> object:
             }
         if get_origin(kind) is dict:
             of_entries = get_args(kind)[1]
-            may_be_null = NoneType in _list_alternatives(of_entries)
+            may_be_null = not {NoneType, Any}.isdisjoint(_list_alternatives(of_entries))
             return {
                 key: drop_nulls(entry, of_entries) for key, entry in value.items() if entry is not None or may_be_null
             }

@@ -21,19 +21,23 @@ _SLUG = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
 
 DECIDED_TRAITS = {
     "image": "image",
+    "image_spec": "image",
     "cpu_limit": "cpu",
     "cpu_guarantee": "cpu_guarantee",
     "mem_limit": "memory",
     "mem_guarantee": "memory_guarantee",
 }
 """KubeSpawner's traits that a choice sets itself → the key of a preset that sets them."""
-_IDENTITY_TRAITS = frozenset(
+IDENTITY_TRAITS = frozenset(
     {
-        *("profile_list", "options_form", "options_from_form", "apply_user_options"),
+        *("profile_list", "options_form", "options_from_form", "apply_user_options", "group_overrides"),
         *("namespace", "enable_user_namespaces", "user_namespace_template", "pod_name_template", "component_label"),
+        *("capacity_timeout", "dry_run", "extra_options", "language", "settings_files", *SettingsModel.model_fields),
     }
 )
-"""Traits that must be the same for all servers: the hub finds forms and pods by them."""
+"""Traits that must be the same for all servers: the hub builds the form and finds pods by them."""
+_DECIDED_RESOURCES = frozenset(GUARANTEES.values())
+_RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
 
 
 def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
@@ -41,25 +45,39 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
 
     :param settings: settings whose single values are valid.
     """
-    resources = {entry.resource for entry in settings.gpus.values() if entry.resource is not None}
-    for path, entry in _list_entries(settings):
+    resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource is not None}
+    for path, entry in list_overriding_entries(settings):
         for trait, value in entry.kubespawner_override.items():
             field = f"{path}.kubespawner_override.{sanitize_name(trait)}"
             if trait in DECIDED_TRAITS:
                 message = f"must be left out: the choice sets it ({DECIDED_TRAITS[trait]} of a preset)"
                 yield Problem(field=field, code="conflict", message=message)
-            elif trait in _IDENTITY_TRAITS:
+            elif trait in IDENTITY_TRAITS:
                 message = "must be left out: it must be the same for all servers"
                 yield Problem(field=field, code="conflict", message=message)
-            elif trait in ("extra_resource_limits", "extra_resource_guarantees"):
+            elif trait in _RESOURCE_TRAITS:
                 yield from _check_resources(field, value, resources)
+            elif trait == "extra_container_config":
+                yield from _check_container(field, as_dict(value), resources)
+
+
+def _check_container(field: str, container: Mapping[str, object], resources: set[str]) -> Iterator[Problem]:
+    if "image" in container:
+        message = "must be left out: the choice sets it (image of a preset)"
+        yield Problem(field=f"{field}.image", code="conflict", message=message)
+    for kind, amounts in as_dict(container.get("resources")).items():
+        yield from _check_resources(f"{field}.resources.{sanitize_name(kind)}", amounts, resources)
 
 
 def _check_resources(field: str, value: object, resources: set[str]) -> Iterator[Problem]:
-    for name in as_dict(value):
+    for name in map(str, as_dict(value)):
         if name in resources or find_vendor(name):
             message = f"must be left out: gpu and gpu_count of a preset set {quote(name)}"
-            yield Problem(field=f"{field}.{sanitize_name(name)}", code="conflict", message=message)
+        elif name in _DECIDED_RESOURCES:
+            message = f"must be left out: {name} and {name}_guarantee of a preset set it"
+        else:
+            continue
+        yield Problem(field=f"{field}.{sanitize_name(name)}", code="conflict", message=message)
 
 
 def check_choices(settings: SettingsModel) -> Iterator[Problem]:
@@ -69,6 +87,8 @@ def check_choices(settings: SettingsModel) -> Iterator[Problem]:
     """
     if settings.only_presets and not any(entry.enabled for entry in settings.presets.values()):
         yield Problem(field="only_presets", code="conflict", message="needs at least one preset")
+    if len([entry for entry in settings.presets.values() if entry.enabled and entry.default]) > 1:
+        yield Problem(field="presets", code="conflict", message="must have at most one default preset")
     for slug, preset in settings.presets.items():
         if not preset.enabled:
             continue
@@ -115,8 +135,11 @@ def _check_guarantees(path: str, own: PresetValues, preset: PresetValues) -> Ite
             yield Problem(field=f"{path}.{key}", code="out_of_range", message=message)
 
 
-def _list_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
-    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``."""
+def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
+    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``.
+
+    :param settings: settings whose single values are valid.
+    """
     sections: tuple[tuple[str, Mapping[str, OverridingEntry]], ...] = (
         ("images", settings.images),
         ("gpus", settings.gpus),

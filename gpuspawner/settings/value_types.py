@@ -7,6 +7,7 @@ Helm uses Go's regular expressions, so the patterns contain no lookahead.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
@@ -60,11 +61,19 @@ def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_preset_cpu(value: object) -> int:
-    return NO_LIMIT if value == UNLIMITED_WORD else round_up_cpu(value)
+    return _parse_preset_limit(value, round_up_cpu)
 
 
 def _parse_preset_memory(value: object) -> int:
-    return NO_LIMIT if value == UNLIMITED_WORD else parse_memory(value)
+    return _parse_preset_limit(value, parse_memory)
+
+
+def _parse_preset_limit(value: object, parse: Callable[[object], int]) -> int:
+    if value == UNLIMITED_WORD:
+        return NO_LIMIT
+    if (amount := parse(value)) == 0:
+        raise ValueError(f"must be more than 0, or {UNLIMITED_WORD}")
+    return amount
 
 
 Vendor = Literal["nvidia", "amd", "intel"]

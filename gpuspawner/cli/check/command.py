@@ -33,7 +33,12 @@ from gpuspawner.cli.check.settings_errors import (
     find_setting_errors,
     locate_problems,
 )
-from gpuspawner.cli.check.settings_warnings import find_misspelled_names, find_oversized_limits, find_unknown_slugs
+from gpuspawner.cli.check.settings_warnings import (
+    find_misspelled_names,
+    find_oversized_limits,
+    find_preset_mistakes,
+    find_unknown_slugs,
+)
 from gpuspawner.cli.check.type_warnings import find_type_warnings
 from gpuspawner.cli.cluster.connection import add_cluster_arguments
 from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
@@ -104,13 +109,15 @@ def collect_findings(values: HelmValues) -> list[Finding]:
 
 
 def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
-    settings = Settings.parse(merge_settings(values))
+    raw = merge_settings(values)
+    settings = Settings.parse(raw)
     configured = settings.build_configured()
     problems = (
         *find_type_warnings(values, configured),
         *find_oversized_limits(settings.model, configured),
         *find_unknown_slugs(settings.model),
         *find_misspelled_names(settings.model),
+        *find_preset_mistakes(settings, raw),
     )
     yield from locate_problems(problems, values, severity=Severity.WARNING)
     yield from find_dropped_gpus(values, configured)

@@ -125,12 +125,14 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
     A null removes the value that an earlier values file sets. If no earlier file sets a value, the admin probably
     forgot to write one, as in ``max_count:`` with nothing after the colon. A null entry of ``accelerators`` is no
-    mistake: it removes a built-in GPU model.
+    mistake: it removes a built-in GPU model. A null in a ``kubespawner_override`` removes a key of a trait's mapping.
     """
     section = (*values.root, *SETTINGS_PATH)
     for path in values.redundant_nulls:
         below = path[len(section) :]
         if path[: len(section)] != section or (len(below) == 2 and below[0] == "accelerators"):  # noqa: PLR2004
+            continue
+        if "kubespawner_override" in below[:-1]:
             continue
         message = "is null and removes nothing: no file before says anything of it. Is its value missing?"
         yield make_finding(values, path, severity=Severity.WARNING, code="idle_null", message=message)

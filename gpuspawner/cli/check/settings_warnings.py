@@ -1,9 +1,14 @@
-"""Warns about valid settings that are probably mistakes: impossible limits, unknown GPU types and misspelled names."""
+"""Warns about valid settings that are probably mistakes.
+
+The mistakes are impossible limits, unknown GPU types, misspelled names, and presets that do not do what they say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 
 from gpuspawner.core.catalog.accelerators import (
     AMD_PRODUCT,
@@ -14,18 +19,28 @@ from gpuspawner.core.catalog.accelerators import (
     strip_product_suffix,
 )
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
-from gpuspawner.core.catalog.model import Bounds, GPUType, UnitKind
-from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Preset, TraitValues, UnitKind
+from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Person, Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
-from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.discovery.node_facts import SPOT_LABELS
-from gpuspawner.core.errors import Problem
-from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
+from gpuspawner.core.errors import PolicyError, Problem, SelectionError
+from gpuspawner.core.json_access import as_dict, as_dicts
+from gpuspawner.core.policy.admission import UnreadClusterError, admit
+from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
+from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.core.units.quantity import format_cpu, format_memory
+from gpuspawner.core.units.quantity import TooPreciseError, format_cpu, format_memory, parse_cpu, round_up_cpu
+from gpuspawner.settings import Settings
+from gpuspawner.settings.convert import sort_entries
 from gpuspawner.settings.gpu import GPUEntry, load_builtin_accelerators
-from gpuspawner.settings.models import SettingsModel
+from gpuspawner.settings.models import PresetEntry, PresetValues, SettingsModel
 from gpuspawner.settings.policy import RuleEntry
+from gpuspawner.settings.preset_checks import list_overriding_entries
+from gpuspawner.settings.value_types import LABEL_VALUE_PATTERN
 
 # A setting above these maxima is probably a mistake. Each maximum is at least the largest existing value: a machine has
 # up to 1,920 CPUs, 32 TiB of memory and 16 GPUs; a GPU has up to 288 GB; Kubernetes supports up to 5,000 nodes
@@ -62,6 +77,11 @@ def find_oversized_limits(model: SettingsModel, configured: ConfiguredCatalog) -
     for slug, entry in model.accelerators.items():
         if entry is not None and (entry.memory or 0) > _MOST_GPU_MEMORY_BYTES:
             yield _make_too_large(f"accelerators.{slug}.memory", "any GPU has", shown=format_memory(entry.memory or 0))
+    for path, values in _list_preset_values(model):
+        if (values.cpu or 0) > _MOST_CPU_MILLIS:
+            yield _make_too_large(f"{path}.cpu", "any machine has", shown=format_cpu(values.cpu or 0))
+        if (values.memory or 0) > _MOST_MEMORY_BYTES:
+            yield _make_too_large(f"{path}.memory", "any machine has", shown=format_memory(values.memory or 0))
     for path, rule in _list_rules(model):
         yield from _check_rule(path, rule)
 
@@ -156,9 +176,7 @@ def _may_be_found(slug: str, models: set[str]) -> bool:
 def _list_named_slugs(model: SettingsModel) -> Iterator[tuple[str, str]]:
     for slug, entry in model.gpus.items():
         yield from ((f"gpus.{slug}.any_of.{index}", member) for index, member in enumerate(entry.any_of))
-    for slug, preset in model.presets.items():
-        if preset.enabled and preset.gpu:
-            yield f"presets.{slug}.gpu", preset.gpu
+    yield from ((f"{path}.gpu", values.gpu) for path, values in _list_preset_values(model) if values.gpu)
     if model.queue is not None:
         yield from ((f"queue.gpus.{index}", slug) for index, slug in enumerate(model.queue.gpus))
     for slug, pool in model.pools.items():
@@ -248,3 +266,244 @@ def _list_model_values(key: str) -> frozenset[str]:
     sources |= {f"{prefix}instance-gpu-name": "karpenter" for prefix in KARPENTER_PREFIXES}
     models = load_builtin_accelerators().values()
     return frozenset(name for model in models for name in model.labels.get(sources.get(key, ""), ()))
+
+
+_MAX_PERSONS = 500
+"""Greatest number of users and groups for which the search for an allowed user tries a preset."""
+
+
+def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Iterator[Problem]:
+    """Yield a problem for each preset, or part of a preset, that does not do what it says.
+
+    :param settings: valid settings.
+    :param raw: the settings as loaded from YAML, with the amounts as written.
+    """
+    configured = settings.build_configured()
+    catalog = assemble_catalog(configured, Inventory(), table=settings.build_table(), fallback_image="")
+    yield from _find_rounded_amounts(raw)
+    yield from _find_denied_presets(catalog, configured)
+    yield from _find_replaced_overrides(configured)
+    yield from _find_unused_settings(settings.model)
+    for path, entry in list_overriding_entries(settings.model):
+        yield from _check_override(f"{path}.kubespawner_override", entry.kubespawner_override)
+
+
+def _list_preset_values(model: SettingsModel) -> Iterator[tuple[str, PresetValues]]:
+    """Yield the YAML path and the values of each enabled preset and of each enabled entry in it."""
+    for slug, preset in model.presets.items():
+        if preset.enabled:
+            yield f"presets.{slug}", preset
+            yield from ((f"presets.{slug}.{path}", entry) for path, entry in _list_entries(preset))
+
+
+def _list_entries(preset: PresetEntry) -> Iterator[tuple[str, PresetValues]]:
+    for name, choice in preset.choices.items():
+        for slug, entry in choice.entries.items():
+            if choice.enabled and entry.enabled:
+                yield f"choices.{sanitize_name(name)}.entries.{sanitize_name(slug)}", entry
+
+
+def _find_rounded_amounts(raw: Mapping[str, object]) -> Iterator[Problem]:
+    for slug, preset in as_dict(raw.get("presets")).items():
+        path = f"presets.{sanitize_name(slug)}"
+        yield from _check_precision(path, as_dict(preset))
+        for name, choice in as_dict(as_dict(preset).get("choices")).items():
+            for key, entry in as_dict(as_dict(choice).get("entries")).items():
+                inside = f"{path}.choices.{sanitize_name(name)}.entries.{sanitize_name(key)}"
+                yield from _check_precision(inside, as_dict(entry))
+
+
+def _check_precision(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
+    for key in ("cpu", "cpu_guarantee"):
+        try:
+            parse_cpu(values.get(key, 1))
+        except TooPreciseError:
+            message = (
+                f"is rounded up to {round_up_cpu(values[key])}m: Kubernetes knows no less than a thousandth of a CPU"
+            )
+            yield Problem(field=f"{path}.{key}", code="rounded", message=message)
+        except ValueError:
+            continue  # "unlimited", or an amount that is null or of a preset that is taken out
+
+
+def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Iterator[Problem]:
+    """Yield a problem for each preset, and each entry of a preset's choice, that no user may have."""
+    if catalog.policy is None:
+        return
+    allowances = [resolve_allowance(catalog, each, usage=Usage()) for each in _list_persons(catalog.policy)]
+    find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
+    for slug, preset in catalog.presets.items():
+        variants = dict(_list_variants(preset))
+        denials = {path: find_denial(options) for path, options in variants.items()}
+        denied = [path for path, reason in denials.items() if reason is not None]
+        # If users may pick other entries, the preset itself is for them, even if its default entries are not.
+        for path in [""] if len(denied) == len(denials) else filter(None, denied):
+            answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
+            message = f"is allowed to no group and no user{answer}"
+            yield Problem(field=f"presets.{slug}{path}", code="for_nobody", message=message)
+
+
+def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield a YAML path below a preset, and user options: of the preset with its default entries, and of each entry."""
+    yield "", {"preset": preset.slug}
+    for name, choice in preset.choices.items():
+        for slug in choice.entries:
+            yield f".choices.{name}.entries.{slug}", {"preset": preset.slug, PRESET_CHOICES: {name: slug}}
+
+
+def _list_persons(policy: Policy) -> list[Person]:
+    """Return users who together have all rights that the policy gives: one for each group, and one for each user."""
+    groups = {*policy.groups, *(group for pool in policy.pools.values() for group in pool.groups)}
+    groups |= {group for access in policy.access.values() for group in access.groups}
+    users = {*policy.users, *(user for access in policy.access.values() for user in access.users)}
+    everything = frozenset(groups)
+    found = [Person(name=""), Person(name="", groups=everything)]
+    found += [Person(name="", groups=frozenset({group})) for group in sorted(groups)]
+    found += [Person(name=user, groups=own) for user in sorted(users) for own in (everything, frozenset[str]())]
+    return found[:_MAX_PERSONS]
+
+
+def _find_denial(
+    options: Mapping[str, object], *, allowances: Iterable[Allowance], unread_types: frozenset[str]
+) -> str | None:
+    """Return why nobody may have a valid choice, or None if at least one user may have it.
+
+    The reason is empty for a preset that is hidden from all users.
+    """
+    reason = ""
+    for allowance in allowances:
+        try:
+            admit(options, allowance, unread_types=unread_types)
+        except UnreadClusterError:
+            return None
+        except PolicyError as error:
+            reason = reason or error.problems[0].message
+        except SelectionError:
+            continue
+        else:
+            return None
+    return reason
+
+
+def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
+    """Yield a problem for each trait that a preset overrides in another way than the preset's image or GPU type."""
+    found: dict[str, Problem] = {}
+    for slug, preset in configured.presets.items():
+        for path, options, overrides in _list_override_layers(preset):
+            below: list[tuple[str, TraitValues]] = []
+            image = options.get("image", next(iter(configured.images), ""))
+            if image in configured.images:
+                below.append((f"images.{image}", configured.images[str(image)].overrides))
+            if options.get("gpu") in configured.gpus:
+                below.append((f"gpus.{options['gpu']}", configured.gpus[str(options["gpu"])].overrides))
+            own = (f"presets.{slug}{path}", overrides)
+            pairs = [*((under, own) for under in below), *([(below[0], below[1])] if len(below) > 1 else [])]
+            for (under, lower), (over, upper) in pairs:
+                for trait in _list_conflicts(lower, upper):
+                    message = f"takes the place of what {under} says, which servers with both do not get"
+                    field = f"{over}.kubespawner_override.{trait}"
+                    found.setdefault(field, Problem(field=field, code="replaced", message=message))
+    yield from found.values()
+
+
+def _list_override_layers(preset: Preset) -> Iterator[tuple[str, Mapping[str, object], TraitValues]]:
+    """Yield a YAML path below a preset, the options of a server, and the override that stands at this path."""
+    yield "", preset.options, preset.overrides
+    for name, choice in preset.choices.items():
+        for entry in choice.entries.values():
+            yield f".choices.{name}.entries.{entry.slug}", {**preset.options, **entry.options}, entry.overrides
+
+
+def _list_conflicts(lower: TraitValues, upper: TraitValues) -> Iterator[str]:
+    """Yield the dotted names of values that both overrides set, and set differently."""
+    for name, value in upper.items():
+        if name not in lower or lower[name] == value:
+            continue
+        below = lower[name]
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            yield from (f"{sanitize_name(name)}.{inside}" for inside in _list_conflicts(below, value))
+        else:
+            yield sanitize_name(name)
+
+
+def _find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
+    """Yield a problem for each setting that has no effect because users can only start presets."""
+    if not model.only_presets:
+        return
+    presets = [each for each in model.presets.values() if each.enabled]
+    for name in ("cpu", "memory"):
+        setting = getattr(model, name)
+        if setting is not None and all(_always_sets(preset, name) for preset in presets):
+            for key in ("min", "max", "step", "default"):
+                if key in setting.model_fields_set:
+                    message = f"has no effect: with only_presets users start only presets, and each says its {name}"
+                    yield Problem(field=f"{name}.{key}", code="unused", message=message)
+    values = [each for _, each in _list_preset_values(model)]
+    if model.shared_memory is not None and all(each.shared_memory is None for each in values):
+        message = "has no effect: with only_presets users start only presets, and none says its shared_memory"
+        yield Problem(field="shared_memory", code="unused", message=message)
+    if model.custom_images.allowed:
+        message = "has no effect: with only_presets users name images only in a preset's choice with custom_image"
+        yield Problem(field="custom_images", code="unused", message=message)
+    used = {each.image for each in values} | {None}
+    offered = [slug for slug, image in model.images.items() if image.enabled]
+    unused = [slug for slug in offered if slug not in used and not _is_default_image(slug, model, presets)]
+    if unused:
+        message = f"has entries without effect: no preset has {format_list(unused)}, and with only_presets users start"
+        yield Problem(field="images", code="unused", message=f"{message} only presets")
+
+
+def _is_default_image(slug: str, model: SettingsModel, presets: Iterable[PresetEntry]) -> bool:
+    """Return whether an image is the one of presets that say no image."""
+    return next(iter(sort_entries(model.images)), None) == slug and not all(
+        _always_sets(each, "image") for each in presets
+    )
+
+
+def _always_sets(preset: PresetEntry, name: str) -> bool:
+    """Return whether a preset has a value whichever entries of its choices the user picks."""
+    choices = [each for each in preset.choices.values() if each.enabled]
+    entries = [[entry for entry in choice.entries.values() if entry.enabled] for choice in choices]
+    return getattr(preset, name) is not None or any(
+        bool(each) and choice.custom_image is None and all(getattr(entry, name) is not None for entry in each)
+        for choice, each in zip(choices, entries, strict=True)
+    )
+
+
+_LABEL_VALUE = re.compile(LABEL_VALUE_PATTERN, re.ASCII)
+_EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_OPERATORS = ("", "Exists", "Equal")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
+
+def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
+    """Yield a problem for each value with which the API server refuses every pod."""
+    for trait in ("node_selector", "extra_labels"):
+        for key, value in as_dict(override.get(trait)).items():
+            is_template = trait == "extra_labels" and "{" in str(value)
+            if value is not None and not is_template and not (isinstance(value, str) and _LABEL_VALUE.match(value)):
+                message = "is no value of a label: it must be a text of at most 63 letters, digits, -, _ and ."
+                yield Problem(field=f"{path}.{trait}.{sanitize_name(key)}", code="doubtful", message=message)
+    policy = override.get("image_pull_policy")
+    if policy is not None and policy not in _PULL_POLICIES:
+        message = f"must be {', '.join(_PULL_POLICIES[:-1])} or {_PULL_POLICIES[-1]}, not {quote(policy)}"
+        yield Problem(field=f"{path}.image_pull_policy", code="doubtful", message=message)
+    tolerations = override.get("tolerations")
+    entries = tolerations.items() if isinstance(tolerations, Mapping) else enumerate(as_dicts(tolerations))
+    for key, toleration in entries:
+        for name, reason in _explain_toleration(as_dict(toleration)):
+            field = f"{path}.tolerations.{sanitize_name(str(key))}.{name}"
+            yield Problem(field=field, code="doubtful", message=reason)
+
+
+def _explain_toleration(toleration: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the key of a toleration and why the API server rejects it."""
+    operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
+    if operator not in _OPERATORS:
+        yield "operator", f"must be Exists or Equal, not {quote(operator)}"
+    if effect not in _EFFECTS:
+        yield "effect", f"must be one of {', '.join(_EFFECTS[1:])}, not {quote(effect)}"
+    if operator == "Exists" and toleration.get("value"):
+        yield "value", "must be left out with operator Exists"
+    if operator in ("", "Equal") and not toleration.get("key"):
+        yield "key", "is missing, and only operator Exists tolerates every taint"

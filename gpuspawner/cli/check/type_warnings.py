@@ -51,9 +51,14 @@ class _LabelExpression(NamedTuple):
 def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield the problems of GPU types and images, with paths below ``hub.config.GPUSpawner``.
 
+    Yield nothing if users may start presets only. The admin has then decided which image runs on which GPU, and a
+    preset's ``kubespawner_override`` may contain the tolerations and node selectors.
+
     :param values: the merged values files, without errors.
     :param configured: the catalog that the settings describe.
     """
+    if configured.only_presets:
+        return
     yield from find_undeclared_images(configured.images, configured.gpus)
     if not configured.discover and not configured.gpus:
         message = "is false, and there are no GPU types under gpus: nobody can pick a GPU"

@@ -5,6 +5,7 @@ RBAC rights that ``helm-values/rbac.yaml`` grants. The package imports no comman
 
 - ``connection``: connects with a kubeconfig or ServiceAccount token, and may impersonate the hub's ServiceAccount.
 - ``cluster_view``: the state of a cluster with the settings applied.
+- ``offline_spawner``: a spawner without a hub, to build pods; the API client may even be one without a cluster.
 - ``shipped_roles``: reads the hub's rights from ``helm-values/rbac.yaml``; lists dangerous rights that no hub needs.
 """
 

@@ -64,6 +64,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     node_health.check_node_conditions,
     choices.check_any_gpu,
     choices.check_types_exist,
+    choices.check_preset_nodes,
     choices.check_drivers,
     choices.check_bounds,
     choices.check_autoscaler,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuspawner.cli.doctor.choices import can_scale_up
+from gpuspawner.cli.doctor.choices import can_scale_up, list_preset_overrides
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.values.chart_config import ChartRequirements
@@ -17,7 +17,7 @@ from gpuspawner.core.catalog.kueue import (
     QuotaAnswer,
     QuotaJudgment,
 )
-from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.model import GPUType, TraitValues
 from gpuspawner.core.cluster.decode_selectors import InvalidSelectorError, decode_selector
 from gpuspawner.core.cluster.model import NodeSelectorTerm, PodConstraints, SelectorRequirement
 from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, IN, selects_labels
@@ -62,19 +62,38 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
             slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
+    # A RuntimeClass of an override has no GPU type that names it.
+    for overrides in _list_overrides(facts):
+        pod = as_dict(overrides.get("extra_pod_config"))
+        if name := as_text(pod.get("runtimeClassName")) or as_text(pod.get("runtime_class_name")):
+            slugs_by_class.setdefault(name, [])
     for name, slugs in slugs_by_class.items():
         if facts.lacks(ObjectKind.RUNTIME_CLASSES, name):
             yield Diagnosis(
                 severity=DiagnosisSeverity.FAULT,
                 code="runtime-class-missing",
-                what=f"There is no RuntimeClass {name}, which GPU type {', '.join(slugs)} asks for.",
+                what=f"There is no RuntimeClass {name}, which "
+                + (f"GPU type {', '.join(slugs)} asks for." if slugs else "a kubespawner_override asks for."),
                 why="Kubernetes refuses every server with it.",
                 fix="kubectl apply -f - <<'EOF'\napiVersion: node.k8s.io/v1\nkind: RuntimeClass\n"
                 f"metadata:\n  name: {name}\nhandler: {name}\nEOF\n"
                 "# the nodes' container runtime needs that handler: nvidia-ctk runtime configure\n"
-                f"# or, where NVIDIA's runtime is the default one: gpus.{slugs[0]}.runtime_class: null",
+                + (
+                    f"# or, where NVIDIA's runtime is the default one: gpus.{slugs[0]}.runtime_class: null"
+                    if slugs
+                    else ""
+                ),
                 objects=(name, *slugs),
             )
+
+
+def _list_overrides(facts: ClusterFacts) -> Iterator[TraitValues]:
+    """Yield each ``kubespawner_override`` of images, GPU types, presets and entries of presets."""
+    configured = facts.configured
+    yield from (image.overrides for image in configured.images.values())
+    yield from (gpu.overrides for gpu in configured.gpus.values())
+    for slug, preset in configured.presets.items():
+        yield from (overrides for _, overrides in list_preset_overrides(slug, preset))
 
 
 def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
@@ -84,6 +103,9 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     required = dict(own)
     if facts.requirements is not None and facts.requirements.priority_class:
         required.setdefault(facts.requirements.priority_class, 0)
+    for overrides in _list_overrides(facts):
+        if name := as_text(overrides.get("priority_class_name")):
+            required.setdefault(name, 0)
     values = {
         get_object_name(each): as_int(each.get("value")) for each in facts.list_objects(ObjectKind.PRIORITY_CLASSES)
     }

@@ -6,7 +6,6 @@ the cluster, and imports no other command.
 
 - ``command``: arguments and output.
 - ``explanation``: the prediction, ``explain_choice``.
-- ``offline_spawner``: a spawner without a hub, to build the pod.
 """
 
 __all__ = ["command"]

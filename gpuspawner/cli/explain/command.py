@@ -10,6 +10,7 @@ default of the settings. With --manifest the output includes the pod; the table 
 examples:
   gpuspawner explain -f values.yaml --image pytorch --gpu a100-80gb --count 2
   gpuspawner explain -f values.yaml --gpu a100-80gb --cpu 8 --memory 64G --user ada --group physics
+  gpuspawner explain -f values.yaml --preset gpu-small --choice size=large --user ada --group tutors
   gpuspawner explain -f values.yaml --user-options '{"gpu": "a100-80gb", "gpu_count": 1}' --output json
   gpuspawner explain -f values.yaml --user-options @options.json --as-hub -n jhub
   gpuspawner explain -f values.yaml --gpu t4 --manifest | kubectl create --dry-run=server -f -
@@ -31,6 +32,7 @@ from typing import Any, TextIO
 import yaml
 
 from gpuspawner.cli.cluster.cluster_view import ClusterViewer, add_view_arguments, open_cluster_viewer
+from gpuspawner.cli.cluster.offline_spawner import open_offline_spawner
 from gpuspawner.cli.common.output import (
     BAD,
     FAILED,
@@ -41,17 +43,21 @@ from gpuspawner.cli.common.output import (
     sanitize,
     write_result,
 )
-from gpuspawner.cli.explain.explanation import Explanation, NodeGroup, explain_choice
-from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
+from gpuspawner.cli.explain.explanation import ChoiceDetails, Explanation, NodeGroup, explain_choice
 from gpuspawner.cli.values.chart_config import get_configured_trait, list_omissions
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.options import parse_query
+from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.text.wording import quote
+from gpuspawner.core.units.quantity import format_memory
 from gpuspawner.core.verdict.verdict import Outcome
 from gpuspawner.core.verdict.wording import format_verdict
 
 _CHOICE_ARGUMENTS = ("image", "gpu", "count", "cpu", "memory", "preset")
 _NAMES_SHOWN = 4
+_MIN_BYTES = 1024**2
+"""Smallest number that the command shows as an amount of memory."""
 _DEFAULT_USER = "user"
 """User name in the pod if the admin gives no ``--user``."""
 
@@ -68,6 +74,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--cpu", metavar="N", help="CPUs at most")
     choice.add_argument("--memory", metavar="SIZE", help="memory at most, such as 16G")
     choice.add_argument("--preset", metavar="NAME", help="a preset of the settings, with the other parts over it")
+    choice.add_argument(
+        "--choice", metavar="NAME=ENTRY", action="append", type=_parse_choice, help="an entry of the preset; repeat it"
+    )
     choice.add_argument(
         "--user-options", metavar="JSON", type=_parse_user_options, help="instead of all that; @FILE reads a file"
     )
@@ -89,8 +98,11 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises SettingsError: the values are wrong.
     :raises ClusterError: the connection fails.
     """
-    if arguments.user_options is not None and any(getattr(arguments, part) is not None for part in _CHOICE_ARGUMENTS):
+    parts = (*_CHOICE_ARGUMENTS, "choice")
+    if arguments.user_options is not None and any(getattr(arguments, part) is not None for part in parts):
         arguments.usage_error("--user-options takes the place of the parts of a choice")
+    if arguments.choice and arguments.preset is None:
+        arguments.usage_error("--choice needs --preset")
     if arguments.user == "":
         arguments.usage_error("--user needs a name")
     if arguments.group and arguments.user is None:
@@ -139,6 +151,14 @@ def _parse_user_options(text: str) -> _UserOptions:
         raise argparse.ArgumentTypeError(message) from error
 
 
+def _parse_choice(text: str) -> tuple[str, str]:
+    name, separator, entry = text.partition("=")
+    if not (name and separator and entry):
+        message = f"must be NAME=ENTRY, such as size=large, not {quote(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return name, entry
+
+
 def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) -> object:
     """Return the value of ``--user-options``, or the user options that arguments such as ``--gpu`` describe.
 
@@ -153,7 +173,8 @@ def _build_user_options(arguments: argparse.Namespace, images: Collection[str]) 
     image = given.get("image", "")
     if image not in images and ("/" in image or ":" in image):
         given["custom_image"] = given.pop("image")
-    return parse_query({part: [text] for part, text in given.items()})
+    options = parse_query({part: [text] for part, text in given.items()})
+    return {**options, PRESET_CHOICES: dict(arguments.choice)} if arguments.choice else options
 
 
 def _list_form_notices(viewer: ClusterViewer) -> Iterator[str]:
@@ -179,6 +200,8 @@ def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -
         yield paint.style_error(f"Not valid: {problem.field or 'options'}: {sanitize(problem.message)}")
     if profile := found.options.get("profile"):
         yield f"Choice: {sanitize(str(profile))}"
+    if found.details is not None:
+        yield from map(sanitize, _format_details(found.details))
     if not found.invalid and not found.refused:
         yield "Policy: allowed." if found.refused is not None else "Policy: not asked, as nobody is named (--user)."
     if found.groups:
@@ -193,6 +216,35 @@ def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -
     if found.verdict is not None:
         yield ""
         yield from (paint.style_dim(f"Note: {sanitize(each)}") for each in notices)
+
+
+def _format_details(details: ChoiceDetails) -> Iterator[str]:
+    """Yield lines about the preset, who may have it, and what the pod gets from overrides."""
+    if not (details.parts or details.overrides or details.access):
+        return
+    if details.parts:
+        yield f"Preset: {', '.join(details.parts)}"
+    for name, access in details.access.items():
+        kinds = (("group", access.groups), ("user", access.users))
+        yield f"For: {name}: {', '.join(f'{kind} {each}' for kind, names in kinds for each in sorted(names))}"
+    if details.parts and not details.access:
+        yield "For: every user, as far as the policy allows it"
+    for kind in ("limits", "requests"):
+        amounts = (details.resources.get(kind) or {}).items()
+        yield f"Container: {kind} {', '.join(f'{name} {_format_amount(each)}' for name, each in amounts) or 'none'}"
+    for trait, value in details.overrides.items():
+        yield f"Pod: {trait.replace('_', ' ')} {_format_value(value)}"
+
+
+def _format_amount(amount: object) -> str:
+    """Return an amount of a container's resources; KubeSpawner gives memory as a number of bytes."""
+    return format_memory(amount) if isinstance(amount, int) and amount >= _MIN_BYTES else str(amount)
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, Mapping) and not any(isinstance(each, Mapping | list) for each in value.values()):
+        return ", ".join(f"{key}={each}" for key, each in value.items())
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _format_cells(group: NodeGroup) -> tuple[str, ...]:

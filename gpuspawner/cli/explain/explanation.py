@@ -6,12 +6,14 @@ or taint that causes the rejection.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from gpuspawner.core.catalog.policy_model import Person
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.catalog.policy_model import Access, Person
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import KnownOccupancy, get_occupancy
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
@@ -19,7 +21,7 @@ from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admi
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.options import split_options
-from gpuspawner.core.request.selection import Selection, build_options
+from gpuspawner.core.request.selection import Selection, build_options, find_image
 from gpuspawner.core.scheduling.results import Answer, FitResult, Obstacle, Reason
 from gpuspawner.core.scheduling.scan import check_each_node
 from gpuspawner.core.text.i18n import translate_now
@@ -27,6 +29,7 @@ from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
 from gpuspawner.core.verdict.wording import format_verdict
 from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.form.live import find_startable_alternatives
+from gpuspawner.hub.pod.merge import OverriddenValues
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import exclude_gpu_nodes, list_new_claims, serialize_pod
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
@@ -100,6 +103,58 @@ def _format_obstacle(obstacle: Obstacle) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceDetails:
+    """What a choice means for the pod, and who may choose it.
+
+    :param parts: names of the preset and of the entries chosen in it; empty without a fixed preset.
+    :param overrides: name of a KubeSpawner trait → value that the preset, its entries, the image and the GPU type set.
+    :param resources: ``resources`` of the server's container.
+    :param access: name of a part of the choice → the users who may choose it; parts for every user are missing.
+    """
+
+    parts: tuple[str, ...] = ()
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    access: Mapping[str, Access] = field(default_factory=dict)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the details as a JSON object."""
+        access = {
+            name: {"allowed_groups": sorted(each.groups), "allowed_users": sorted(each.users)}
+            for name, each in self.access.items()
+        }
+        return {
+            "parts": list(self.parts),
+            "kubespawner_override": dict(self.overrides),
+            "resources": dict(self.resources),
+            "access": access,
+        }
+
+
+def _list_details(admission: Admission, catalog: Catalog, manifest: Mapping[str, Any]) -> ChoiceDetails:
+    selection = admission.selection
+    named = {("image", selection.image): find_image(selection, catalog).display_name}
+    parts: list[str] = []
+    if selection.gpu is not None:
+        named["gpu", selection.gpu] = catalog.gpus[selection.gpu].display_name
+    if selection.preset is not None:
+        preset = catalog.presets[selection.preset]
+        named["preset", preset.slug] = preset.display_name
+        parts.append(preset.display_name)
+        for name, slug in selection.preset_choices.items():
+            entry = preset.choices[name].entries[slug]
+            named["preset", preset.slug, name, slug] = entry.display_name
+            parts.append(f"{preset.choices[name].display_name}: {entry.display_name}")
+    access = catalog.policy.access if catalog.policy is not None else {}
+    return ChoiceDetails(
+        parts=tuple(parts),
+        overrides=OverriddenValues(defaultdict(lambda: None), admission.placement.overrides).changed,
+        resources=manifest["spec"]["containers"][0].get("resources") or {},
+        access={name: access[key] for key, name in named.items() if key in access},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The predicted outcome of a choice.
 
@@ -113,6 +168,7 @@ class Explanation:
     :param nearest: user options of similar choices that start now; empty if there are none. Also empty if the choice is
         invalid, or if the hub accepts the choice and its verdict is now or unknown.
     :param manifest: the pod's manifest as the hub would send it to the API server.
+    :param details: what the choice means for the pod, or None if the choice is invalid.
     """
 
     options: Mapping[str, object]
@@ -122,6 +178,7 @@ class Explanation:
     groups: tuple[NodeGroup, ...] = ()
     nearest: tuple[Mapping[str, object], ...] = ()
     manifest: Mapping[str, Any] | None = None
+    details: ChoiceDetails | None = None
 
     @property
     def is_refused(self) -> bool:
@@ -158,6 +215,8 @@ class Explanation:
                 "minutes": found.minutes,
                 "ahead": found.ahead,
             }
+        if self.details is not None:
+            document["choice"] = self.details.serialize()
         document["nodes"] = [group.serialize() for group in self.groups]
         document["nearest"] = [dict(each) for each in self.nearest]
         if manifest:
@@ -168,7 +227,7 @@ class Explanation:
 async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, asks_policy: bool) -> Explanation:
     """Return the predicted outcome of user options.
 
-    :param spawner: the user's spawner, from :func:`gpuspawner.cli.explain.offline_spawner.open_offline_spawner`.
+    :param spawner: the user's spawner, from :func:`gpuspawner.cli.cluster.offline_spawner.open_offline_spawner`.
     :param options: the user options, any JSON value.
     :param offer: the catalog of GPU types and images, and the inventory of the cluster.
     :param asks_policy: whether to apply the policy's rules to the user; if false, only the namespace's quotas apply.
@@ -183,7 +242,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
             admission = check(allowance=allowed)
         except PolicyError as error:
             refused = error.problems
-            admission = check(allowance=Allowance(full_catalog=offer.catalog, person=Person(name="")))
+            admission = check(allowance=Allowance(full_catalog=_open_to_all(offer.catalog), person=Person(name="")))
     except UnreadClusterError:
         unknown = Verdict(outcome=Outcome.UNKNOWN, reason=offer.unread_reason)
         return Explanation(options={}, refused=refused, verdict=unknown)
@@ -210,14 +269,20 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         groups=() if pod is None or known is None else group_nodes(pod, known),
         nearest=() if is_settled else await _find_nearest(spawner, admission.selection, offer=offer, allowed=allowed),
         manifest=manifest,
+        details=_list_details(admission, offer.catalog, manifest),
     )
+
+
+def _open_to_all(catalog: Catalog) -> Catalog:
+    """Return a catalog whose entries are for every user, for a choice without a user."""
+    return catalog if catalog.policy is None else replace(catalog, policy=replace(catalog.policy, access={}))
 
 
 async def _read_allowance(spawner: GPUSpawner, offer: Offer, *, asks_policy: bool) -> Allowance:
     if asks_policy:
         return await spawner.admission.find_allowance(spawner, offer)
     quota = await offer.read_quota(spawner.namespace)
-    return Allowance(full_catalog=offer.catalog, person=Person(name=""), usage=Usage(quota=quota))
+    return Allowance(full_catalog=_open_to_all(offer.catalog), person=Person(name=""), usage=Usage(quota=quota))
 
 
 async def _build_manifest(spawner: GPUSpawner, admission: Admission, *, offer: Offer) -> dict[str, Any]:

@@ -30,7 +30,8 @@ HUB_CONFIG_PATH = SETTINGS_PATH[:2]
 SPAWNER_SECTIONS = ("GPUSpawner", "KubeSpawner", "Spawner")
 """Sections of ``hub.config`` that set traits of GPUSpawner. If several set a trait, the first in this tuple wins."""
 
-_CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleuser",))
+_PROFILE_LIST = ("singleuser", "profileList")
+_CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleuser",), _PROFILE_LIST)
 """Paths by which :func:`_find_root` recognizes zero-to-jupyterhub's values in a mapping, the most reliable first."""
 CHART_NAME = "jupyterhub"
 """Name of zero-to-jupyterhub's chart. A parent chart usually has this chart's values under a key of the same name."""
@@ -153,20 +154,23 @@ def read_values(files: Sequence[str]) -> HelmValues:
     :param files: names in the order of merging; ``-`` is the standard input.
     :raises OSError: a file cannot be read.
     """
+    return merge_documents([_read_file(file) for file in files])
+
+
+def merge_documents(documents: Sequence[YAMLDocument]) -> HelmValues:
+    """Return the merged values of YAML documents.
+
+    :param documents: in the order of merging, each with a mapping at the top.
+    """
     merged: dict[str, LocatedValue] = {}
     nulls: list[KeyPath] = []
-    flaws: list[Finding] = []
-    is_read = True
-    for file in files:
-        document = _read_file(file)
-        flaws += document.flaws
-        is_read = is_read and document.is_read
+    for document in documents:
         merged = _merge_trees(merged, document.tree.value, path=(), nulls=nulls)
     return HelmValues(
         merged=strip_positions(merged),
         tree=LocatedValue(value=merged, place=_NOWHERE),
-        flaws=tuple(flaws),
-        is_read=is_read,
+        flaws=tuple(flaw for document in documents for flaw in document.flaws),
+        is_read=all(document.is_read for document in documents),
         redundant_nulls=tuple(nulls),
     )
 
@@ -211,7 +215,8 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
             # A section hub or singleuser with two or more keys above the section may belong to a different chart.
             # Accept such a section only if the key directly above is jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
-            if is_sure and isinstance(_get_at(value, marker), Mapping):
+            is_sure = is_sure or marker == _PROFILE_LIST
+            if is_sure and isinstance(_get_at(value, marker), Mapping | (list if marker == _PROFILE_LIST else Mapping)):
                 return path
     return (CHART_NAME,) if CHART_NAME in merged else ()
 

@@ -219,13 +219,15 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-for _name, _pattern, _first in (
+SCALAR_PATTERNS = (
     ("null", _NULL, ["~", "n", "N", ""]),
     ("bool", _BOOL, list("yYnNtTfFoO")),
     ("int", _INT, list("-+0123456789")),
     ("float", _FLOAT, list("-+0123456789.")),
     ("merge", r"^(?:<<)$", ["<"]),
-):
+)
+"""Rows (name of a type, pattern of its plain scalars, first characters of these) by which go-yaml reads scalars."""
+for _name, _pattern, _first in SCALAR_PATTERNS:
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(_pattern), _first)
 
 

@@ -387,7 +387,8 @@ class Preset:
 
 
 def _sets_more_than_fields(options: PresetOptions) -> bool:
-    return not GUARANTEES.keys().isdisjoint(options) or UNLIMITED_AMOUNT in options.values()
+    is_unlimited = any(options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
+    return is_unlimited or not GUARANTEES.keys().isdisjoint(options)
 
 
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}

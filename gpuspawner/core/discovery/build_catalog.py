@@ -44,7 +44,7 @@ from gpuspawner.core.discovery.node_facts import (
     is_spot,
 )
 from gpuspawner.core.request.field_definitions import CPU, MEMORY
-from gpuspawner.core.request.selection import find_invalid_presets
+from gpuspawner.core.request.selection import select_usable_presets
 
 _MAX_VALUES = 32
 """Largest number of values of the label that tells a discovered GPU type's nodes from the nodes of described types. The
@@ -191,8 +191,9 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    The catalog leaves out presets with choices that it does not offer. While nodes are unknown, it keeps all presets:
-    the error for a server with a preset should name the unknown nodes as the cause, not the preset.
+    The catalog leaves out presets, and entries of presets, with choices that it does not offer. While nodes are
+    unknown, it keeps all presets: the error for a server with a preset should name the unknown nodes as the cause, not
+    the preset.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -208,7 +209,7 @@ def assemble_catalog(
     largest = find_largest_node(inventory)
     default_gpus = _find_default_gpus(gpus, own, nodes=inventory.nodes or ())
     catalog = Catalog(
-        images=configured.images or {"default": _make_fallback_image(fallback_image)},
+        images=add_own_image(configured, _make_fallback_image(fallback_image)),
         cpu=configured.cpu or (CPU.make_bounds(largest[0], own.cpu) if largest else None),
         memory=configured.memory or (MEMORY.make_bounds(largest[1], own.memory) if largest else None),
         gpus=gpus,
@@ -228,8 +229,24 @@ def assemble_catalog(
     if inventory.nodes is None:
         return catalog
     catalog = replace(catalog, untyped=find_unexcluded_gpu_nodes(nodes, build_gpu_node_exclusion(catalog)))
-    invalid = find_invalid_presets(configured.presets, catalog)
-    return replace(catalog, presets={slug: each for slug, each in configured.presets.items() if slug not in invalid})
+    return replace(catalog, presets=select_usable_presets(configured.presets, catalog))
+
+
+def add_own_image(configured: ConfiguredCatalog, own: Image) -> dict[str, Image]:
+    """Return the images of the settings, with KubeSpawner's own image if there are none or a preset names it.
+
+    :param configured: the admin's settings.
+    :param own: KubeSpawner's own image.
+    """
+    named = {
+        options.get("image")
+        for preset in configured.presets.values()
+        for options in (preset.options, *(entry.options for each in preset.choices.values() for entry in each.entries.values()))
+    }
+    images = dict(configured.images)
+    if not images or (own.slug in named and own.slug not in images):
+        images[own.slug] = own
+    return images
 
 
 def _collect_types(

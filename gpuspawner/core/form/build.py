@@ -17,7 +17,6 @@ from gpuspawner.core.form.fields import (
     fill_fields,
     format_field_values,
     restore_fields,
-    try_validate,
 )
 from gpuspawner.core.form.policy import (
     apply_allowance_to_gpu,
@@ -25,7 +24,7 @@ from gpuspawner.core.form.policy import (
     build_custom_image_view,
     build_image_views,
     build_policy_view,
-    is_hidden_by_policy,
+    build_preset_views,
     list_shown_types,
 )
 from gpuspawner.core.form.views import (
@@ -57,7 +56,6 @@ from gpuspawner.core.form.wording import (
     list_badges,
 )
 from gpuspawner.core.policy.allowance import Allowance
-from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.request.field_definitions import (
     AMOUNT_FIELDS,
     CLOSED_CHOICES,
@@ -68,13 +66,15 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField
+from gpuspawner.core.request.options import START_PRESET
+from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.formatting import format_rough_duration, format_vendor
 from gpuspawner.core.verdict.availability import Availability, count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
+from gpuspawner.core.verdict.wording import format_verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,16 +149,6 @@ def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog:
     )
 
 
-def build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return the verdict on a preset as a view with the short text for the preset's button; None without a verdict.
-
-    :param verdict: whether the preset can start.
-    """
-    return (
-        None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
-    )
-
-
 def can_add_nodes(gpu: GPUType, scalable_pools: Iterable[ScalableNodePool] | None = ()) -> bool:
     """Return whether an autoscaler may add nodes with a GPU type.
 
@@ -199,6 +189,8 @@ GPU_COLUMNS = (
     *("state", "reason", "shapes", "largest_shapes", "scales"),
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
+_PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
+"""Names of the errors and notices that are about presets, not about the other fields."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -227,10 +219,27 @@ def build_view(
     allowed = catalog if allowance.blocked else allowance.catalog
     filled = filled or fill_fields(catalog, allowance=allowance)
     values = filled.values
-    errors = _group_by_field(problems)
+    errors = _group_by_field(problems, filled)
     selection = None if errors else filled.selection
-    presets = tuple(_build_preset_views(allowance, live))
-    standard_values = (restore_fields(None, allowed)[0], *(preset.values for preset in presets))
+    presets = build_preset_views(allowance, filled, verdicts=live.presets, error=errors.get(START_PRESET, ""))
+    if catalog.only_presets:
+        return FormView(
+            images=(),
+            cpu=None,
+            memory=None,
+            vendors=(),
+            presets=presets,
+            values=values,
+            errors=errors,
+            notices=filled.notices,
+            capacity_notice=_format_capacity_notice(inventory),
+            age_s=inventory.age_s,
+            age_text=format_data_age(inventory.age_s),
+            policy=build_policy_view(allowance, values),
+            only_presets=True,
+        )
+    standard_values = (restore_fields(None, allowed)[0], *(preset.values for preset in presets if not preset.is_fixed))
+    changed = (errors.keys() | filled.notices.keys()) - _PRESET_FIELDS
     return FormView(
         images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
         custom_image=build_custom_image_view(allowed.custom_images, values["custom_image"]),
@@ -249,7 +258,7 @@ def build_view(
         verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalog=catalog),
         age_s=inventory.age_s,
         age_text=format_data_age(inventory.age_s),
-        is_open=bool(errors or filled.notices) or values not in standard_values,
+        is_open=bool(changed) or values not in standard_values,
         policy=build_policy_view(allowance, values),
     )
 
@@ -294,7 +303,9 @@ def encode_view_without_gpus(view: FormView) -> dict[str, object]:
             {"name": each.name, "entries": [_pick_attributes(entry, "slug", "phrase") for entry in each.entries]}
             for each in view.choices
         ],
-        "presets": _encode_table(_PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets]),
+        "presets": _encode_table(
+            _PRESET_COLUMNS, [_encode_preset(preset) for preset in view.presets if not preset.is_fixed]
+        ),
         "values": dict(view.values),
         "verdict": view.verdict and _encode_verdict(view.verdict),
         "capacity_notice": view.capacity_notice,
@@ -326,7 +337,7 @@ def _encode_policy(policy: PolicyView, presets: Iterable[PresetView]) -> dict[st
     return {
         **_pick_attributes(policy, "in_use", "blocked"),
         "times": [_encode_time(each) for each in policy.times],
-        "presets": [preset.slug for preset in presets if preset.is_denied],
+        "presets": [preset.slug for preset in presets if preset.is_denied and not preset.is_fixed],
     }
 
 
@@ -345,10 +356,11 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
     return {name: getattr(value, name) for name in names}
 
 
-def _group_by_field(problems: Iterable[Problem]) -> dict[str, str]:
+def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[str, str]:
+    """Return field name → message. All problems of a fixed preset that the user tried to start are at its button."""
     messages: dict[str, list[str]] = {}
     for problem in problems:
-        messages.setdefault(problem.field, []).append(problem.message)
+        messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(problem.message)
     return {name: join_sentences(*texts) for name, texts in messages.items()}
 
 
@@ -439,39 +451,6 @@ def _convert_to_gib(size_bytes: int | None) -> float | None:
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB
-
-
-def _build_preset_views(allowance: Allowance, live: LiveState) -> Iterable[PresetView]:
-    """Yield the views of all presets except those that are invalid now or that the policy hides.
-
-    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster.
-    """
-    catalog, allowed = allowance.complete_catalog, allowance.catalog
-    for preset in catalog.presets.values():
-        is_denied = preset.slug not in allowed.presets
-        selection = try_validate({"preset": preset.slug}, catalog if is_denied else allowed)
-        denials = allowance.check_selection(selection) if selection is not None and is_denied else ()
-        if selection is not None and not is_hidden_by_policy(denials, allowance):
-            yield PresetView(
-                slug=preset.slug,
-                display_name=preset.display_name,
-                description=preset.description,
-                summary=describe_selection(selection, catalog),
-                values=format_field_values(selection),
-                outlook=_build_denied_outlook(denials, allowance)
-                if is_denied
-                else build_outlook_view(live.presets.get(preset.slug)),
-                is_denied=is_denied,
-            )
-
-
-def _build_denied_outlook(denials: Iterable[Denial], allowance: Allowance) -> VerdictView | None:
-    """Return a view that says why a preset is denied, or None without a reason.
-
-    The result is also None for a user who may start no server: the form says this once, not at each preset.
-    """
-    reason = "" if allowance.blocked else join_sentences(*(each.message for each in denials))
-    return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason else None
 
 
 def _build_blocked_verdict(allowance: Allowance) -> VerdictView | None:

@@ -7,11 +7,13 @@ discard the valid ones. A saved value that is no longer offered is replaced by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice, product
 
-from gpuspawner.core.catalog.model import Catalog, narrow_bounds
+from gpuspawner.core.catalog.model import Catalog, Preset, narrow_bounds
+from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.views import FORM_LEVEL
 from gpuspawner.core.policy.allowance import Allowance
@@ -19,6 +21,7 @@ from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import (
     AMOUNT_FIELDS,
     CLOSED_CHOICES,
+    CUSTOM_IMAGE,
     FORM_FIELDS,
     GPU,
     IMAGE,
@@ -27,7 +30,14 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
-from gpuspawner.core.request.options import parse_form
+from gpuspawner.core.request.options import (
+    START_PRESET,
+    name_entry_field,
+    name_image_field,
+    parse_form,
+    parse_preset_choices,
+)
+from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import (
     OPTIONS_VERSION,
     Selection,
@@ -45,6 +55,8 @@ DenialExplainer = Callable[[str, Mapping[str, object]], str]
 value in these options, or "" if the policy allows the value."""
 
 _MAX_QUOTED_CHARS = 40
+_MAX_COMBINATIONS = 50
+"""Largest number of combinations of a preset's entries that are tried to find one that is valid now."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -88,13 +100,17 @@ def restore_fields(
     :param catalog: what the user may choose from.
     :param explain_denial: explains values that the policy denies; None without a policy.
     """
+    if catalog.only_presets:  # The form has no fields but those of the presets.
+        return dict.fromkeys(FORM_FIELDS, ""), {}
     form = _FieldRestorer(catalog, format_field_values(validate({}, catalog)), explain_denial=explain_denial)
-    if not isinstance(options, Mapping):
+    if not isinstance(options, Mapping) or _names_fixed_preset(options, catalog):
         return form.values, form.notices
     if options.get("v", OPTIONS_VERSION) != OPTIONS_VERSION:
         form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
+        if options["preset"] not in list(catalog.presets):  # Its custom image belongs to the preset, not to the fields.
+            options = {name: value for name, value in options.items() if name != CUSTOM_IMAGE.name}
         preset = try_validate({"preset": options["preset"]}, catalog)
         form.values = form.values if preset is None else format_field_values(preset)
     for name, restore_field in form.list_field_restorers().items():
@@ -258,6 +274,27 @@ def _quote_saved(saved: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PresetFields:
+    """The contents of the fields in a fixed preset: the lists of its choices, and the text fields for an image.
+
+    :param entries: name of a choice → slug of the entry in its list; "" if the user names an image instead.
+    :param images: name of a choice → text in its text field for an image.
+    :param selection: what the preset would start; None if the fields are invalid, or if a text field is still empty.
+    :param refusal: why the hub would not start this selection, one or more sentences; "" if it would.
+    """
+
+    entries: Mapping[str, str] = field(default_factory=dict)
+    images: Mapping[str, str] = field(default_factory=dict)
+    selection: Selection | None = None
+    refusal: str = ""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the user has still to write which image."""
+        return any(not slug and not self.images[name].strip() for name, slug in self.entries.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilledFields:
     """The contents of the form's fields.
 
@@ -265,11 +302,19 @@ class FilledFields:
     :param notices: field name → sentence about a saved value that could not be restored.
     :param selection: the selection that the values describe; None if they are invalid, or if the user may start no
         server.
+    :param presets: slug of a fixed preset → the contents of its fields. Presets without a valid choice are missing.
+    :param last_preset: slug of the fixed preset of the user's last start; "" if there is none.
+    :param picked_preset: slug of the fixed preset that the form shows as the current one; "" if there is none.
+    :param is_preset_sent: whether the user has sent ``picked_preset``, by its button or a link.
     """
 
     values: Mapping[str, str]
     notices: Mapping[str, str] = field(default_factory=dict)
     selection: Selection | None = None
+    presets: Mapping[str, PresetFields] = field(default_factory=dict)
+    last_preset: str = ""
+    picked_preset: str = ""
+    is_preset_sent: bool = False
 
 
 def fill_fields(
@@ -295,11 +340,149 @@ def fill_fields(
         allowed,
         explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
     )
+    found = _fill_presets(
+        allowance or Allowance(full_catalog=catalog, person=Person(name="")), options=options, typed=typed
+    )
     if typed is not None:
         full = catalog if allowance is None else allowance.complete_catalog
-        values, notices = _overlay_typed(values, typed, catalog=full), {}
-    selection = None if allowance is not None and allowance.blocked else _find_selection(values, allowed)
-    return FilledFields(values=values, notices=notices, selection=selection)
+        values, notices = values if full.only_presets else _overlay_typed(values, typed, catalog=full), {}
+    is_blocked = catalog.only_presets or (allowance is not None and allowance.blocked)
+    selection = None if is_blocked else _find_selection(values, allowed)
+    return replace(found, values=values, notices={**notices, **found.notices}, selection=selection)
+
+
+def _names_fixed_preset(options: Mapping[str, object], catalog: Catalog) -> bool:
+    slug = options.get("preset")
+    return isinstance(slug, str) and slug in catalog.presets and catalog.is_fixed(slug)
+
+
+def _fill_presets(
+    allowance: Allowance, *, options: Mapping[str, object] | None, typed: Mapping[str, str] | None
+) -> FilledFields:
+    """Return the contents of the fields in all fixed presets, and notices about saved choices."""
+    full = allowance.complete_catalog
+    fixed = [slug for slug in full.presets if full.is_fixed(slug)]
+    if not fixed:
+        return FilledFields(values={})
+    saved = options if isinstance(options, Mapping) and options.get("v", OPTIONS_VERSION) == OPTIONS_VERSION else {}
+    presets: dict[str, PresetFields] = {}
+    for slug in fixed:
+        if (found := _fill_preset(slug, allowance, saved=saved, typed=typed or {})) is not None:
+            presets[slug] = found
+    last = saved.get("preset")
+    last_preset = last if isinstance(last, str) and last in presets else ""
+    sent = (typed or {}).get(START_PRESET) or (typed or {}).get("preset") or ""
+    asked = sent if sent in presets else last_preset
+    default = full.default_preset or ""
+    startable = (slug for slug, each in presets.items() if not each.refusal)
+    first = default if default in presets and not presets[default].refusal else next(startable, "")
+    return FilledFields(
+        values={},
+        notices={} if typed is not None else _list_preset_notices(options, presets, allowance=allowance),
+        presets=presets,
+        last_preset=last_preset,
+        picked_preset=asked or (first if full.only_presets else ""),
+        is_preset_sent=sent in presets,
+    )
+
+
+def _fill_preset(
+    slug: str, allowance: Allowance, *, saved: Mapping[str, object], typed: Mapping[str, str]
+) -> PresetFields | None:
+    """Return the contents of the fields in a fixed preset, or None if the preset has no valid choice now."""
+    full, reach = allowance.complete_catalog, allowance.reachable_catalog
+    catalog = reach if slug in reach.presets and not allowance.blocked else full
+    preset = catalog.presets[slug]
+    wanted, images = _read_wanted(preset, saved=saved, typed=typed)
+    for entries in islice(_list_combinations(preset, wanted), _MAX_COMBINATIONS):
+        found = PresetFields(entries=entries, images=images)
+        if found.is_unfinished:
+            return found
+        try:
+            selection = validate(build_preset_options(slug, found), catalog)
+        except SelectionError as error:
+            if wanted:
+                return replace(found, refusal=join_sentences(*(each.message for each in error.problems)))
+            continue
+        # The form says once, not at each preset, that the user may start nothing at all.
+        denied = () if allowance.blocked else allowance.check_selection(selection)
+        return replace(found, selection=selection, refusal=join_sentences(*(each.message for each in denied)))
+    return None
+
+
+def _list_combinations(preset: Preset, wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    lists = [
+        [wanted[name]] if name in wanted else [*choice.entries, *([""] if choice.custom_image is not None else [])]
+        for name, choice in preset.choices.items()
+    ]
+    for picked in product(*lists):
+        yield dict(zip(preset.choices, picked, strict=True))
+
+
+def build_preset_options(slug: str, fields: PresetFields) -> dict[str, object]:
+    """Return the user options of a fixed preset with the contents of its fields.
+
+    :param slug: slug of the preset.
+    :param fields: contents of its fields.
+    """
+    options: dict[str, object] = {
+        "preset": slug,
+        PRESET_CHOICES: {name: entry for name, entry in fields.entries.items() if entry},
+    }
+    if named := [fields.images[name].strip() for name, entry in fields.entries.items() if not entry]:
+        options[CUSTOM_IMAGE.name] = named[0]
+    return options
+
+
+def _read_wanted(
+    preset: Preset, *, saved: Mapping[str, object], typed: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the user has picked in a preset, as far as it is still offered, and the texts of its text fields."""
+    wanted, images = {}, {}
+    is_linked, is_saved = typed.get("preset") == preset.slug, saved.get("preset") == preset.slug
+    source = typed if is_linked else saved if is_saved else {}
+    chosen = source.get(PRESET_CHOICES)
+    chosen = parse_preset_choices(chosen) if isinstance(chosen, str) else chosen
+    chosen = chosen if isinstance(chosen, Mapping) else {}
+    reference = source.get(CUSTOM_IMAGE.name)
+    for name, choice in preset.choices.items():
+        slug = typed.get(name_entry_field(preset.slug, name), chosen.get(name))
+        if isinstance(slug, str) and (slug in choice.entries or (not slug and choice.custom_image is not None)):
+            wanted[name] = slug
+        elif choice.custom_image is not None and isinstance(reference, str) and reference:
+            wanted[name] = ""
+        if choice.custom_image is not None:
+            text = typed.get(name_image_field(preset.slug, name), "" if wanted.get(name) else reference)
+            images[name] = text if isinstance(text, str) else ""
+    return wanted, images
+
+
+def _list_preset_notices(
+    options: Mapping[str, object] | None, presets: Mapping[str, PresetFields], *, allowance: Allowance
+) -> dict[str, str]:
+    """Return notices about the preset and the entries of the user's last start that are no longer offered."""
+    full = allowance.complete_catalog
+    if not isinstance(options, Mapping) or not options or allowance.blocked:
+        return {}
+    slug = options.get("preset")
+    if slug is None:
+        gone = gettext("Your last choice is no longer offered: only presets are.")
+        return {FORM_LEVEL: gone} if full.only_presets and "image" in options else {}
+    if not isinstance(slug, str) or slug not in presets:
+        gone = gettext("The preset you had last time{saved} is no longer offered.", saved=_quote_saved(slug))
+        return {"preset": gone} if full.only_presets or slug not in full.presets else {}
+    chosen, found = options.get(PRESET_CHOICES), presets[slug]
+    notices = [
+        gettext(
+            "{choice}: what you had last time{saved} is no longer offered: {name} is selected.",
+            choice=choice.display_name,
+            saved=_quote_saved(chosen[name]),
+            name=choice.entries[found.entries[name]].display_name,
+        )
+        for name, choice in full.presets[slug].choices.items()
+        if isinstance(chosen, Mapping) and chosen.get(name) and found.entries[name] not in ("", chosen[name])
+    ]
+    return {PRESET_CHOICES: join_sentences(*notices)} if notices else {}
 
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
@@ -313,6 +496,8 @@ def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance
 
 
 def _overlay_typed(values: Mapping[str, str], typed: Mapping[str, str], *, catalog: Catalog) -> dict[str, str]:
+    if _names_fixed_preset(typed, catalog):
+        return dict(values)
     if "preset" in typed:  # A link can name a preset, which fills in the fields that are not in the link.
         preset = try_validate({"preset": typed["preset"]}, catalog)
         values = values if preset is None else format_field_values(preset)

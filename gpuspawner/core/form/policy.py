@@ -1,4 +1,4 @@
-"""Builds the views of images, GPU types and limits for one user's form.
+"""Builds the views of images, GPU types, presets and limits for one user's form.
 
 With the setting ``policy.hide``, the form leaves out choices that the user may never have. The form still shows choices
 that are denied only for now (for example, because the user's other servers hold GPUs), and shows the reason.
@@ -10,10 +10,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE
-from gpuspawner.core.catalog.model import Catalog, CustomImages, GPUType, Image, find_lowest_limit, narrow_bounds
+from gpuspawner.core.catalog.model import (
+    Catalog,
+    CustomImages,
+    GPUType,
+    Image,
+    Preset,
+    PresetChoice,
+    PresetEntry,
+    find_lowest_limit,
+    narrow_bounds,
+)
 from gpuspawner.core.catalog.policy_model import UNLIMITED
 from gpuspawner.core.catalog.software import describe_vendors, explain_misfit
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.form.fields import (
+    FilledFields,
+    PresetFields,
+    build_preset_options,
+    format_field_values,
+    try_validate,
+)
 from gpuspawner.core.form.views import (
     CustomImageView,
     FormCache,
@@ -22,20 +39,28 @@ from gpuspawner.core.form.views import (
     ImageView,
     MisfitView,
     PolicyView,
+    PresetChoiceView,
+    PresetEntryView,
+    PresetImageView,
+    PresetView,
     TimeView,
+    VerdictView,
     build_number_view,
 )
-from gpuspawner.core.form.wording import format_details
+from gpuspawner.core.form.wording import describe_selection, format_details
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import POLICY_CHOICES
+from gpuspawner.core.request.options import name_entry_field, name_image_field
 from gpuspawner.core.text.i18n import gettext
-from gpuspawner.core.text.wording import join_with_or
+from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.core.units.duration import format_duration, format_duration_option
 from gpuspawner.core.verdict.availability import Availability
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.core.verdict.wording import format_verdict_label
 
 
 def build_image_views(catalog: Catalog, *, cache: FormCache | None = None) -> tuple[ImageView, ...]:
@@ -99,6 +124,7 @@ _PERMANENT_CODES = frozenset(
     {
         *(each.denial_code for each in POLICY_CHOICES),
         denials.CUSTOM_IMAGE_NOT_ALLOWED,
+        denials.PRESET_NOT_ALLOWED,
         denials.GPU_NOT_ALLOWED,
         denials.CPU_NOT_ALLOWED,
         denials.MEMORY_NOT_ALLOWED,
@@ -177,6 +203,159 @@ def apply_allowance_to_gpu(
     if allowance.blocked or most == gpu.max_count:
         return view
     return replace(view, max_count=most, details_text=format_details(replace(gpu, max_count=most), available))
+
+
+def build_preset_views(
+    allowance: Allowance, filled: FilledFields, *, verdicts: Mapping[str, Verdict], error: str = ""
+) -> tuple[PresetView, ...]:
+    """Return the views of all presets except those that are invalid now or that the policy hides.
+
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. The preset of the
+    user's last start comes first.
+
+    :param allowance: what the user may have.
+    :param filled: contents of the fields, those in fixed presets among them.
+    :param verdicts: slug → whether the preset can start; presets without a verdict are missing.
+    :param error: why the preset that the user has sent was refused; "" if none was.
+    """
+    full = allowance.complete_catalog
+    views = []
+    for slug, preset in full.presets.items():
+        outlook = _build_outlook_view(verdicts.get(slug))
+        if full.is_fixed(slug):
+            view = _build_fixed_preset_view(preset, filled, allowance=allowance, outlook=outlook)
+            if view is not None and view.is_picked and error:
+                view = replace(view, error=error, outlook=None)
+        else:
+            view = _build_plain_preset_view(preset, allowance, outlook=outlook)
+        if view is not None:
+            views.append(view)
+    return tuple(sorted(views, key=lambda view: not view.is_last))
+
+
+def _build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
+    """Return a verdict as a view with the short text for a preset's card, or None without a verdict."""
+    return (
+        None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
+    )
+
+
+def _build_plain_preset_view(preset: Preset, allowance: Allowance, *, outlook: VerdictView | None) -> PresetView | None:
+    catalog, allowed = allowance.complete_catalog, allowance.catalog
+    is_denied = preset.slug not in allowed.presets
+    selection = try_validate({"preset": preset.slug}, catalog if is_denied else allowed)
+    found = allowance.check_selection(selection) if selection is not None and is_denied else ()
+    if selection is None or is_hidden_by_policy(found, allowance):
+        return None
+    return PresetView(
+        slug=preset.slug,
+        display_name=preset.display_name,
+        description=preset.description,
+        summary=describe_selection(selection, catalog),
+        values=format_field_values(selection),
+        outlook=_build_denied_outlook(join_sentences(*(each.message for each in found)), allowance)
+        if is_denied
+        else outlook,
+        is_denied=is_denied,
+    )
+
+
+def _build_fixed_preset_view(
+    preset: Preset, filled: FilledFields, *, allowance: Allowance, outlook: VerdictView | None
+) -> PresetView | None:
+    fields = filled.presets.get(preset.slug)
+    if fields is None:
+        return None
+    reached = None if allowance.blocked else allowance.reachable_catalog.presets.get(preset.slug)
+    found = () if reached or fields.selection is None else allowance.check_selection(fields.selection)
+    if is_hidden_by_policy(found, allowance):
+        return None
+    return PresetView(
+        slug=preset.slug,
+        display_name=preset.display_name,
+        description=preset.description,
+        summary="" if fields.selection is None else describe_selection(fields.selection, allowance.complete_catalog),
+        values={},
+        outlook=_build_denied_outlook(fields.refusal, allowance) if fields.refusal else outlook,
+        # With other entries than those that are picked, the user may be able to start it.
+        is_denied=reached is None or bool(fields.refusal and not preset.choices),
+        is_fixed=True,
+        choices=tuple(
+            _build_preset_choice_view(preset, choice, fields, allowance=allowance)
+            for choice in (preset.choices.values() if reached else ())
+        ),
+        is_last=preset.slug == filled.last_preset,
+        is_picked=preset.slug == filled.picked_preset,
+    )
+
+
+def _build_preset_choice_view(
+    preset: Preset, choice: PresetChoice, fields: PresetFields, *, allowance: Allowance
+) -> PresetChoiceView:
+    entries, reasons = [], []
+    picked = fields.entries[choice.name]
+    for entry in choice.entries.values():
+        denials_found = [] if entry.slug == picked else _find_entry_denials(preset, choice, entry, allowance=allowance)
+        if is_hidden_by_policy(denials_found, allowance):
+            continue
+        reasons += [each.message for each in denials_found if each.message]
+        text = gettext("{name}: {description}", name=entry.display_name, description=entry.description)
+        text = text if entry.description else entry.display_name
+        is_denied = bool(denials_found)
+        shown = gettext("{name} (not available to you)", name=text) if is_denied else text
+        entries.append(PresetEntryView(slug=entry.slug, text=shown, is_denied=is_denied))
+    image = choice.custom_image
+    if image is not None and entries:
+        entries.append(PresetEntryView(slug="", text=gettext("Other…")))
+    return PresetChoiceView(
+        field=name_entry_field(preset.slug, choice.name),
+        label=choice.display_name,
+        entries=tuple(entries),
+        picked=picked,
+        reason=join_sentences(*dict.fromkeys(reasons)),
+        image=None
+        if image is None
+        else PresetImageView(
+            field=name_image_field(preset.slug, choice.name),
+            label=image.label or (gettext("Reference of the other image") if entries else choice.display_name),
+            text=fields.images[choice.name],
+        ),
+    )
+
+
+def _find_entry_denials(
+    preset: Preset, choice: PresetChoice, entry: PresetEntry, *, allowance: Allowance
+) -> list[Denial]:
+    """Return why the user cannot pick an entry, whatever else is picked in the preset; empty if the user can.
+
+    A denial without a message stands for an entry with a GPU type or image that is not offered any more.
+    """
+    denied = allowance.check_preset(preset.slug, {choice.name: entry.slug})
+    if denied is not None:
+        return [denied]
+    catalog = allowance.complete_catalog
+    offered = {"gpu": catalog.gpus, "image": catalog.images}
+    gone = [name for name, slugs in offered.items() if entry.options.get(name) and entry.options[name] not in slugs]
+    if gone:
+        return [Denial(field=gone[0], code="", message="")]
+    if _is_unrestricted(allowance):
+        return []
+    picked = PresetFields(entries={name: next(iter(each.entries), "") for name, each in preset.choices.items()})
+    picked = replace(
+        picked, entries={**picked.entries, choice.name: entry.slug}, images=dict.fromkeys(preset.choices, "")
+    )
+    selection = try_validate(build_preset_options(preset.slug, picked), catalog)
+    found = () if selection is None else allowance.check_selection(selection)
+    # What the entry does not set, another choice of the preset may change.
+    return [each for each in found if each.field.removesuffix("_count") in entry.options]
+
+
+def _build_denied_outlook(reason: str, allowance: Allowance) -> VerdictView | None:
+    """Return a view that says why a preset is denied, or None without a reason.
+
+    The result is also None for a user who may start no server: the form says this once, not at each preset.
+    """
+    return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason and not allowance.blocked else None
 
 
 def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:

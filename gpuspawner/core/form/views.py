@@ -263,6 +263,54 @@ class VerdictView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PresetEntryView:
+    """An entry in the list of a preset's choice.
+
+    :param slug: key in the settings; "" for the text field beside the list.
+    :param text: name for users, with the admin's description.
+    :param is_denied: whether the user cannot pick the entry, for now or forever.
+    """
+
+    slug: str
+    text: str
+    is_denied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetImageView:
+    """The text field of a preset's choice, in which the user may name an image.
+
+    :param field: name of the field.
+    :param label: text above the field.
+    :param text: what stands in the field.
+    """
+
+    field: str
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresetChoiceView:
+    """A list in a preset from which the user picks an entry.
+
+    :param field: name of the field.
+    :param label: text above the field.
+    :param entries: the default first; empty if the choice has only a text field.
+    :param picked: slug of the picked entry; "" for the text field.
+    :param reason: why some of the entries are denied, one or more sentences; may be empty.
+    :param image: the text field; None without one.
+    """
+
+    field: str
+    label: str
+    entries: tuple[PresetEntryView, ...]
+    picked: str
+    reason: str = ""
+    image: PresetImageView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PresetView:
     """A preset.
 
@@ -271,8 +319,13 @@ class PresetView:
     :param description: the admin's text, may be empty.
     :param summary: the preset's selection as text.
     :param values: field name → text that the form fills in when the user picks the preset.
-    :param outlook: whether the unchanged preset can start; None if unknown.
+    :param outlook: whether the preset can start, a fixed one with the picked entries; None if unknown.
     :param is_denied: whether the policy denies the preset to the user, for now or forever; ``outlook`` has the reason.
+    :param is_fixed: whether the preset has a button that starts it, and fills in no fields. ``values`` is then empty.
+    :param choices: the lists of a fixed preset.
+    :param is_last: whether the user's last start was of this fixed preset.
+    :param is_picked: whether the form shows this fixed preset as the current one.
+    :param error: why a start of this fixed preset was refused; "" if it was not.
     """
 
     slug: str
@@ -282,6 +335,11 @@ class PresetView:
     values: Mapping[str, str]
     outlook: VerdictView | None = None
     is_denied: bool = False
+    is_fixed: bool = False
+    choices: tuple[PresetChoiceView, ...] = ()
+    is_last: bool = False
+    is_picked: bool = False
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,7 +389,7 @@ class FormView:
     :param shared_memory: bounds of /dev/shm in GiB; None if the form has no such field. The field may be left empty.
     :param choices: the fields with a fixed list of entries (the priority, for example), in the form's order.
     :param vendors: GPU types by vendor.
-    :param presets: in the catalog's order.
+    :param presets: in the catalog's order, but that of the user's last start first.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
     :param errors: field name → error message; empty on a first visit. A request may also have errors in fields that the
@@ -347,6 +405,7 @@ class FormView:
         or a notice, or if the values are neither the defaults nor those of a preset.
     :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
     :param policy: the user's limits; None without limits.
+    :param only_presets: whether the form has no fields but those of fixed presets.
     """
 
     version: int = 6
@@ -371,6 +430,17 @@ class FormView:
     is_open: bool = True
     link_prefix: str = ""
     policy: PolicyView | None = None
+    only_presets: bool = False
+
+    @property
+    def has_fixed_presets(self) -> bool:
+        """Whether the page needs the parts for fixed presets."""
+        return self.only_presets or any(preset.is_fixed for preset in self.presets)
+
+    @property
+    def takes_images_in_presets(self) -> bool:
+        """Whether a preset has a text field for an image."""
+        return any(choice.image is not None for preset in self.presets for choice in preset.choices)
 
     @property
     def priorities(self) -> tuple[ChoiceView, ...]:

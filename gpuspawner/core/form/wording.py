@@ -83,6 +83,8 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
     :param selection: the selection to compare with; if it is None or equals ``other``, all of ``other`` is described.
     :param catalog: what the hub offers, without any user's limits.
     """
+    if other.preset is not None:
+        return _describe_other_preset(other, selection, catalog)
     if selection is None or other == selection:
         return describe_selection(other, catalog)
     parts = []
@@ -97,6 +99,18 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
         if each.name in other.choices and other.choices[each.name] != selection.choices.get(each.name):
             parts.append(describe_choice(other, each, catalog=catalog))
     return join_with_and(parts)
+
+
+def _describe_other_preset(other: Selection, selection: Selection | None, catalog: Catalog) -> str:
+    preset = catalog.presets[other.preset or ""]
+    if selection is None or selection.preset != other.preset:
+        return preset.display_name
+    changed = [
+        preset.choices[name].entries[slug].display_name
+        for name, slug in other.preset_choices.items()
+        if selection.preset_choices.get(name) != slug
+    ]
+    return gettext("{preset}: {entries}", preset=preset.display_name, entries=join_with_and(changed))
 
 
 def describe_selection(selection: Selection, catalog: Catalog) -> str:

@@ -105,7 +105,9 @@ def _explain_refusal(
         fields = {problem.field for problem in error.problems}
         # Report denials only of fields in which the user's limits caused a problem. In a field that the user left out,
         # validate() has filled in a default, which may be denied although the user did not choose it.
-        if denials := [each for each in allowance.check_selection(selection) if each.field in fields]:
+        # A preset may be missing from the user's catalog because of any of its values.
+        is_denied = "preset" in fields
+        if denials := [each for each in allowance.check_selection(selection) if is_denied or each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:
         return error

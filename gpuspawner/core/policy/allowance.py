@@ -19,6 +19,7 @@ from gpuspawner.core.catalog.model import (
     GPUType,
     Image,
     Preset,
+    PresetChoice,
     find_lowest_limit,
     narrow_bounds,
 )
@@ -32,7 +33,7 @@ from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, IMAGE
 from gpuspawner.core.request.fields import AmountField, ChoiceField
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.presets import PRESET_CHOICES
-from gpuspawner.core.request.selection import Selection, find_invalid_presets, validate
+from gpuspawner.core.request.selection import Selection, select_usable_presets
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.core.units.formatting import format_exact_cpus
@@ -124,7 +125,10 @@ class Allowance:
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         if self.full_catalog.only_presets:
-            return None
+            if self._select_presets(self.full_catalog.presets):
+                return None
+            message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
+            return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)
         return self._check_amount(CPU, None) or self._check_amount(MEMORY, None)
 
     @cached_property
@@ -156,21 +160,17 @@ class Allowance:
             return full
         if self.blocked is not None:
             return replace(reach, presets={})
-        wrong = find_invalid_presets(reach.presets, reach)
-        return replace(
-            reach,
-            presets={
-                slug: each
-                for slug, each in reach.presets.items()
-                if slug not in wrong and not (reach.is_fixed(slug) and self.check_options({"preset": slug}, reach))
-            },
+        usable = select_usable_presets(
+            reach.presets, reach, accepts=lambda each: each.preset is None or not self.check_selection(each)
         )
+        return replace(reach, presets=usable)
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
         """``catalog`` plus presets with denied values: a user may choose such a preset and change the denied values.
 
-        Presets, and entries of their choices, that are only for other users are missing.
+        Presets, and entries of their choices, that are only for other users are missing. Of the other presets, those
+        that are fixed may have amounts that the user may not have.
         """
         full = self.full_catalog
         if self._is_unlimited:
@@ -300,14 +300,6 @@ class Allowance:
         )
         return tuple(each for each in found if each is not None)
 
-    def check_options(self, options: Mapping[str, object], catalog: Catalog) -> tuple[Denial, ...]:
-        """Return the denials of user options, as :meth:`check_selection` does for a selection.
-
-        :param options: user options that are valid in ``catalog``.
-        :param catalog: ``complete_catalog`` or a part of it.
-        """
-        return self.check_selection(validate(options, catalog))
-
     def describe_usage(self) -> str:
         """Return how many GPUs the user's other servers hold and how many the user may have, as text.
 
@@ -389,20 +381,18 @@ class Allowance:
         """Return a preset with the entries that the user may choose, or None if a choice keeps nothing to choose."""
         if not preset.choices:
             return preset
-        choices = {
-            name: replace(
-                choice,
-                entries={
-                    slug: each
-                    for slug, each in choice.entries.items()
-                    if self._admits("preset", preset.slug, name, slug)
-                },
-            )
-            for name, choice in preset.choices.items()
-        }
+        choices = {name: self._narrow_choice(choice, preset) for name, choice in preset.choices.items()}
         if any(not each.entries and each.custom_image is None for each in choices.values()):
             return None
         return replace(preset, choices=choices)
+
+    def _narrow_choice(self, choice: PresetChoice, preset: Preset) -> PresetChoice:
+        keys = {slug: ("preset", preset.slug, choice.name, slug) for slug in choice.entries}
+        return replace(
+            choice,
+            entries={slug: each for slug, each in choice.entries.items() if self._admits(*keys[slug])},
+            custom_image=None if self.rule.custom_images is False else choice.custom_image,
+        )
 
     def _check_choice(
         self, choice_field: ChoiceField, slug: str, *, offered: Mapping[str, Choice | Image]
@@ -425,28 +415,37 @@ class Allowance:
             (MEMORY, resources.memory_limit_bytes, resources.memory_request_bytes, own.memory),
         ):
             most = (base.limit or NO_LIMIT) if limit is None else limit
-            asked = (base.guarantee or most) if request is None else request or most
-            yield self._check_fixed_amount(each, most, request=asked)
+            least = (base.guarantee or NO_LIMIT) if request is None else request
+            # For a pod with a limit and no request, Kubernetes sets the request to the limit.
+            yield self._check_range(each, most) or self._check_quota(each, most, request=least or most)
 
-    def _check_fixed_amount(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
-        """Return why the amount of a fixed preset is denied, or None: the form's bounds do not apply to it.
+    def _check_range(self, amount_field: AmountField, limit: int) -> Denial | None:
+        """Return why the user may not have the amount of a fixed preset, or None: the form's bounds do not apply to it.
+
+        :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
+        """
+        allowed = self._get_range(amount_field)
+        least, most = allowed.min or 0, UNLIMITED if allowed.max is None else allowed.max
+        amount = UNLIMITED if limit == NO_LIMIT else limit
+        if least <= amount <= most:
+            return None
+        code = denials.CPU_NOT_ALLOWED if amount_field is CPU else denials.MEMORY_NOT_ALLOWED
+        return Denial(field=amount_field.name, code=code, message=_explain_range(amount_field, amount, allowed=allowed))
+
+    def _check_quota(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
+        """Return why the namespace's quota leaves no room for the amount of a fixed preset, or None.
+
+        A quota on limits also refuses a pod without a limit, and a quota on requests a pod without a request.
 
         :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
         :param request: the pod's request in base units, ``NO_LIMIT`` without one.
         """
-        name, allowed = amount_field.name, self._get_range(amount_field)
-        is_unlimited = limit == NO_LIMIT
-        most = UNLIMITED if allowed.max is None else allowed.max
-        if (is_unlimited and most < UNLIMITED) or limit > most or (not is_unlimited and limit < (allowed.min or 0)):
-            code = denials.CPU_NOT_ALLOWED if amount_field is CPU else denials.MEMORY_NOT_ALLOWED
-            return Denial(field=name, code=code, message=_explain_range(amount_field, allowed))
         left = self.usage.quota.left if self.usage.quota is not None else {}
-        room, requests = left.get(f"limits.{name}"), left.get(f"requests.{name}")
-        exceeds_limits = room is not None and (is_unlimited or limit > room)
-        # A quota on requests also refuses a pod without a request.
-        if exceeds_limits or (requests is not None and not NO_LIMIT < request <= requests):
-            message = gettext("The cluster's quota leaves no room for this preset.")
-            return Denial(field=name, code=denials.NAMESPACE_QUOTA, message=message)
+        for kind, amount in (("limits", limit), ("requests", request)):
+            room = left.get(f"{kind}.{amount_field.name}")
+            if room is not None and (amount == NO_LIMIT or amount > room):
+                message = gettext("The cluster's quota leaves no room for this preset.")
+                return Denial(field=amount_field.name, code=denials.NAMESPACE_QUOTA, message=message)
         return None
 
     def _check_amount(self, amount_field: AmountField, amount: int | None) -> Denial | None:
@@ -489,13 +488,16 @@ def resolve_allowance(catalog: Catalog, person: Person, *, usage: Usage) -> Allo
     return Allowance(full_catalog=catalog, person=person, rule=rule, usage=usage)
 
 
-def _explain_range(amount_field: AmountField, allowed: AmountRange) -> str:
-    show = amount_field.notation.show
-    if allowed.max is None or allowed.max >= UNLIMITED:
-        return gettext(
-            "You may not have less than {amount} of {name}.", amount=show(allowed.min or 0), name=amount_field.name
-        )
-    return gettext("You may not have more than {amount} of {name}.", amount=show(allowed.max), name=amount_field.name)
+def _explain_range(amount_field: AmountField, amount: int, *, allowed: AmountRange) -> str:
+    most = UNLIMITED if allowed.max is None else allowed.max
+    limit = amount_field.notation.show(most if amount > most else allowed.min or 0)
+    if amount_field is CPU:
+        if amount > most:
+            return gettext("You may have no more than {most}.", most=limit)
+        return gettext("You may have no less than {least}.", least=limit)
+    if amount > most:
+        return gettext("You may have no more than {most} of memory.", most=limit)
+    return gettext("You may have no less than {least} of memory.", least=limit)
 
 
 def _explain_amount(name: str, bounds: Bounds | None) -> str:

@@ -22,7 +22,8 @@ from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize_name
 
 _QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
-_START_PRESET = "start_preset"
+START_PRESET = "start_preset"
+"""Name of the buttons that start a preset; their value is the slug of the preset."""
 _ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
 """Beginnings of the names of the form fields in a preset, before ``PRESET:CHOICE``: the list of entries, and the text
 field for an image. Slugs contain no colon."""
@@ -55,9 +56,9 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems = Problems()
     in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
     others = {name: value for name, value in form.items() if name not in in_presets}
-    texts = _read_texts(others, (*FORM_FIELDS, _START_PRESET), problems=problems)
+    texts = _read_texts(others, (*FORM_FIELDS, START_PRESET), problems=problems)
     problems.raise_any()
-    if preset := texts.pop(_START_PRESET, ""):
+    if preset := texts.pop(START_PRESET, ""):
         return {"preset": preset, **_read_preset_choices(preset, in_presets, problems=problems)}
     # Without JavaScript, the browser also sends unused fields: drop the GPU count of "No GPU" and, if an image of the
     # list is selected, the reference of a custom image.
@@ -80,6 +81,15 @@ def name_image_field(preset: str, choice: str) -> str:
     return f"{_IMAGE_PREFIX}{preset}:{choice}"
 
 
+def get_max_length(name: str) -> int:
+    """Return how many characters the text of a field of a form or link may have.
+
+    :param name: name of the field, which may be a field in a preset.
+    """
+    is_long = name == PRESET_CHOICES or name.startswith(_IMAGE_PREFIX)
+    return find_max_length(CUSTOM_IMAGE.name if is_long else name)
+
+
 def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems: Problems) -> dict[str, object]:
     texts: dict[str, str] = {}
     for name, value in fields.items():
@@ -94,6 +104,10 @@ def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems:
     references = [text for name, text in images.items() if not entries.get(name)]
     if any(not text for text in references):
         _refuse_empty_reference(problems)
+    if len(references) > 1:
+        message = gettext("Only one image can be named in a preset.")
+        problems.add(CUSTOM_IMAGE.name, "conflict", message=message)
+        problems.raise_any()
     found: dict[str, object] = {}
     if chosen := {name: slug for name, slug in entries.items() if slug}:
         found[PRESET_CHOICES] = chosen
@@ -156,7 +170,7 @@ def _read_text(name: str, value: object, *, problems: Problems) -> str | None:
             number=len(texts),
         )
         problems.add(name, "conflict", message=message)
-    elif texts and len(texts[0]) > (longest := find_max_length(name)):
+    elif texts and len(texts[0]) > (longest := get_max_length(name)):
         message = ngettext(
             "This field is longer than {number} character.",
             "This field is longer than {number} characters.",
@@ -183,14 +197,18 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
     if texts.get("gpu") == "":
         options["gpu"] = None
     if texts.get(PRESET_CHOICES):
-        options[PRESET_CHOICES] = _parse_preset_choices(texts[PRESET_CHOICES])
+        options[PRESET_CHOICES] = parse_preset_choices(texts[PRESET_CHOICES])
     return options
 
 
-def _parse_preset_choices(text: str) -> object:
-    """Return the choices in a link, ``size:small,image:pytorch``, as a mapping; a malformed text stays a text."""
+def parse_preset_choices(text: str) -> object:
+    """Return the choices in a link, ``size:small,image:pytorch``, as a mapping; a malformed text stays a text.
+
+    :param text: value of the link's argument ``preset_choices``.
+    """
     pairs = [each.partition(":") for each in text.split(",")]
-    return {name: slug for name, _, slug in pairs} if all(colon for _, colon, _ in pairs) else text
+    chosen = {name: slug for name, _, slug in pairs}
+    return chosen if len(chosen) == len(pairs) and all(colon for _, colon, _ in pairs) else text
 
 
 def is_too_large(options: object) -> bool:

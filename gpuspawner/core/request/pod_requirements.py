@@ -189,7 +189,7 @@ def _calculate_limit_and_request(
 ) -> tuple[int | None, int | None]:
     """Return (limit, request) in base units for a chosen amount of CPU or memory; None keeps KubeSpawner's value."""
     if request is not None or amount == NO_LIMIT:
-        return amount, request or NO_LIMIT
+        return amount, request
     bounds: Bounds | None = getattr(catalog, amount_field.name)
     if bounds is None:
         return amount, _multiply_exactly(amount, amount_field.guarantee)
@@ -215,7 +215,7 @@ def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
 def _find_start_timeout(
     gpu: GPUType | None, queue: KueueQueue | None, *, overrides: tuple[TraitValues, ...]
 ) -> int | None:
-    own = [value for each in overrides if isinstance(value := each.get("start_timeout"), int)]
+    own = [value for each in overrides if type(value := each.get("start_timeout")) is int]
     if own:
         return own[-1]
     both = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuspawner.core.catalog.image_reference import MAX_REFERENCE_LENGTH
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFERENCE_LENGTH
 from gpuspawner.core.catalog.model import (
     GUARANTEES,
     NO_LIMIT,
@@ -18,8 +18,8 @@ from gpuspawner.core.catalog.model import (
     Bounds,
     Catalog,
     CustomImages,
+    ImageInput,
     Preset,
-    PresetChoice,
     TraitValues,
 )
 from gpuspawner.core.catalog.policy_model import UNLIMITED
@@ -31,6 +31,10 @@ from gpuspawner.core.text.wording import format_list, join_sentences, quote, san
 PRESET_CHOICES = "preset_choices"
 """Name of the user option with the user's choices in a fixed preset: name of the choice → slug of the entry."""
 
+ChosenEntries = Mapping[str, str | None]
+"""Name of a choice → slug of the chosen entry, None for an image that the user names."""
+
+_AMOUNTS = {each.name: each for each in (CPU, MEMORY)}
 _ANY_AMOUNT = Bounds(min=NO_LIMIT, max=UNLIMITED, step=1, default=NO_LIMIT)
 """Bounds of an amount that the admin wrote into a fixed preset: the form's bounds do not apply to it."""
 
@@ -60,16 +64,16 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
     """
     _refuse_other_fields(given, preset, problems=problems)
     asked = _read_choices(given.get(PRESET_CHOICES), preset, problems=problems)
-    reference = given.get(CUSTOM_IMAGE.name) or None
+    reference = given.get(CUSTOM_IMAGE.name)
+    reference = None if reference == "" else reference
     options, choices = dict(preset.options), {}
     for name, choice in preset.choices.items():
         if reference is not None and choice.custom_image is not None and name not in asked:
-            _check_pattern(reference, choice, problems=problems)
-            options = {key: value for key, value in options.items() if key != "image"}
+            _check_pattern(reference, choice.custom_image, problems=problems)
             options[CUSTOM_IMAGE.name], reference = reference, None
         elif (slug := asked.get(name) or next(iter(choice.entries), None)) is None:
             message = gettext("{choice}: name an image.", choice=choice.display_name)
-            problems.add(CUSTOM_IMAGE.name, "missing", message=message)
+            problems.add(CUSTOM_IMAGE.name, "not_a_reference", message=message)
         else:
             options |= choice.entries[slug].options
             choices[name] = slug
@@ -109,6 +113,36 @@ def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[Trait
             yield values
 
 
+def pick_default_entries(preset: Preset) -> dict[str, str | None]:
+    """Return the first entry of each choice of a preset; None for a choice in which the user can only name an image.
+
+    :param preset: the preset.
+    """
+    return {name: next(iter(choice.entries), None) for name, choice in preset.choices.items()}
+
+
+def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[str, object]]:
+    """Return a preset and user options with which :func:`resolve_preset` picks the given entries.
+
+    In a choice without an entry, the user options name an image, and the returned preset accepts every image there.
+
+    :param preset: the preset.
+    :param chosen: an entry for each choice of the preset.
+    """
+    options: dict[str, object] = {"preset": preset.slug}
+    entries = {name: slug for name, slug in chosen.items() if slug is not None}
+    if entries:
+        options[PRESET_CHOICES] = entries
+    if len(entries) == len(chosen):
+        return preset, options
+    options[CUSTOM_IMAGE.name] = EXAMPLE_REFERENCE
+    open_choices = {
+        name: choice if name in entries else replace(choice, entries={}, custom_image=ImageInput())
+        for name, choice in preset.choices.items()
+    }
+    return replace(preset, choices=open_choices), options
+
+
 def _refuse_other_fields(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> None:
     for name, value in given.items():
         if name in FORM_FIELDS and name != CUSTOM_IMAGE.name and value is not None and value != "":
@@ -121,7 +155,7 @@ def _refuse(name: str, preset: Preset, *, problems: Problems) -> None:
 
 
 def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[str, str]:
-    if asked is None:
+    if asked is None or asked == "":
         return {}
     if not isinstance(asked, Mapping):
         message = gettext(
@@ -131,6 +165,8 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
         return {}
     read: dict[str, str] = {}
     for name, slug in asked.items():
+        if PRESET_CHOICES in problems:
+            break  # One problem is reported for each field, and input may have a million names.
         choice = preset.choices.get(name) if isinstance(name, str) else None
         if choice is None:
             message = gettext("The preset {preset} has no choice {name}.", preset=preset.display_name, name=quote(name))
@@ -148,24 +184,23 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
     return {name: read[name] for name in preset.choices if name in read}
 
 
-def _check_pattern(reference: object, choice: PresetChoice, *, problems: Problems) -> None:
-    pattern = choice.custom_image.pattern if choice.custom_image is not None else ""
-    if not pattern or not isinstance(reference, str) or re.match(pattern, reference[:MAX_REFERENCE_LENGTH]):
+def _check_pattern(reference: object, image_input: ImageInput, *, problems: Problems) -> None:
+    pattern = image_input.pattern
+    # `validate` refuses a value of another type and a text that is too long.
+    if not isinstance(reference, str) or len(reference) > MAX_REFERENCE_LENGTH or re.match(pattern, reference):
         return
-    own = choice.custom_image.message if choice.custom_image is not None else ""
-    message = own or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
+    message = image_input.message or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
     problems.add(CUSTOM_IMAGE.name, "not_a_reference", message=message)
 
 
 def _convert_amounts(options: Mapping[str, object]) -> dict[str, object]:
     """Return options without guarantees, and with ``NO_LIMIT`` for unlimited amounts."""
     return {
-        name: NO_LIMIT if value == UNLIMITED_AMOUNT else value
+        name: NO_LIMIT if name in _AMOUNTS and value == UNLIMITED_AMOUNT else value
         for name, value in options.items()
         if name not in GUARANTEES
     }
 
 
 def _parse_requests(options: Mapping[str, object]) -> dict[str, int]:
-    fields = {each.name: each for each in (CPU, MEMORY)}
-    return {name: fields[name].notation.parse(options[key]) for key, name in GUARANTEES.items() if key in options}
+    return {name: _AMOUNTS[name].notation.parse(options[key]) for key, name in GUARANTEES.items() if key in options}

@@ -5,13 +5,14 @@ years old. For any input, :func:`validate` returns a :class:`Selection` or raise
 :class:`~gpuspawner.core.errors.SelectionError` with one problem for each wrong field. It never clamps a value.
 
 Codes of the problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, ``not_a_reference``, ``out_of_range``,
-``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``.
+``off_step``, ``wrong_type``, ``conflict``, ``unsupported_version``, ``too_long``, ``missing``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice, product
 
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
@@ -20,6 +21,7 @@ from gpuspawner.core.catalog.model import (
     GPUType,
     Image,
     Preset,
+    PresetChoice,
     find_lowest_limit,
     narrow_bounds,
 )
@@ -38,7 +40,15 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
-from gpuspawner.core.request.presets import PRESET_CHOICES, FixedPreset, open_bounds, resolve_preset
+from gpuspawner.core.request.presets import (
+    PRESET_CHOICES,
+    ChosenEntries,
+    FixedPreset,
+    build_variant,
+    open_bounds,
+    pick_default_entries,
+    resolve_preset,
+)
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
 from gpuspawner.core.text.wording import describe_unknown_field, join_sentences, sanitize_name
 
@@ -54,7 +64,8 @@ class Selection:
     """A valid choice: the catalog has every slug, and every number is within its bounds.
 
     :param image: slug of an image in the catalog, empty for a custom image; :func:`find_image` returns the image.
-    :param custom_image: full reference of a custom image, None for an image in the catalog.
+    :param custom_image: full reference of a custom image, None for an image in the catalog. With a fixed preset, the
+        reference is as the user wrote it, because the pattern of the preset's choice must match it again later.
     :param cpu_millis: CPU limit in millicores, None = as KubeSpawner is configured.
     :param memory_bytes: memory limit in bytes, None = as KubeSpawner is configured.
     :param gpu: slug of the GPU type, None = no GPU.
@@ -111,6 +122,8 @@ def validate(options: object, catalog: Catalog) -> Selection:
         _refuse_missing_preset(given, catalog=catalog, problems=problems)
     merged = _merge_with_preset(given, catalog.presets[preset].options if preset and not fixed else {}, catalog=catalog)
     image, custom_image = _check_image(given, merged, catalog=catalog, problems=problems)
+    if fixed is not None and custom_image is not None:
+        custom_image = str(given["custom_image"])
     cpu = problems.check_amount(CPU, merged.get("cpu"), bounds=catalog.cpu)
     memory = problems.check_amount(MEMORY, merged.get("memory"), bounds=catalog.memory)
     chosen = _look_up_image(image, custom_image, catalog=catalog) if image or custom_image else None
@@ -126,6 +139,8 @@ def validate(options: object, catalog: Catalog) -> Selection:
     most_shared = None if memory == NO_LIMIT else memory
     shared = problems.check_shared_memory(merged.get("shared_memory"), most_shared, bounds=catalog.shared_memory)
     choices = _check_closed_choices(merged, catalog=catalog, problems=problems)
+    requests = fixed.requests if fixed is not None else {}
+    _check_requests(requests, {"cpu": cpu, "memory": memory}, catalog=catalog, problems=problems)
     problems.raise_any()
     return Selection(
         image=image,
@@ -139,12 +154,36 @@ def validate(options: object, catalog: Catalog) -> Selection:
         choices=choices,
         preset=preset if fixed is not None else None,
         preset_choices=fixed.choices if fixed is not None else {},
-        cpu_request_millis=fixed.requests.get(CPU.name) if fixed is not None else None,
-        memory_request_bytes=fixed.requests.get(MEMORY.name) if fixed is not None else None,
+        cpu_request_millis=requests.get(CPU.name),
+        memory_request_bytes=requests.get(MEMORY.name),
     )
 
 
+def _check_requests(
+    requests: Mapping[str, int], limits: Mapping[str, int | None], *, catalog: Catalog, problems: Problems
+) -> None:
+    """Refuse a request above the limit, which the API server would refuse.
+
+    :param requests: name of an amount's form field → request in base units.
+    :param limits: name of an amount's form field → limit in base units, None for KubeSpawner's own limit.
+    """
+    for each, own in ((CPU, catalog.own.cpu), (MEMORY, catalog.own.memory)):
+        request, limit = requests.get(each.name, 0), limits[each.name]
+        limit = own.limit if limit is None else limit
+        if limit and request > limit and each.name not in problems:
+            show = each.notation.show
+            message = gettext(
+                "{subject}: the preset reserves {request}, more than its limit of {limit}.",
+                subject=each.notation.title,
+                request=show(request),
+                limit=show(limit),
+            )
+            problems.add(each.name, "out_of_range", message=message)
+
+
 def _refuse_missing_preset(given: Mapping[str, object], *, catalog: Catalog, problems: Problems) -> None:
+    if "preset" in problems:
+        return
     if catalog.only_presets:
         problems.add("preset", "missing", message=gettext("Pick one of the presets."))
     elif given.get(PRESET_CHOICES):
@@ -361,16 +400,65 @@ _UNSUPPORTED_VERSION = gettext_lazy("The version of the options must be {version
 _PRESET = gettext_lazy("preset")
 
 
+def select_usable_presets(
+    presets: Mapping[str, Preset], catalog: Catalog, *, accepts: Callable[[Selection], bool] = lambda selection: True
+) -> dict[str, Preset]:
+    """Return the presets that are a valid choice, with those entries of their choices that are.
+
+    An entry is valid if it is together with the default entries of the preset's other choices. If the default entries
+    are not valid together, the first valid combination takes their place.
+
+    :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
+    :param accepts: returns whether a selection that is valid in the catalog counts as valid.
+    """
+
+    def is_valid(preset: Preset, chosen: ChosenEntries) -> bool:
+        variant, options = build_variant(preset, chosen)
+        try:
+            return accepts(validate(options, replace(catalog, presets={preset.slug: variant})))
+        except SelectionError:
+            return False
+
+    found = {slug: _select_usable_entries(preset, is_valid) for slug, preset in presets.items()}
+    return {slug: preset for slug, preset in found.items() if preset is not None}
+
+
+_MAX_COMBINATIONS = 256
+"""If the default entries of a preset are not valid, at most this many other combinations are tried."""
+
+
+def _select_usable_entries(preset: Preset, is_valid: Callable[[Preset, ChosenEntries], bool]) -> Preset | None:
+    slugs: dict[str, list[str | None]] = {
+        name: [*choice.entries, *([] if choice.custom_image is None else [None])]
+        for name, choice in preset.choices.items()
+    }
+    combinations = (dict(zip(slugs, each, strict=True)) for each in product(*slugs.values()))
+    first = next((each for each in islice(combinations, _MAX_COMBINATIONS) if is_valid(preset, each)), None)
+    if first is None:
+        return None
+    choices: dict[str, PresetChoice] = {}
+    for name, choice in preset.choices.items():
+        usable = [slug for slug in slugs[name] if slug == first[name] or is_valid(preset, {**first, name: slug})]
+        choices[name] = replace(
+            choice,
+            entries={slug: choice.entries[slug] for slug in usable if slug is not None},
+            custom_image=choice.custom_image if None in usable else None,
+        )
+    return replace(preset, choices=choices) if choices else preset
+
+
 def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
-    """Return slug → error, for each preset that is not a valid choice.
+    """Return slug → error, for each preset that is not a valid choice; the error is about its default entries.
 
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
     """
-    complete = replace(catalog, presets=presets)
+    usable = select_usable_presets(presets, catalog)
     found: dict[str, SelectionError] = {}
-    for slug in presets:
-        try:
-            validate({"preset": slug}, complete)
-        except SelectionError as error:
-            found[slug] = error
+    for slug, preset in presets.items():
+        if slug not in usable:
+            variant, options = build_variant(preset, pick_default_entries(preset))
+            try:
+                validate(options, replace(catalog, presets={slug: variant}))
+            except SelectionError as error:
+                found[slug] = error
     return found

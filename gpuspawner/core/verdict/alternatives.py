@@ -6,13 +6,15 @@ search makes few calls. The search returns only selections for which the functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType
 from gpuspawner.core.catalog.software import explain_misfit
-from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s
+from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, validate
 
 MAX_ALTERNATIVES = 3
 """Largest number of alternatives that the form, or the error of a refused start, offers."""
@@ -40,6 +42,8 @@ def find_alternatives(
     types come in the order of ``types``. If no change of one choice fits, the search changes CPU and memory together.
     If that does not fit either, it changes the GPU type or count, together with CPU and memory where necessary.
 
+    A fixed preset has no alternatives: a user can change nothing in it.
+
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.
     :param fits: returns whether a selection fits. It is called at most :data:`MAX_FIT_CHECKS` times, never for
@@ -47,6 +51,8 @@ def find_alternatives(
     :param types: other GPU types to try, in this order; None = the types that :func:`list_other_types` returns.
     :param limit: largest number of selections to return.
     """
+    if selection.preset is not None:
+        return ()
     others = list_other_types(selection, catalog) if types is None else tuple(types)
     search = _AlternativeSearch(selection, catalog, others=others, fits=fits)
     for changes in (search.list_single_changes, search.list_amount_changes, search.list_gpu_changes):
@@ -64,15 +70,40 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
     Each of these types works with the selected image and allows the selected run time. If the selection has no GPU
-    type, the list is empty.
+    type, or a fixed preset sets it, the list is empty.
     """
-    if selection.gpu is None:
+    if selection.gpu is None or selection.preset is not None:
         return []
     own = catalog.gpus[selection.gpu]
     image = find_image(selection, catalog)
     others = (gpu for gpu in catalog.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
     lasting = (gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalog), selection.run_time_s))
     return sorted(lasting, key=lambda gpu: _measure_distance(gpu, own))
+
+
+def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
+    """Yield what could replace a fixed preset: the preset with one other entry, then the other fixed presets.
+
+    :param selection: a selection with a fixed preset.
+    :param catalog: what the user may choose from; may lack the preset.
+    """
+    slug = selection.preset
+    if slug is not None and slug in catalog.presets:
+        for name, choice in catalog.presets[slug].choices.items():
+            for entry in choice.entries:
+                yield from _validate_preset(slug, {**selection.preset_choices, name: entry}, catalog, but=selection)
+    for other in catalog.presets:
+        if other != slug and catalog.is_fixed(other):
+            yield from _validate_preset(other, {}, catalog, but=selection)
+
+
+def _validate_preset(slug: str, choices: Mapping[str, str], catalog: Catalog, *, but: Selection) -> Iterator[Selection]:
+    try:
+        found = validate({"preset": slug, PRESET_CHOICES: choices}, catalog)
+    except SelectionError:
+        return
+    if found != but:
+        yield found
 
 
 class _AlternativeSearch:

@@ -92,11 +92,13 @@ class UserGroups:
         authenticator = getattr(spawner, "authenticator", None)
         if authenticator is None:
             return
-        for name in sorted(policy.users.keys() - self._logged_names):
+        allowed = {user for access in policy.access.values() for user in access.users}
+        for name in sorted({*policy.users, *allowed} - self._logged_names):
             if (normalized := authenticator.normalize_username(name)) != name:
                 self._logged_names.add(name)
-                text = "policy.users.%s holds for nobody: this hub writes the name %s"
-                spawner.log.warning(text, sanitize_name(name), sanitize_name(normalized))
+                setting = "policy.users" if name in policy.users else "allowed_users"
+                text = "%s.%s holds for nobody: this hub writes the name %s"
+                spawner.log.warning(text, setting, sanitize_name(name), sanitize_name(normalized))
 
     def _check_spellings(self, groups: Iterable[str], spawner: AdmittedSpawner) -> None:
         for group in sorted(groups):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.form.build import LiveState
-from gpuspawner.core.form.fields import try_validate
+from gpuspawner.core.form.fields import FilledFields, try_validate
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
-from gpuspawner.core.verdict.alternatives import find_alternatives, list_other_types
+from gpuspawner.core.verdict.alternatives import (
+    MAX_ALTERNATIVES,
+    find_alternatives,
+    list_other_types,
+    list_preset_variants,
+)
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
 from gpuspawner.hub.config.offer import Offer
@@ -33,7 +38,12 @@ _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 
 
 async def build_live(
-    spawner: PodBuildingSpawner, offer: Offer, *, selection: Selection | None, reach: Catalog | None = None
+    spawner: PodBuildingSpawner,
+    offer: Offer,
+    *,
+    selection: Selection | None,
+    reach: Catalog | None = None,
+    filled: FilledFields | None = None,
 ) -> LiveState:
     """Return which GPU types are available, and whether presets and the selection can start now.
 
@@ -44,11 +54,13 @@ async def build_live(
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
         presets and no similar selections outside this part.
+    :param filled: contents of the form's fields, which say what fixed presets start; None without fixed presets.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
     reach = reach or offer.catalog
-    live = LiveState(availabilities=counts, presets=await _predict_presets(previews, reach), cache=offer.cache)
+    presets = await _predict_presets(previews, _list_preset_selections(reach, filled))
+    live = LiveState(availabilities=counts, presets=presets, cache=offer.cache)
     if selection is None:
         return live
     await previews.prepare(selection)
@@ -75,19 +87,35 @@ async def find_startable_alternatives(
     if selection.gpu is not None and selection.gpu not in reach.gpus:
         return ()
     previews = PodPreviews(spawner, offer)
+    if selection.preset is not None:
+        return await _find_preset_variants(selection, previews, reach=reach)
     counts = _count_available(previews, await previews.find_priority(selection))
     availability = dict(zip(offer.catalog.gpus, counts, strict=True))
     types = _list_free_types(selection, reach, availability=availability)
     return await _find_alternatives(selection, previews, reach=reach, types=types)
 
 
-async def _predict_presets(previews: PodPreviews, reach: Catalog) -> dict[str, Verdict]:
-    found = {}
-    for slug in islice(reach.presets, _MAX_PRESETS):
-        selection = try_validate({"preset": slug}, reach)
+def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
+    """Yield slug and selection of each preset that the user may start, the current fixed preset first."""
+    fixed = {} if filled is None else filled.presets
+    picked = "" if filled is None else filled.picked_preset
+    slugs = dict.fromkeys((*([picked] if picked in fixed else ()), *reach.presets, *fixed))
+    for slug in slugs:
+        if slug in fixed:
+            selection = None if fixed[slug].refusal else fixed[slug].selection
+        else:
+            selection = try_validate({"preset": slug}, reach)
         if selection is not None:
-            await previews.prepare(selection)
-            found[slug] = _predict_verdict(selection, previews)
+            yield slug, selection
+
+
+async def _predict_presets(
+    previews: PodPreviews, selections: Iterable[tuple[str, Selection]], *, limit: int = _MAX_PRESETS
+) -> dict[str, Verdict]:
+    found = {}
+    for slug, selection in islice(selections, limit):
+        await previews.prepare(selection)
+        found[slug] = _predict_verdict(selection, previews)
     # Leave out presets without a prediction: the form says once for all choices why the hub cannot predict.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
 
@@ -126,6 +154,17 @@ async def _find_alternatives(
         return pod is not None and starts_now(pod, previews.offer.inventory, queue=previews.find_queue(other))
 
     return find_alternatives(selection, reach, fits=fits, types=types)
+
+
+async def _find_preset_variants(
+    selection: Selection, previews: PodPreviews, *, reach: Catalog
+) -> tuple[Selection, ...]:
+    found = []
+    for other in islice(list_preset_variants(selection, reach), _MAX_PRESETS):
+        await previews.prepare(other)
+        if _predict_verdict(other, previews).outcome is Outcome.NOW:
+            found.append(other)
+    return tuple(found[:MAX_ALTERNATIVES])
 
 
 def _predict_verdict(selection: Selection, previews: PodPreviews) -> Verdict:

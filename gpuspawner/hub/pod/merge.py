@@ -55,8 +55,12 @@ def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
     for key, value in changes.items():
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(merged.get(key), dict):
-            merged[key] = _merge_mapping(merged[key], value)
+        elif isinstance(value, Mapping):
+            inside = merged.setdefault(key, {})
+            if isinstance(inside, dict):
+                merged[key] = _merge_mapping(inside, value)
+            elif value:  # KubeSpawner fails here: a mapping is laid over another value.
+                merged[key] = _merge_mapping({}, value)
         else:
             merged[key] = copy_nested(value)
     return merged

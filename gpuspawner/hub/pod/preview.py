@@ -167,10 +167,17 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[object, ...]
-"""Key of a cached pod: the image's CUDA version and architectures, the GPU type, choices such as the priority, the
-entries chosen in a fixed preset, and the slug of an image with ``kubespawner_override``."""
-_ManifestKey = tuple[str, ...]
+"""Key of a cached pod: the image's CUDA version and architectures, the slug of an image with ``kubespawner_override``,
+the GPU type, the fixed preset with the chosen entries, and choices such as the priority."""
+_BaseKey = tuple[str, ...]
 """The overrides of a pod as texts."""
+
+
+class _BasePod(NamedTuple):
+    """JSON of a pod without any choice, and the volume claims that a start creates (:func:`list_new_claims`)."""
+
+    manifest: dict[str, Any]
+    new_claims: dict[str, str | None]
 
 
 class _Preview(NamedTuple):
@@ -192,8 +199,8 @@ class PodPreviews:
 
     spawner: PodBuildingSpawner
     offer: Offer
-    _manifests: dict[_ManifestKey, dict[str, Any]] = field(default_factory=dict)
-    """Overrides of KubeSpawner's traits → the pod's manifest with them, before any choice is merged into it."""
+    _bases: dict[_BaseKey, _BasePod] = field(default_factory=dict)
+    """Overrides of KubeSpawner's traits → the pod with them, before any choice is merged into it."""
     _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
@@ -239,21 +246,22 @@ class PodPreviews:
         """
         placement = None if selection is None else place(selection, self.offer.catalog)
         additions = PodAdditions() if placement is None else placement.additions
-        manifest = await self._build_manifest(() if placement is None else placement.overrides)
-        spec = _set_priority(manifest["spec"], additions)
+        base = await self._build_base(() if placement is None else placement.overrides)
+        spec = _set_priority(base.manifest["spec"], additions)
         return decode.find_preempting_priority(spec, classes=self.offer.inventory.priority_classes)
 
-    async def _build_manifest(self, overrides: tuple[TraitValues, ...]) -> dict[str, Any]:
-        key = tuple(map(repr, overrides))
-        if key not in self._manifests:
+    async def _build_base(self, layers: tuple[TraitValues, ...]) -> _BasePod:
+        key = tuple(map(repr, layers))
+        if key not in self._bases:
             _drop_functions(duplicate := copy_spawner(self.spawner))
-            duplicate.trait_overrides.assign(OverriddenValues(duplicate.trait_overrides, overrides).changed)
-            self._manifests[key] = serialize_pod(duplicate, await duplicate.get_pod_manifest())
-        return self._manifests[key]
+            duplicate.trait_overrides.assign(OverriddenValues(duplicate.trait_overrides, layers).changed)
+            manifest = serialize_pod(duplicate, await duplicate.get_pod_manifest())
+            self._bases[key] = _BasePod(manifest, list_new_claims(duplicate))
+        return self._bases[key]
 
     async def _make(self, selection: Selection) -> _Preview | None:
         placement = place(selection, self.offer.catalog)
-        manifest = await self._build_manifest(placement.overrides)
+        manifest, new_claims = await self._build_base(placement.overrides)
         spec: dict[str, Any] = manifest["spec"]
         # Merge only fields that affect scheduling, so leave out the volume for /dev/shm. As at a start, the admin's
         # runtime class overrides that of the GPU type.
@@ -268,7 +276,7 @@ class PodPreviews:
         metadata = manifest["metadata"]
         labels = {**placement.labels, **(metadata.get("labels") or {})}
         whole = {**manifest, "metadata": {**metadata, "labels": labels}, "spec": spec}
-        pod = await self.offer.add_volume_topology(whole, new_claims=list_new_claims(self.spawner))
+        pod = await self.offer.add_volume_topology(whole, new_claims=new_claims)
         if pod is None:
             return None
         limit_ranges = await self.offer.read_limit_ranges(self.spawner.namespace)
@@ -287,9 +295,9 @@ class PodPreviews:
 
     def _make_key(self, selection: Selection) -> _PreviewKey:
         image = find_image(selection, self.offer.catalog)
-        fixed = (selection.preset, *selection.preset_choices.items()) if selection.preset is not None else ()
-        overridden = (image.slug,) if image.overrides else ()
-        return image.cuda, image.architectures, selection.gpu, *selection.choices.values(), *fixed, *overridden
+        overriding = image.slug if image.overrides else None
+        fixed = (selection.preset, *selection.preset_choices.items())
+        return image.cuda, image.architectures, overriding, selection.gpu, fixed, *selection.choices.values()
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:

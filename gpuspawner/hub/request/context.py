@@ -26,8 +26,9 @@ from jupyterhub.utils import url_escape_path, url_path_join
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import format_field_values
-from gpuspawner.core.request.checks import find_max_length
-from gpuspawner.core.request.field_definitions import FIELDS, FORM_FIELDS
+from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE, FIELDS, FORM_FIELDS
+from gpuspawner.core.request.options import get_max_length
+from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.hub.spawner_protocol import UserServer
 
@@ -59,10 +60,11 @@ def is_viewer_admin() -> bool:
 
 CHOICE_HEADER = "Gpuspawner-Choice"
 
-_MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280
+_MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280 + 6000
 """Maximum number of characters in the header ``Gpuspawner-Choice``; the hub ignores a longer header.
 
-The maximum suffices for the names and values of all fields."""
+The maximum suffices for the names and values of all fields. The page's script adds the fields in presets as far as they
+fit into 6,000 characters (``MOST_SENT`` in ``templates/presets.js``)."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)
@@ -159,12 +161,13 @@ def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
         if texts:
             field = str(name).removeprefix(_QUERY_PREFIX)
             # Cut a text at its field's maximum length; a longer text is invalid anyway.
-            found.append((field, texts[-1][: find_max_length(field)]))
+            found.append((field, texts[-1][: get_max_length(field)]))
     return found
 
 
 PREFILL_PREFIX = "fill-"
 """Prefix of each field's name in a link that fills in the form."""
+_PREFILLED = frozenset({"preset", PRESET_CHOICES, *FORM_FIELDS})
 
 
 def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
@@ -177,8 +180,18 @@ def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
         spawner.hub.base_url, "spawn", spawner.user.escaped_name, url_escape_path(spawner.name) if spawner.name else ""
     )
     # Include empty values, too: if the link lacked a field, the form would show this field's last saved value.
-    values = {f"{PREFILL_PREFIX}{name}": value for name, value in format_field_values(selection).items()}
+    texts = format_field_values(selection) if selection.preset is None else _format_preset_values(selection)
+    values = {f"{PREFILL_PREFIX}{name}": value for name, value in texts.items()}
     return f"{page}?{urlencode(values)}"
+
+
+def _format_preset_values(selection: Selection) -> dict[str, str]:
+    values = {"preset": selection.preset or ""}
+    if selection.preset_choices:
+        values[PRESET_CHOICES] = ",".join(f"{name}:{slug}" for name, slug in selection.preset_choices.items())
+    if selection.custom_image is not None:
+        values[CUSTOM_IMAGE.name] = selection.custom_image
+    return values
 
 
 def take_prefill(handler: Any) -> None:
@@ -195,7 +208,7 @@ def take_prefill(handler: Any) -> None:
     values = {}
     for name in [name for name in arguments if name.startswith(PREFILL_PREFIX)]:
         texts = [each.decode(errors="replace") for each in arguments.pop(name)]
-        if name.removeprefix(PREFILL_PREFIX) in FORM_FIELDS:
+        if name.removeprefix(PREFILL_PREFIX) in _PREFILLED:
             values[name.removeprefix(PREFILL_PREFIX)] = texts
     if values:
         keep_draft(values)

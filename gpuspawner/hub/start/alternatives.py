@@ -15,7 +15,7 @@ from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.selection import Selection, build_options, validate
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_or
-from gpuspawner.core.verdict.alternatives import MAX_ALTERNATIVES
+from gpuspawner.core.verdict.alternatives import MAX_ALTERNATIVES, list_preset_variants
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.form.live import find_startable_alternatives
 from gpuspawner.hub.kubespawner import private_api
@@ -66,12 +66,12 @@ async def _find_named_alternatives(
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
         own = split_options(spawner.user_options, spawner.extra_options).own
         selection, reach = validate(own, allowance.complete_catalog), allowance.catalog
-        if reason in _SETUP_REASONS:
-            return []
+        if reason in _SETUP_REASONS or selection.preset is not None:
+            return []  # A user can change nothing in a fixed preset.
         if reason in _IMAGE_REASONS:
             choices = _find_other_images(selection, reach)
         elif reason in _MEMORY_REASONS:
-            choices = _double_memory(selection, reach)
+            choices = _find_more_memory(selection, reach)
         elif await _throttle.wait(patience_s=patience_s):
             with _throttle.measure():
                 choices = await find_startable_alternatives(spawner, offer, selection=selection, reach=reach)
@@ -84,13 +84,18 @@ async def _find_named_alternatives(
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalog = offer.catalog
+    # The catalog of what the user may have does not limit what a fixed preset sets.
+    allowed = [each for each in choices if each.preset is None or not allowance.check_selection(each)]
     return [
         (describe_difference(each, selection, catalog=catalog), build_prefill_url(spawner, each))
-        for each in choices[:MAX_ALTERNATIVES]
+        for each in allowed[:MAX_ALTERNATIVES]
     ]
 
 
 def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
+    if selection.preset is not None:
+        own = selection.custom_image or selection.image
+        return tuple(each for each in list_preset_variants(selection, catalog) if each.image != own)
     others = (
         _validate(replace(selection, image=slug, custom_image=None), catalog)
         for slug in catalog.images
@@ -99,7 +104,11 @@ def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selectio
     return tuple(islice(filter(None, others), MAX_ALTERNATIVES))
 
 
-def _double_memory(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
+def _find_more_memory(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
+    if selection.preset is not None:
+        least = selection.memory_bytes or 0
+        larger = (each for each in list_preset_variants(selection, catalog) if (each.memory_bytes or 0) > least > 0)
+        return tuple(larger)
     bounds, amount = catalog.memory, selection.memory_bytes
     if bounds is None or amount is None:
         return ()

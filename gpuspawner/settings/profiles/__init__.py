@@ -1,14 +1,29 @@
 """Converts a KubeSpawner `profile_list` to settings.
 
-Callers pass the value of `c.KubeSpawner.profile_list` and KubeSpawner's defaults for image, CPU and memory. They get
-settings, and notes: sentences for the admin about parts of the profile list that the settings leave out or change. The
-rest of `gpuspawner.settings` does not import this package.
+Callers pass the value of `c.KubeSpawner.profile_list`, KubeSpawner's own values of a few traits, and what KubeSpawner's
+class accepts. They get settings that offer presets only, notes about all that is different then, and gpuspawner's user
+options for KubeSpawner's. The rest of `gpuspawner.settings` does not import this package.
 
-- `variants`: expand a profile into one variant for each combination of choices in its options.
-- `profile_list`: convert the keys of `kubespawner_override`: images, CPU and memory, presets; start here.
-- `profile_gpus`: convert the GPU types.
+- `presets`: profiles, options and choices become presets, choices and entries; start here.
+- `profile_list`: parse the profile list as KubeSpawner reads it.
+- `overrides`: split a `kubespawner_override` into image, amounts, accelerators and other traits.
+- `profile_gpus`: collect the GPU types.
+- `notes`: what is different, grouped by cause, with the effect that decides the exit status.
 """
 
-from gpuspawner.settings.profiles.profile_list import AMOUNT_TRAITS, convert_profile_list
+from gpuspawner.settings.profiles.notes import Effect, Note, format_notes, group_notes
+from gpuspawner.settings.profiles.overrides import BASE_TRAITS, SpawnerTraits
+from gpuspawner.settings.profiles.presets import ConvertedProfiles, convert_profile_list
+from gpuspawner.settings.profiles.profile_list import ProfileListError
 
-__all__ = ["AMOUNT_TRAITS", "convert_profile_list"]
+__all__ = [
+    "BASE_TRAITS",
+    "ConvertedProfiles",
+    "Effect",
+    "Note",
+    "ProfileListError",
+    "SpawnerTraits",
+    "convert_profile_list",
+    "format_notes",
+    "group_notes",
+]

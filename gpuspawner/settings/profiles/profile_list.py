@@ -1,306 +1,302 @@
-"""Converts a KubeSpawner ``profile_list`` to settings: images, CPU and memory ranges, GPU types, and presets."""
+"""Parses a KubeSpawner ``profile_list``: profiles, their options, and the choices of each option.
+
+KubeSpawner 7 accepts a list, or a dict, which it sorts by key. It applies the overrides of a profile first, then those
+of the user's choice in each option, in the order of the options. Helm sorts the keys of mappings, so in Helm values
+this order is alphabetical, and so is the order of an option's choices.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from types import MappingProxyType
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuspawner.core.errors import SettingsError
-from gpuspawner.core.units.quantity import QuantityError, format_cpu, format_memory_option, parse_cpu, parse_memory
-from gpuspawner.settings.parsing import Settings
-from gpuspawner.settings.profiles.profile_gpus import (
-    ProfileGPUs,
-    describe_lost_parts,
-    find_unplaced_traits,
-    make_unique_slug,
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.settings.profiles.notes import (
+    ACCESS_KEY,
+    IMAGE_BUILDING,
+    MARKUP,
+    UNREAD_KEY,
+    NoteList,
 )
-from gpuspawner.settings.profiles.variants import ImageChoice, ProfileVariant, parse_profile_list
 
-AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
-"""Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
-_READ = {"cpu": parse_cpu, "memory": parse_memory}
+KeyPath = tuple[str | int, ...]
+
+_ACCESS_KEYS = {"allowed_groups": "groups", "allowed_teams": "groups", "allowed_users": "users"}
+"""Key of a profile or choice that 2i2c's hook reads or read → attribute of :class:`ProfileAccess`."""
+_COMMON_KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawner_override", *_ACCESS_KEYS})
+_OPTION_KEYS = frozenset({"display_name", "choices", "unlisted_choice"})
+_UNLISTED_KEYS = frozenset(
+    {"enabled", "display_name", "display_name_in_choices", "description", "description_in_choices"}
+    | {"validation_regex", "validation_message", "kubespawner_override", *_ACCESS_KEYS}
+)
+_LOOKS_LIKE_ACCESS = re.compile(r"allow|group|user|team|role|admin|restrict|permi|scope|require|deny|forbid|only|block")
+_MARKUP = re.compile(r"<\w+[^<>]*>")
 
 
-class ProfileAmounts:
-    """Reads the CPU and memory amounts of profiles.
+class ProfileListError(SettingsError):
+    """The profile list is none that KubeSpawner could use.
 
-    :param defaults: KubeSpawner's trait → its default; a missing or null default means no limit or guarantee.
-    :param notes: list that receives sentences for the admin about amounts that the settings leave out or change.
+    :param path: keys and list indexes in the profile list.
+    :param message: the rest of a sentence that begins with the path.
     """
 
-    def __init__(self, defaults: Mapping[str, Any], notes: list[str]) -> None:
-        self._notes = notes
-        traits = [(name, trait) for name, pair in AMOUNT_TRAITS.items() for trait in pair]
-        self._defaults = {trait: self._read(name, defaults.get(trait), who=trait) for name, trait in traits}
-
-    def read_limit(self, name: str, variant: ProfileVariant) -> int | None:
-        """Return a variant's limit in millicores or bytes.
-
-        If the variant has no limit, return its guarantee. If it has neither, return None.
-
-        :param name: ``cpu`` or ``memory``.
-        :param variant: one way to start a server.
-        """
-        limit, guarantee = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
-        if limit is None and guarantee is not None:
-            amount_text = format_setting_amount(name, guarantee)
-            self._notes.append(
-                f"{variant.name}: {name} has a guarantee and no limit; every server has a limit here, and this one's "
-                f"is the guarantee, {amount_text}."
-            )
-        return limit or guarantee
-
-    def compute_guarantee(self, name: str, variant: ProfileVariant) -> Fraction | None:
-        """Return the guarantee as a fraction of the limit; None if either is missing or the fraction exceeds 1.
-
-        :param name: ``cpu`` or ``memory``.
-        :param variant: one way to start a server.
-        """
-        limit, guarantee = (self._of(name, trait, variant=variant) for trait in AMOUNT_TRAITS[name])
-        return Fraction(guarantee, limit) if limit and guarantee and guarantee <= limit else None
-
-    def _of(self, name: str, trait: str, *, variant: ProfileVariant) -> int | None:
-        """Return the limit or guarantee that a trait gives a variant, or None if there is none.
-
-        As in KubeSpawner, a null in the variant's overrides removes the default.
-        """
-        if trait not in variant.overrides:
-            return self._defaults[trait]
-        who, default = f"{variant.name}: {trait}", self._defaults[trait]
-        return self._read(name, variant.overrides[trait], who=who, fallback=default)
-
-    def _read(self, name: str, value: object, *, who: str, fallback: int | None = None) -> int | None:
-        if value is None:
-            return None
-        try:
-            return _READ[name](value) or None
-        except QuantityError:
-            self._notes.append(f"{who} is no plain amount, which is left out.")
-            return fallback
-
-
-def format_setting_amount(name: str, amount: int) -> float | str:
-    """Return an amount of CPU or memory as written in settings.
-
-    :param name: ``cpu`` or ``memory``.
-    :param amount: millicores or bytes.
-    """
-    if name != "cpu":
-        return format_memory_option(amount)
-    text = format_cpu(amount)
-    return float(text) if "." in text else int(text)
-
-
-_FINEST_STEP = {"cpu": 100, "memory": 256 << 20}
-"""Lower bound of the ``step`` of CPU (in millicores) and memory (in bytes) in the converted settings."""
-_CONVERTED_TRAITS = {
-    "image",
-    *(trait for traits in AMOUNT_TRAITS.values() for trait in traits),
-    "extra_resource_limits",
-    "extra_resource_guarantees",
-    "node_selector",
-    "tolerations",
-    "environment",
-    "extra_pod_config",
-    "start_timeout",
-}
-_BY_SLUG = ("images", "gpus", "presets")
-
-
-_NAMED = 5
-"""Maximum number of names of variants in one note for the admin."""
-_NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
+    def __init__(self, path: KeyPath, message: str) -> None:
+        self.path = path
+        field = ".".join(map(str, ("profile_list", *path)))
+        super().__init__(Problem(field=field, code="wrong_type", message=message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertedProfiles:
-    """The settings converted from a profile list.
+class ProfileAccess:
+    """Who may have a profile or choice, as 2i2c's hook reads it.
 
-    :param settings: keys below ``hub.config.GPUSpawner``.
-    :param notes: sentences for the admin about parts of the profile list that the settings leave out or change.
+    :param groups: names of groups; None = the list does not say.
+    :param users: names of users; None = the list does not say.
     """
 
-    settings: Mapping[str, Any]
-    notes: tuple[str, ...]
+    groups: tuple[str, ...] | None = None
+    users: tuple[str, ...] | None = None
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether only some users may have it."""
+        return self.groups is not None or self.users is not None
+
+    @property
+    def admits_nobody(self) -> bool:
+        """Whether no user may have it."""
+        return self.is_restricted and not self.groups and not self.users
 
 
-def convert_profile_list(
-    profile_list: object, *, default_image: str = "", defaults: Mapping[str, Any] = _NO_DEFAULTS
-) -> ConvertedProfiles:
-    """Return settings that offer the same as a profile list.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileChoice:
+    """One choice of an option.
 
-    Images, amounts and GPU types become separate choices of the form, which users may combine freely. Each profile
-    becomes one preset for each combination of choices in its options. If an option changes only the image, its choices
-    become images of the form, not presets.
-    Custom images are allowed if at least one profile allows any image reference.
-
-    :param profile_list: as in ``c.KubeSpawner.profile_list`` or ``singleuser.profileList``.
-    :param default_image: reference of KubeSpawner's own image, for profiles without one; empty if unknown.
-    :param defaults: KubeSpawner's trait → limit or guarantee of profiles that do not set the trait.
-    :raises SettingsError: the value is not a profile list.
+    :param key: the choice in KubeSpawner's user options.
+    :param path: keys that lead to the choice in the profile list.
     """
-    found = parse_profile_list(profile_list)
-    conversion = _Conversion(found.notes, default_image=default_image, defaults=defaults)
-    variants = sorted(found.variants, key=lambda variant: not variant.is_default)
-    conversion.images(variants, found.images)
-    for name in AMOUNT_TRAITS:
-        conversion.amounts(name, variants)
-    for variant in variants:
-        conversion.preset(variant)
-    conversion.note_unlimited()
-    settings = _drop_invalid(conversion.settings(custom_images=found.custom_images), conversion.notes)
-    return ConvertedProfiles(settings=settings, notes=tuple(dict.fromkeys(conversion.notes)))
+
+    key: str
+    display_name: str
+    path: KeyPath
+    description: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    access: ProfileAccess = field(default_factory=ProfileAccess)
 
 
-def _drop_invalid(settings: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    while True:
-        try:
-            Settings.parse(settings)
-        except SettingsError as error:
-            found = [problem for problem in error.problems if _remove_path(settings, problem.field)]
-            if not found:
-                raise
-            notes += [f"{problem.field} {problem.message}: left out." for problem in found]
-        else:
-            return settings
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnlistedChoice:
+    """A text field in an option.
 
-
-def _remove_path(settings: dict[str, Any], path: str) -> bool:
-    """Remove the part of the settings that a problem's YAML path names; return whether anything was removed.
-
-    For the path ``gpus.a100.match.zone``, remove ``zone`` from the mapping ``match``. If ``match`` does not contain
-    ``zone``, remove ``match``. If the entry ``a100`` does not contain ``match``, remove the entry. The same applies to
-    ``images`` and ``presets``. For any other path, remove the section that the path's first key names.
+    :param pattern: regular expression that the beginning of the text must match; empty = any text.
+    :param message: sentence for users whose text does not match.
+    :param overrides: traits, with ``{value}`` in the places of the text.
     """
-    section, _, rest = path.partition(".")
-    entries = settings.get(section, {})
-    slug = max((slug for slug in entries if f"{rest}.".startswith(f"{slug}.")), key=len, default="")
-    key, _, inner = rest[len(slug) + 1 :].partition(".")
-    if section in _BY_SLUG and slug in entries:
-        entry = entries[slug]
-        if isinstance(inside := entry.get(key), dict) and inner in inside:
-            removed = inside.pop(inner)  # Remove only the path's last key, not the mapping that contains the key.
-        else:
-            removed = entry.pop(key, None) if key in entry else entries.pop(slug)
+
+    display_name: str = ""
+    pattern: str = ""
+    message: str = ""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    access: ProfileAccess = field(default_factory=ProfileAccess)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileOption:
+    """An option of a profile.
+
+    :param key: the option in KubeSpawner's user options.
+    :param choices: in KubeSpawner's order.
+    :param default: key of the choice that KubeSpawner uses if the user makes none; empty without choices.
+    :param unlisted: the option's text field; None = users must pick a choice.
+    """
+
+    key: str
+    display_name: str
+    path: KeyPath
+    choices: tuple[ProfileChoice, ...] = ()
+    default: str = ""
+    unlisted: UnlistedChoice | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One profile.
+
+    :param slug: the profile in KubeSpawner's user options.
+    :param is_default: whether a server without user options gets the profile.
+    :param options: in the order in which KubeSpawner applies them.
+    """
+
+    slug: str
+    display_name: str
+    path: KeyPath
+    description: str = ""
+    is_default: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[ProfileOption, ...] = ()
+    access: ProfileAccess = field(default_factory=ProfileAccess)
+
+
+class ProfileListParser:
+    """Parses profile lists.
+
+    :param slugify: function that turns a display name into a slug as KubeSpawner does.
+    :param sorts_keys: whether the keys of mappings reach KubeSpawner sorted, as in Helm values.
+    :param notes: receives notes about keys that KubeSpawner does not read.
+    """
+
+    def __init__(self, *, slugify: Callable[[str], str], sorts_keys: bool, notes: NoteList) -> None:
+        self._slugify = slugify
+        self._sorts_keys = sorts_keys
+        self._notes = notes
+
+    def parse(self, profile_list: object) -> list[Profile]:
+        """Return the profiles in KubeSpawner's order.
+
+        :param profile_list: value of ``c.KubeSpawner.profile_list``.
+        :raises ProfileListError: the value is no profile list.
+        """
+        _refuse_functions(profile_list, ())
+        profiles = [self._parse_profile(raw, path) for path, raw in _list_profiles(profile_list)]
+        if not profiles:
+            raise ProfileListError((), "has no profiles")
+        default = next((each for each in profiles if each.is_default), profiles[0])
+        return [replace(each, is_default=each is default) for each in profiles]
+
+    def _parse_profile(self, raw: Any, path: KeyPath) -> Profile:
+        profile = _require_mapping(raw, path)
+        name = _read_text(profile.get("display_name"))
+        if not name:
+            raise ProfileListError(path, "has no display_name, without which KubeSpawner starts no server")
+        self._note_unread(profile, known=_COMMON_KEYS | {"profile_options"}, profile=name)
+        self._note_markup(profile, name)
+        options = _require_mapping(profile.get("profile_options") or {}, (*path, "profile_options"))
+        return Profile(
+            slug=_read_text(profile["slug"]) if "slug" in profile else self._slugify(name),
+            display_name=name,
+            path=path,
+            description=_read_text(profile.get("description")),
+            is_default=bool(profile.get("default")),
+            overrides=_read_overrides(profile, path),
+            options=tuple(
+                self._parse_option(key, each, (*path, "profile_options", key), profile=name)
+                for key, each in self._sort(options)
+            ),
+            access=_read_access(profile, path),
+        )
+
+    def _parse_option(self, key: str, raw: Any, path: KeyPath, *, profile: str) -> ProfileOption:
+        option = _require_mapping(raw, path)
+        name = _read_text(option.get("display_name")) or key
+        where = f"{profile} · {name}"
+        building = option.get("dynamic_image_building")
+        if isinstance(building, Mapping) and building.get("enabled"):
+            self._notes.add(IMAGE_BUILDING, profile=where, field="dynamic_image_building")
+        known = _OPTION_KEYS | {"dynamic_image_building"}
+        self._note_unread(option, known=known, profile=where)
+        choices = _require_mapping(option.get("choices") or {}, (*path, "choices"))
+        parsed = [
+            (self._parse_choice(each, raw, (*path, "choices", each), option=where), raw)
+            for each, raw in self._sort(choices)
+        ]
+        default = next((choice.key for choice, raw in parsed if raw.get("default")), parsed[0][0].key if parsed else "")
+        return ProfileOption(
+            key=key,
+            display_name=name,
+            path=path,
+            choices=tuple(choice for choice, _ in parsed),
+            default=default,
+            unlisted=self._parse_unlisted(option.get("unlisted_choice"), (*path, "unlisted_choice"), option=where),
+        )
+
+    def _parse_choice(self, key: str, raw: Any, path: KeyPath, *, option: str) -> ProfileChoice:
+        choice = _require_mapping(raw, path)
+        name = _read_text(choice.get("display_name")) or key
+        self._note_unread(choice, known=_COMMON_KEYS, profile=f"{option}: {name}")
+        self._note_markup(choice, f"{option}: {name}")
+        return ProfileChoice(
+            key=key,
+            display_name=name,
+            path=path,
+            description=_read_text(choice.get("description")),
+            overrides=_read_overrides(choice, path),
+            access=_read_access(choice, path),
+        )
+
+    def _parse_unlisted(self, raw: Any, path: KeyPath, *, option: str) -> UnlistedChoice | None:
+        unlisted = _require_mapping(raw or {}, path)
+        if not unlisted.get("enabled"):
+            return None
+        self._note_unread(unlisted, known=_UNLISTED_KEYS, profile=option)
+        return UnlistedChoice(
+            display_name=_read_text(unlisted.get("display_name")),
+            pattern=_read_text(unlisted.get("validation_regex"), strips=False),
+            message=_read_text(unlisted.get("validation_message")),
+            overrides=_read_overrides(unlisted, path),
+            access=_read_access(unlisted, path),
+        )
+
+    def _sort(self, mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        items = [(str(key), value) for key, value in mapping.items()]
+        return sorted(items, key=lambda item: item[0]) if self._sorts_keys else items
+
+    def _note_unread(self, raw: Mapping[str, Any], *, known: frozenset[str], profile: str) -> None:
+        for key in raw:
+            if key not in known:
+                cause = ACCESS_KEY if _LOOKS_LIKE_ACCESS.search(str(key).lower()) else UNREAD_KEY
+                self._notes.add(cause, profile=profile, field=str(key))
+
+    def _note_markup(self, raw: Mapping[str, Any], profile: str) -> None:
+        for key in ("display_name", "description"):
+            if _MARKUP.search(_read_text(raw.get(key))):
+                self._notes.add(MARKUP, profile=profile, field=key)
+
+
+def _list_profiles(profile_list: object) -> Iterator[tuple[KeyPath, Any]]:
+    if isinstance(profile_list, Mapping):
+        yield from (((key,), profile_list[key]) for key in sorted(profile_list, key=str))
+    elif isinstance(profile_list, list | tuple):
+        yield from (((index,), each) for index, each in enumerate(profile_list))
     else:
-        removed = settings.pop(section, None)
-    return removed is not None
+        raise ProfileListError((), "must be a list or mapping of profiles")
 
 
-class _Conversion:
-    def __init__(self, notes: Iterable[str], *, default_image: str, defaults: Mapping[str, Any]) -> None:
-        self.notes = list(notes)
-        self._amounts = ProfileAmounts(defaults, self.notes)
-        self._default_image = default_image
-        self._images: dict[str, dict[str, Any]] = {}
-        self._references: dict[str, str] = {}
-        self._bounds: dict[str, dict[str, Any]] = {}
-        self._steps: dict[str, int] = {}
-        self._unlimited: dict[str, list[str]] = {}
-        self._gpus = ProfileGPUs(self.notes)
-        self._presets: dict[str, dict[str, Any]] = {}
-
-    def settings(self, *, custom_images: bool) -> dict[str, Any]:
-        sections = {
-            "images": self._images,
-            "custom_images": {"allowed": True} if custom_images else {},
-            **self._bounds,
-            "gpus": self._gpus.types,
-            "presets": self._presets,
-        }
-        found: dict[str, Any] = {name: section for name, section in sections.items() if section}
-        if self._presets:
-            # A profile list offers only what it names, so the form must not add GPU types found by node labels.
-            found["discover_gpus"] = False
-        return found
-
-    def images(self, variants: Iterable[ProfileVariant], choices: Iterable[ImageChoice]) -> None:
-        named = {choice.reference: choice.name for choice in choices}
-        references = [self._reference(variant) for variant in variants]
-        if "" in references and any((*references, *named)):
-            self.notes.append("Some profiles name no image: add KubeSpawner's own to images, and to their presets.")
-        for reference in dict.fromkeys([*references, *named]):
-            if not reference:
-                continue
-            if any(letter.isspace() or letter in "{}" for letter in reference):
-                self.notes.append(f"image {reference}: it is put together when a server starts, which is left out.")
-                continue
-            short = reference.rsplit("/", 1)[-1]
-            slug = make_unique_slug(named.get(reference) or short.partition("@")[0], self._images, fallback="image")
-            self._images[slug] = {
-                "display_name": (named.get(reference) or short or reference)[:200],
-                "image": reference,
-            }
-            self._references[reference] = slug
-
-    def amounts(self, name: str, variants: Iterable[ProfileVariant]) -> None:
-        found = {amount for variant in variants if (amount := self._amounts.read_limit(name, variant))}
-        if not found:
-            return
-        step = max(math.gcd(*found), _FINEST_STEP[name])
-        self._steps[name] = step
-        whole = [_round_up(amount, step) for amount in found]
-        bounds = {"min": min(step, *whole), "max": max(whole), "step": step}
-        self._bounds[name] = {key: format_setting_amount(name, amount) for key, amount in bounds.items()}
-        parts = {part for variant in variants if (part := self._amounts.compute_guarantee(name, variant)) is not None}
-        if len(parts) == 1:
-            self._bounds[name]["guarantee"] = float(next(iter(parts)))
-        elif parts:
-            least, most = (float(each) for each in (min(parts), max(parts)))
-            self._bounds[name]["guarantee"] = most
-            self.notes.append(
-                f"{name}: profiles guarantee {least:.2f} to {most:.2f} of the limit; one fraction holds for all here, "
-                "the largest."
-            )
-
-    def preset(self, variant: ProfileVariant) -> None:
-        preset: dict[str, Any] = {"display_name": variant.name[:200]}
-        if variant.description:
-            preset["description"] = variant.description[:2000]
-        if image := self._references.get(self._reference(variant)):
-            preset["image"] = image
-        for name in AMOUNT_TRAITS:
-            amount = self._amounts.read_limit(name, variant)
-            if not amount:
-                self._unlimited.setdefault(name, []).append(variant.name)
-                continue
-            rounded = _round_up(amount, self._steps[name])
-            if rounded != amount:
-                self.notes.append(
-                    f"{variant.name}: {name} {format_setting_amount(name, amount)} becomes "
-                    f"{format_setting_amount(name, rounded)}."
-                )
-            preset[name] = format_setting_amount(name, rounded)
-        preset |= self._gpus.add_variant(variant)
-        self._note_the_rest(variant, has_gpu="gpu" in preset)
-        self._presets[make_unique_slug(variant.name, self._presets, fallback="preset")] = preset
-
-    def note_unlimited(self) -> None:
-        for name, who in self._unlimited.items():
-            more = f" and {len(who) - _NAMED} more" if len(who) > _NAMED else ""
-            self.notes.append(
-                f"{'; '.join(who[:_NAMED])}{more}: {name} has no limit; every server has one here, which without one "
-                "in the preset is what the form selects at first."
-            )
-
-    def _reference(self, variant: ProfileVariant) -> str:
-        image = variant.overrides.get("image")
-        return (image.strip() if isinstance(image, str) else "") or self._default_image
-
-    def _note_the_rest(self, variant: ProfileVariant, *, has_gpu: bool) -> None:
-        if has_gpu:
-            self.notes += describe_lost_parts(variant)
-        left = {
-            name for name, value in variant.overrides.items() if name not in _CONVERTED_TRAITS and value is not None
-        }
-        if left := left | find_unplaced_traits(variant, has_gpu=has_gpu):
-            names = ", ".join(sorted(left))
-            self.notes.append(f"{variant.name}: {names} cannot differ by choice here; set it on KubeSpawner for all.")
+def _refuse_functions(value: object, path: KeyPath) -> None:
+    if callable(value):
+        raise ProfileListError(path, "is a Python function: its values are not known before a server starts")
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            _refuse_functions(each, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            _refuse_functions(each, (*path, index))
 
 
-def _round_up(amount: int, step: int) -> int:
-    return -(-amount // step) * step
+def _require_mapping(value: Any, path: KeyPath) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ProfileListError(path, "must be a mapping")
+    return value
+
+
+def _read_overrides(raw: Mapping[str, Any], path: KeyPath) -> Mapping[str, Any]:
+    return _require_mapping(raw.get("kubespawner_override") or {}, (*path, "kubespawner_override"))
+
+
+def _read_access(raw: Mapping[str, Any], path: KeyPath) -> ProfileAccess:
+    found: dict[str, tuple[str, ...]] = {}
+    for key, name in _ACCESS_KEYS.items():
+        value = raw.get(key)
+        if value is None:
+            continue
+        if not isinstance(value, list | tuple) or not all(isinstance(each, str | int) for each in value):
+            raise ProfileListError((*path, key), "must be a list of names")
+        found[name] = (*found.get(name, ()), *(str(each) for each in value))
+    return ProfileAccess(**found)
+
+
+def _read_text(value: object, *, strips: bool = True) -> str:
+    if value is None or isinstance(value, Mapping | list | tuple):
+        return ""
+    return str(value).strip() if strips else str(value)

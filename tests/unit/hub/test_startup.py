@@ -123,6 +123,30 @@ def test_a_hub_with_wrong_settings_ends(
     assert told[0].startswith("hub.config.GPUSpawner.gpus.a100.max_cnt: ")
 
 
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("{'node_selectr': {}}", "node_selectr: KubeSpawner has no such trait. Did you mean 'node_selector'?"),
+        ("{'start_timeout': 'soon'}", "start_timeout: must be an int, not a text"),
+        ("{'volumes': ['data']}", "volumes: does not make a valid pod: "),
+    ],
+    ids=["trait", "type", "pod"],
+)
+def test_a_hub_whose_preset_overrides_what_kubespawner_rejects_ends(
+    hub: JupyterHub, tmp_path: Path, caplog: pytest.LogCaptureFixture, override: str, message: str
+):
+    hub.log.propagate = True
+    with pytest.raises(SystemExit):
+        _load(
+            hub,
+            tmp_path,
+            "c.JupyterHub.spawner_class = 'gpu'\n"
+            f"c.GPUSpawner.presets = {{'small': {{'kubespawner_override': {override}}}}}",
+        )
+    told = [record.message for record in caplog.records if record.levelname == "CRITICAL"]
+    assert told[0].startswith(f"hub.config.GPUSpawner.presets.small.kubespawner_override.{message}")
+
+
 def test_a_hub_with_right_settings_goes_on(hub: JupyterHub, tmp_path: Path):
     _load(hub, tmp_path, "c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.cpu = {'max': 4}")
     assert hub.spawner_class is gpuspawner.GPUSpawner

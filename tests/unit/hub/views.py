@@ -16,6 +16,9 @@ from gpuspawner.core.form.views import (
     MisfitView,
     NumberView,
     PolicyView,
+    PresetChoiceView,
+    PresetEntryView,
+    PresetImageView,
     PresetView,
     TimeView,
     VendorView,
@@ -155,6 +158,59 @@ BLOCKED = replace(LIMITED, policy=PolicyView(blocked="Your groups could not be r
 ERRORS = {"image": "No such image.", "cpu": "Too many.", "memory": "Odd.", "gpu": "Gone.", "gpu_count": "Too many."}
 
 
+SIZES = PresetChoiceView(
+    field="preset:small:size",
+    label="Memory",
+    entries=(
+        PresetEntryView(slug="four", text="4 GB"),
+        PresetEntryView(slug="eight", text="8 GB"),
+        PresetEntryView(slug="much", text="64 GB (not available to you)", is_denied=True),
+    ),
+    picked="eight",
+    reason="64 GB is not among the choices that you may use.",
+)
+IMAGES = PresetChoiceView(
+    field="preset:small:image",
+    label="Image",
+    entries=(PresetEntryView(slug="lab", text="Lab"), PresetEntryView(slug="", text="Other…")),
+    picked="lab",
+    image=PresetImageView(field="preset-image:small:image", label="Your image", text="quay.io/a/b:1"),
+)
+SMALL = PresetView(
+    slug="small",
+    display_name="Small GPU",
+    description="For exercises.",
+    summary="Lab with 8 GiB and 1 × Tesla T4",
+    values={},
+    outlook=VerdictView(outcome="waits", sentence="Waits: none is free"),
+    is_fixed=True,
+    choices=(SIZES, IMAGES),
+    is_last=True,
+    is_picked=True,
+)
+STAFF = replace(
+    SMALL,
+    slug="staff",
+    display_name="Staff",
+    choices=(),
+    outlook=VerdictView(outcome="never", sentence="Staff is not among the presets that you may use."),
+    is_denied=True,
+    is_last=False,
+    is_picked=False,
+)
+FIXED = replace(VIEW, presets=(SMALL, *VIEW.presets, STAFF))
+ONLY_PRESETS = FormView(
+    images=(),
+    cpu=None,
+    memory=None,
+    vendors=(),
+    presets=(replace(SMALL, error="There is no such image."), STAFF),
+    values=dict.fromkeys(VALUES, ""),
+    capacity_notice="GPU capacity is unknown right now.",
+    only_presets=True,
+)
+
+
 HOSTILE_POLICY = PolicyView(
     in_use=HOSTILE,
     blocked=HOSTILE,
@@ -164,6 +220,27 @@ HOSTILE_POLICY = PolicyView(
 
 
 HOSTILE_CHOICE = ChoiceView(slug=HOSTILE, display_name=HOSTILE, description=HOSTILE, phrase=HOSTILE)
+
+
+HOSTILE_PRESET = replace(
+    SMALL,
+    slug=HOSTILE,
+    display_name=HOSTILE,
+    description=HOSTILE,
+    summary=HOSTILE,
+    outlook=VerdictView(outcome=HOSTILE, sentence=HOSTILE),
+    choices=(
+        PresetChoiceView(
+            field=f"preset:{HOSTILE}:size",
+            label=HOSTILE,
+            entries=(PresetEntryView(slug=HOSTILE, text=HOSTILE),),
+            picked=HOSTILE,
+            reason=HOSTILE,
+            image=PresetImageView(field=f"preset-image:{HOSTILE}:size", label=HOSTILE, text=HOSTILE),
+        ),
+    ),
+    error=HOSTILE,
+)
 
 
 def hostile_view() -> FormView:
@@ -197,6 +274,7 @@ def hostile_view() -> FormView:
                 values=values,
                 outlook=VerdictView(outcome=HOSTILE, sentence=HOSTILE),
             ),
+            HOSTILE_PRESET,
         ),
         values=values,
         run_time=RUN_TIME,

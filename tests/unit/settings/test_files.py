@@ -66,7 +66,7 @@ def test_helm_values_with_the_settings_alone_are_settings(tmp_path: Path):
         ("a: 2026-13-45", "settings_files: {} is no YAML: "),
         ("a: 1\n---\nb: 2", "settings_files: {} is no YAML: "),
         ("- 1", "settings_files: {} must hold a mapping"),
-        ("&a {gpus: *a}", "settings_files: {} settings are nested more than 12 deep"),
+        ("&a {gpus: *a}", "settings_files: {} settings are nested more than 40 deep"),
         ("cpu: {max: 4}\ngpus: {}\ncpu: {max: 5}", "cpu: is there twice, in lines 1 and 3 ({})"),
         ("gpus: {a: {match: {b: [c], b: [d]}}}", "gpus.a.match.b: is there twice, in lines 1 and 1 ({})"),
         ("presets: [{a: 1, a: 1}]", "presets.0.a: is there twice, in lines 1 and 1 ({})"),

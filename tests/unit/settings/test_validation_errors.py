@@ -29,7 +29,7 @@ def gpu(**keys: Any) -> dict[str, Any]:
             {"zzz": {}},
             "zzz",
             "there is no such key. Keys here: images, custom_images, cpu, memory, run_time, shared_memory,"
-            " priorities, gpus, presets, policy, pools, accelerators, discover_gpus, queue.",
+            " priorities, gpus, presets, only_presets, policy, pools, accelerators, discover_gpus, queue.",
         ),
         # The slug of the entry is a key of the entry as well: the place is found all the same.
         (gpu(toleration=[]), "gpus.resource.toleration", "there is no such key. Did you mean 'tolerations'?"),
@@ -47,7 +47,16 @@ def gpu(**keys: Any) -> dict[str, Any]:
         (gpu(max_count=1.5), "gpus.resource.max_count", "must be a whole number, not 1.5"),
         (gpu(max_count=0), "gpus.resource.max_count", "must be at least 1, not 0"),
         (gpu(shm=2), "gpus.resource.shm", "must be at most 1.0, not 2"),
-        (gpu(match={"pool": []}), "gpus.resource.match.pool", "must have at least 1 entry, not a list"),
+        (
+            {"presets": {"resource": {"allowed_groups": []}}},
+            "presets.resource.allowed_groups",
+            "must have at least 1 entry, not a list",
+        ),
+        (
+            {"presets": {"resource": {"cpu": 0}}},
+            "presets.resource.cpu",
+            "must be more than 0, or unlimited, not 0",
+        ),
         (gpu(display_name=""), "gpus.resource.display_name", "must not be empty, not ''"),
         (
             gpu(interconnect="NVLink and InfiniBand between eight of them"),

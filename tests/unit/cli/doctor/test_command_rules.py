@@ -26,7 +26,7 @@ MODULES = (
     hub_health,
     hub_health,
 )
-NO_RULES = {"can_scale_up", "is_device_plugin"}
+NO_RULES = {"can_scale_up", "is_device_plugin", "list_preset_overrides"}
 
 
 def test_every_rule_of_every_module_is_asked():

@@ -292,3 +292,25 @@ def test_the_hubs_database_needs_a_class_as_well(wishes: ChartRequirements, obje
 def test_the_volume_of_a_hub_that_is_on_a_node_is_there(spec: dict[str, Any], count: int):
     read = {ObjectKind.STORAGE_CLASSES: [], ObjectKind.HUB_PODS: [{"metadata": {"name": "hub"}, "spec": spec}]}
     assert len(list(check_storage(facts(requirements=ChartRequirements(database_class=""), read=read)))) == count
+
+
+OVERRIDE = {"priority_class_name": "high", "extra_pod_config": {"runtimeClassName": "kata"}}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"presets": {"p": {"kubespawner_override": OVERRIDE}}},
+        {"presets": {"p": {"choices": {"size": {"entries": {"s": {"kubespawner_override": OVERRIDE}}}}}}},
+        {"images": {"i": {"image": "i:1", "kubespawner_override": OVERRIDE}}},
+        {"gpus": {"t": {"resource": "nvidia.com/gpu", "kubespawner_override": OVERRIDE}}},
+    ],
+    ids=["preset", "entry", "image", "gpu"],
+)
+def test_classes_that_an_override_names_are_looked_for(settings: dict[str, Any]):
+    gone = facts(settings=settings, read={ObjectKind.PRIORITY_CLASSES: [], ObjectKind.RUNTIME_CLASSES: []})
+    found = [*codes(check_priority_classes, gone), *codes(check_runtime_classes, gone)]
+    assert found == [("fault", "priority-class-missing", ("high",)), ("fault", "runtime-class-missing", ("kata",))]
+    there = {ObjectKind.PRIORITY_CLASSES: [named("high")], ObjectKind.RUNTIME_CLASSES: [named("kata")]}
+    assert [*check_priority_classes(facts(settings=settings, read=there))] == []
+    assert [*check_runtime_classes(facts(settings=settings, read=there))] == []

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
+from gpuspawner.cli.cluster.offline_spawner import open_offline_spawner
 from gpuspawner.cli.explain.explanation import Explanation, explain_choice
-from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.verdict.verdict import Outcome

@@ -11,7 +11,7 @@ from jupyterhub import orm
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from gpuspawner.core.catalog.policy_model import Person, Policy, Rule
+from gpuspawner.core.catalog.policy_model import Access, Person, Policy, Rule
 from gpuspawner.hub.admission.service import UserGroups
 
 ASKING = Policy(groups={"ml": Rule(max_gpus=1)})
@@ -45,6 +45,16 @@ def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureF
         persons.read_person(found, Policy(users={"Ada": Rule(max_gpus=most), "bob": Rule()}))
     assert [record.message for record in caplog.records] == [
         "policy.users.Ada holds for nobody: this hub writes the name ada"
+    ]
+
+
+def test_names_in_allowed_users_that_nobody_has_are_told(db: Any, caplog: pytest.LogCaptureFixture):
+    found = spawner(db)
+    found.authenticator = SimpleNamespace(normalize_username=str.lower)
+    access = {("preset", "small"): Access(users=frozenset({"Ada", "bob"}))}
+    UserGroups().read_person(found, Policy(access=access))
+    assert [record.message for record in caplog.records] == [
+        "allowed_users.Ada holds for nobody: this hub writes the name ada"
     ]
 
 

@@ -126,6 +126,20 @@ def test_a_wrong_file_changes_nothing_and_is_told_once(
     assert f"gpus.t4.max_cnt: there is no such key. Did you mean 'max_count'? ({path})" in message
 
 
+def test_an_override_that_kubespawner_rejects_changes_nothing_and_is_told(
+    follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    path = tmp_path / "a.yaml"
+    path.write_text("presets: {small: {kubespawner_override: {start_timeout: 60}}}")
+    settings = follow(tmp_path)
+    parsed = settings.parse(BASE)
+    path.write_text("presets: {small: {kubespawner_override: {start_timeout: 60, tolerations: [gpu]}}}")
+    hours.now_s += 10
+    assert settings.parse(BASE) is parsed
+    ((_, message),) = told(caplog)
+    assert "presets.small.kubespawner_override.tolerations: does not make a valid pod: " in message
+
+
 def test_another_mistake_is_told_and_so_is_that_all_is_right_again(
     follow: Follow, hours: Hours, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):

@@ -55,6 +55,7 @@ def test_null_is_the_same_as_nothing():
         "shared_memory": {},
         "priorities": {},
         "presets": {},
+        "only_presets": False,
         "policy": {},
         "pools": {},
         "accelerators": {},

@@ -17,11 +17,13 @@ from tests.unit.hub.views import (
     BLOCKED,
     CUSTOM,
     ERRORS,
+    FIXED,
     HOSTILE,
     LIMITED,
     MISFIT,
     MORE,
     NEVER,
+    ONLY_PRESETS,
     T4,
     VERDICT,
     VIEW,
@@ -65,6 +67,10 @@ STATES = {
     "more, with an error": WRONG,
     "limits": LIMITED,
     "blocked": BLOCKED,
+    "fixed presets": FIXED,
+    "only presets": ONLY_PRESETS,
+    "only presets, with an error": replace(ONLY_PRESETS, errors={"start_preset": "There is no such image."}),
+    "no preset at all": replace(ONLY_PRESETS, presets=()),
     "hostile": hostile_view(),
 }
 every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
@@ -73,7 +79,9 @@ every_state = pytest.mark.parametrize("view", STATES.values(), ids=STATES)
 @every_state
 def test_the_form_sends_only_the_fields_of_the_contract(view: FormView):
     names = {str(control["name"]) for control in page(view).select("[name]")}
-    assert names <= {"image", "custom_image", "cpu", "memory", "gpu", "gpu_count", *RARER, "start_preset"}
+    in_presets = {name for name in names if name.startswith(("preset:", "preset-image:"))}
+    fields = {"image", "custom_image", "cpu", "memory", "gpu", "gpu_count", *RARER, "start_preset"}
+    assert names - in_presets <= fields
 
 
 @every_state
@@ -422,7 +430,7 @@ def test_style_sheets_and_scripts_load_nothing_but_the_page_they_are_on(file: Pa
 
 @every_asset
 def test_every_asset_is_in_the_form(file: Path):
-    view = LIMITED if file.stem == "policy" else VIEW
+    view = {"policy": LIMITED, "presets": FIXED}.get(file.stem, VIEW)
     assert file.read_text().strip() in render(view)
 
 

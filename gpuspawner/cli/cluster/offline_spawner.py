@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import kubespawner.spawner
 from jupyterhub.objects import Hub
 from kubernetes_asyncio.client import CoreV1Api
+from kubespawner import KubeSpawner
 from traitlets import TraitError
+from traitlets.config import Config
 
 from gpuspawner.cli.cluster.cluster_view import FALLBACK_IMAGE, ClusterViewer
 from gpuspawner.cli.cluster.connection import FIRST_READ_TIMEOUT_S
@@ -29,6 +31,8 @@ from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.spawner import GPUSpawner
+
+SpawnerT = TypeVar("SpawnerT", bound=KubeSpawner)
 
 TOKEN_PLACEHOLDER = "set-by-the-hub"  # noqa: S105 - it is no secret
 """Placeholder in the pod for the tokens that the hub would create."""
@@ -51,9 +55,12 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
     # Create a subclass with its own class attributes, so that those of GPUSpawner itself stay unchanged.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
-    with _share_connection(viewer.cluster.core):
+    # The default of capacity_timeout is short, because users wait for the form; the command may wait longer.
+    traits = {"capacity_timeout": FIRST_READ_TIMEOUT_S}
+    with share_connection(viewer.cluster.core):
         try:
-            yield await _apply_group_overrides(_make_spawner(kind, viewer=viewer, person=person))
+            spawner = make_offline_spawner(kind, config=viewer.config, person=person, traits=traits)
+            yield await _apply_group_overrides(spawner)
         finally:
             await private_api.stop_reflectors(kind)
 
@@ -67,7 +74,17 @@ class _OfflineSpawner(GPUSpawner):
     """
 
 
-def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Person) -> GPUSpawner:
+def make_offline_spawner(
+    kind: type[SpawnerT], *, config: Config, person: Person, traits: Mapping[str, Any] | None = None
+) -> SpawnerT:
+    """Return a spawner for a user's default server; call this inside :func:`share_connection`.
+
+    :param kind: KubeSpawner or a subclass.
+    :param config: the configuration from :func:`gpuspawner.cli.values.chart_config.build_spawner_config`.
+    :param person: the user and their groups.
+    :param traits: name of a trait → value that goes over the configuration.
+    :raises SettingsError: KubeSpawner does not accept the values.
+    """
     user = SimpleNamespace(
         name=person.name,
         id=1,
@@ -77,18 +94,17 @@ def _make_spawner(kind: type[GPUSpawner], *, viewer: ClusterViewer, person: Pers
         escaped_name=person.name,
     )
     # If the values name no image, servers use the default image of zero-to-jupyterhub.
-    image = {} if get_configured_trait(viewer.config, "image") else {"image": FALLBACK_IMAGE}
+    image = {} if get_configured_trait(config, "image") else {"image": FALLBACK_IMAGE}
     try:
         return kind(
             hub=Hub(ip="127.0.0.1", port=8081, connect_ip="hub", base_url="/hub/"),
             user=user,
-            config=viewer.config,
+            config=config,
             api_token=TOKEN_PLACEHOLDER,
             oauth_client_id=TOKEN_PLACEHOLDER,
             log=_SILENT,
-            # The default of capacity_timeout is short, because users wait for the form; the command may wait longer.
-            capacity_timeout=FIRST_READ_TIMEOUT_S,
             **image,
+            **(traits or {}),
         )
     except TraitError as error:
         message = f"KubeSpawner does not accept it: {error}"
@@ -106,9 +122,13 @@ async def _apply_group_overrides(spawner: GPUSpawner) -> GPUSpawner:
 
 
 @contextmanager
-def _share_connection(api: CoreV1Api) -> Iterator[None]:
-    # Make KubeSpawner use the command's API client, by putting it into KubeSpawner's cache of clients. KubeSpawner has
-    # traits for the API server's address and CA, but none for credentials, a context or an impersonated account.
+def share_connection(api: CoreV1Api) -> Iterator[None]:
+    """Make new spawners use the command's API client, until the context ends.
+
+    :param api: the command's API client.
+    """
+    # Put the client into KubeSpawner's cache of clients. KubeSpawner has traits for the API server's address and CA,
+    # but none for credentials, a context or an impersonated account.
     # Replace load_config(), too: KubeSpawner calls this function, which fails with neither a pod nor $KUBECONFIG.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner

@@ -6,8 +6,8 @@ import pytest
 
 from gpuspawner._resources import data_dir
 from gpuspawner.cli.cluster.cluster_view import open_cluster_viewer
+from gpuspawner.cli.cluster.offline_spawner import open_offline_spawner
 from gpuspawner.cli.explain.explanation import explain_choice
-from gpuspawner.cli.explain.offline_spawner import open_offline_spawner
 from gpuspawner.cli.values.helm_values import load_values
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.errors import SettingsError

@@ -1,0 +1,29 @@
+"""`gpuspawner diff`, and the comparison that `gpuspawner convert --verify` uses: what changes for whom.
+
+In: two values files, with a ``profile_list`` or with settings of gpuspawner. Out: for each choice that users have,
+whether the pod and the users who may have it are the same, and what differs. The package builds pods with the
+spawners' own code, without a hub, a cluster or a network.
+
+- ``command``: arguments and output of ``diff``.
+- ``comparison``: pairs the choices of both files and compares them, ``compare_values``.
+- ``menu``: what users can pick, samples of it, and which picks correspond.
+- ``pods``: facts of a pod, and the differences between two pods.
+- ``report``: the table.
+- ``sides``: one values file, with its spawner.
+"""
+
+from gpuspawner.cli.compare.comparison import ChoicePair, ChoiceResult, Outcome, Report, Scope, compare_values
+from gpuspawner.cli.compare.pods import Difference
+from gpuspawner.cli.compare.report import format_counts, format_report
+
+__all__ = [
+    "ChoicePair",
+    "ChoiceResult",
+    "Difference",
+    "Outcome",
+    "Report",
+    "Scope",
+    "compare_values",
+    "format_counts",
+    "format_report",
+]

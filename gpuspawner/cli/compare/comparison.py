@@ -1,0 +1,352 @@
+"""Compares the choices of two values files: the servers that they give, and the users who may have them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
+
+from gpuspawner.cli.cluster.offline_spawner import share_connection
+from gpuspawner.cli.compare.menu import UNLISTED, MenuMatch, Pick, ReachedPicks, draw_sample
+from gpuspawner.cli.compare.pods import BY_DESIGN, Difference, list_differences
+from gpuspawner.cli.compare.sides import Answer, RefusedError, SettingsSide, Side, UncomparedError, open_side
+from gpuspawner.cli.values.chart_config import list_omissions
+from gpuspawner.cli.values.helm_values import HelmValues
+from gpuspawner.core.catalog.policy_model import Person, normalize_group
+from gpuspawner.core.text.wording import join_sentences
+
+DEFAULT_LIMIT = 200
+"""Largest number of choices that are compared of one file."""
+_MOST_PAIRED = 10
+"""Number of groups up to which each pair of groups counts as a user."""
+_PATTERN = "text pattern"
+_NO_HOST = "http://127.0.0.1:9"
+"""Address of the API client, to which no request is sent."""
+
+
+class Outcome(StrEnum):
+    """How the two sides of a choice compare."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    WIDER = "wider access"
+    NO_EQUIVALENT = "no equivalent"
+    REMOVED = "removed"
+    ADDED = "added"
+    UNKNOWN = "not compared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoicePair:
+    """A choice of a user on both sides.
+
+    :param label: text that names the choice.
+    :param old_options: user options of the old side; empty = no choice, None = the choice is new.
+    :param new_options: user options of the new side; None = the choice has no equivalent.
+    :param reason: sentence that says why there is no equivalent; may be empty.
+    """
+
+    label: str
+    old_options: Mapping[str, object] | None
+    new_options: Mapping[str, object] | None
+    reason: str = ""
+
+
+FindPair = Callable[[Mapping[str, object]], ChoicePair]
+"""Function that returns the pair of a choice; its argument is the old user options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceResult:
+    """The comparison of one choice.
+
+    :param pair: the choice.
+    :param differences: what differs between the servers.
+    :param gained: users who may have it now and could not before, such as ``group tutors``.
+    :param lost: users who could have it before and may no longer.
+    :param reason: sentence that says why there is no equivalent, or why it is not compared; may be empty.
+    """
+
+    pair: ChoicePair
+    outcome: Outcome
+    differences: tuple[Difference, ...] = ()
+    gained: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def widens(self) -> bool:
+        """Whether users may have something that they could not have before."""
+        return self.outcome in (Outcome.WIDER, Outcome.ADDED) or any(
+            each.aspect == _PATTERN for each in self.differences
+        )
+
+    @property
+    def changes_resources(self) -> bool:
+        """Whether the server gets another amount of CPU, memory or devices, or other nodes."""
+        return any(each.changes_resources for each in self.differences)
+
+    @property
+    def details(self) -> str:
+        """Text that says what differs; empty if nothing does."""
+        parts = [str(each) for each in self.differences]
+        parts += [f"also for {each}" for each in self.gained]
+        parts += [f"no longer for {each}" for each in self.lost]
+        return "; ".join(filter(None, (*parts, self.reason)))
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+        return {
+            "choice": self.pair.label,
+            "old_options": None if self.pair.old_options is None else dict(self.pair.old_options),
+            "new_options": None if self.pair.new_options is None else dict(self.pair.new_options),
+            "outcome": self.outcome.value,
+            "differences": [{"what": each.aspect, "old": each.old, "new": each.new} for each in self.differences],
+            "gained": list(self.gained),
+            "lost": list(self.lost),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The comparison of two values files.
+
+    :param results: one for each choice, in the order of the old file; the added choices are last.
+    :param total: how many choices the old side has.
+    :param tried: how many of them were compared.
+    :param seed: seed of the sample.
+    :param left_out: sentences about what is not compared.
+    """
+
+    results: tuple[ChoiceResult, ...]
+    total: int
+    tried: int
+    seed: int
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether only a part of the choices was compared."""
+        return self.tried < self.total
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """Number of results of each outcome; outcomes without results are missing."""
+        found = Counter(each.outcome for each in self.results)
+        return {outcome: found[outcome] for outcome in Outcome if found[outcome]}
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all choices are the same on both sides."""
+        return self.counts.keys() <= {Outcome.SAME}
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "choices": [each.serialize() for each in self.results],
+            "counts": {outcome.value: number for outcome, number in self.counts.items()},
+            "total": self.total,
+            "compared": self.tried,
+            "seed": self.seed,
+            "left_out": list(self.left_out),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What is compared.
+
+    :param find_pair: function that returns the new user options of a choice; None = choices are matched by their keys
+        and names.
+    :param is_conversion: whether the new side is meant to replace the old one; choices without a counterpart then have
+        no equivalent.
+    :param old_is_helm: whether the old side's hub gets its values through Helm, which sorts the keys of mappings.
+    :param limit: largest number of choices; if there are more, a sample is compared.
+    :param seed: seed of the sample.
+    """
+
+    find_pair: FindPair | None = None
+    is_conversion: bool = False
+    old_is_helm: bool = True
+    limit: int = DEFAULT_LIMIT
+    seed: int = 0
+
+
+def compare_values(old: HelmValues, new: HelmValues, *, scope: Scope | None = None) -> Report:
+    """Return the comparison of two values files. It needs no cluster, and runs its own event loop.
+
+    :param old: the values before.
+    :param new: the values after; for a converted file, the old values with the converted ones merged into them.
+    :param scope: what is compared; None = all choices, matched by their keys and names.
+    :raises SettingsError: KubeSpawner or gpuspawner does not accept the values.
+    """
+    return asyncio.run(_compare(old, new, scope=scope or Scope()))
+
+
+async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> Report:
+    async with ApiClient(Configuration(host=_NO_HOST)) as client:
+        with share_connection(CoreV1Api(client)):
+            sides = open_side(old, is_helm=scope.old_is_helm), open_side(new)
+            comparer = _Comparer(*sides, scope=scope)
+            results = tuple([each async for each in comparer.compare()])
+    by_design = (BY_DESIGN,) if any(isinstance(each, SettingsSide) for each in sides) else ()
+    return Report(
+        results=results,
+        total=comparer.sample.total + 1,
+        tried=len(comparer.sample.picks) + 1,
+        seed=scope.seed,
+        left_out=(*by_design, *dict.fromkeys((*list_omissions(old.chart), *list_omissions(new.chart)))),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TriedPair:
+    """A pair, with the picks that it stands for on the two sides, as far as they are known."""
+
+    pair: ChoicePair
+    old: Pick | None = None
+    new: Pick | None = None
+
+
+class _Comparer:
+    def __init__(self, old: Side, new: Side, *, scope: Scope) -> None:
+        self._old, self._new, self._scope = old, new, scope
+        self._match = MenuMatch(old.profiles, new.profiles)
+        self.sample = draw_sample(old.profiles, limit=scope.limit, seed=scope.seed)
+        self._persons = _list_persons(old, new)
+
+    async def compare(self) -> Any:
+        """Yield the result of each choice."""
+        nothing: Mapping[str, object] = {}
+        pair = ChoicePair(label="No choice", old_options=nothing, new_options=nothing)
+        if self._scope.find_pair is not None:
+            pair = self._scope.find_pair(nothing)
+        yield await self._compare_pair(_TriedPair(pair=pair))
+        reached = ReachedPicks()
+        for pick in self.sample.picks:
+            tried = self._find_pair(pick)
+            if tried.new is not None:
+                reached.add(tried.new)
+            yield await self._compare_pair(tried)
+        limit = self._scope.limit if self.sample.is_complete else None
+        for pick in reached.list_missing(self._new.profiles, limit=limit):
+            options = self._new.make_options(pick)
+            pair = ChoicePair(label=pick.label, old_options=None, new_options=options)
+            result = await self._compare_pair(_TriedPair(pair=pair, new=pick))
+            if result.outcome is not Outcome.SAME:
+                yield result
+
+    def _find_pair(self, pick: Pick) -> _TriedPair:
+        options = self._old.make_options(pick)
+        if self._scope.find_pair is not None:
+            pair = self._scope.find_pair(options)
+            new = self._new.find_pick(pair.new_options) if pair.new_options is not None else None
+            return _TriedPair(pair=pair, old=pick, new=new)
+        new = self._match.find(pick)
+        if new is not None:
+            new = _copy_texts(pick, new)
+        found = None if new is None else self._new.make_options(new)
+        return _TriedPair(pair=ChoicePair(label=pick.label, old_options=options, new_options=found), old=pick, new=new)
+
+    async def _compare_pair(self, tried: _TriedPair) -> ChoiceResult:
+        pair = tried.pair
+        try:
+            old, old_refusal = await self._answer(self._old, pair.old_options)
+            preferred = old.allowed if old is not None else frozenset()
+            new, new_refusal = await self._answer(self._new, pair.new_options, preferred=preferred)
+        except UncomparedError as error:
+            return ChoiceResult(pair=pair, outcome=Outcome.UNKNOWN, reason=str(error))
+        if old is None and new is None:
+            return ChoiceResult(pair=pair, outcome=Outcome.SAME, reason=join_sentences(old_refusal, new_refusal))
+        if old is None and new is not None:
+            return self._compare_new(pair, new, refusal=old_refusal)
+        if new is None or old is None:
+            outcome = Outcome.NO_EQUIVALENT if self._scope.is_conversion else Outcome.REMOVED
+            return ChoiceResult(pair=pair, outcome=outcome, reason=pair.reason or new_refusal)
+        return self._compare_answers(tried, old, new=new)
+
+    async def _answer(
+        self, side: Side, options: Mapping[str, object] | None, *, preferred: Iterable[int] = ()
+    ) -> tuple[Answer | None, str]:
+        """Return a side's answer, or None and why the hub refuses the options."""
+        if options is None:
+            return None, ""
+        try:
+            return await side.answer(options, self._persons, preferred=preferred), ""
+        except RefusedError as error:
+            return None, str(error)
+
+    def _compare_new(self, pair: ChoicePair, new: Answer, *, refusal: str) -> ChoiceResult:
+        if not new.allowed:
+            return ChoiceResult(pair=pair, outcome=Outcome.SAME)
+        if pair.old_options is None:
+            gained = tuple(self._describe_persons(new.allowed))
+            return ChoiceResult(pair=pair, outcome=Outcome.ADDED, gained=gained)
+        refused = Difference(aspect="start", old=refusal, new="starts")
+        return ChoiceResult(pair=pair, outcome=Outcome.DIFFERS, differences=(refused,))
+
+    def _compare_answers(self, tried: _TriedPair, old: Answer, *, new: Answer) -> ChoiceResult:
+        differences = list(_compare_patterns(tried))
+        if old.server is not None and new.server is not None:
+            differences += list_differences(old.server, new.server)
+        # Without a choice, a hub gives the default, or the first entry that the user may have: that is no access.
+        is_choice = bool(tried.pair.old_options)
+        gained = tuple(self._describe_persons(new.allowed - old.allowed)) if is_choice else ()
+        lost = tuple(self._describe_persons(old.allowed - new.allowed)) if is_choice else ()
+        outcome = Outcome.WIDER if gained else Outcome.DIFFERS if differences or lost else Outcome.SAME
+        return ChoiceResult(pair=tried.pair, outcome=outcome, differences=tuple(differences), gained=gained, lost=lost)
+
+    def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
+        """Yield texts that name users; a text for some groups is left out if one for a part of them is there."""
+        found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
+        named: list[frozenset[str]] = []
+        for person in found:
+            if person.name:
+                yield f"user {person.name}"
+                continue
+            groups = person.groups or frozenset()
+            if not any(each <= groups for each in named):
+                named.append(groups)
+                yield _describe_groups(sorted(groups))
+
+
+def _copy_texts(old: Pick, new: Pick) -> Pick:
+    """Return the new pick with the texts that the user writes on the old side."""
+    texts = [entry.text for entry in old.entries if entry.slug == UNLISTED and entry.text]
+    entries = [(option, entry) for option, entry in new.chosen if entry.slug == UNLISTED]
+    if not texts or not entries:
+        return new
+    option, entry = entries[0]
+    return new.replace(option.name, type(entry)(slug=UNLISTED, title=entry.title, text=texts[0], pattern=entry.pattern))
+
+
+def _compare_patterns(tried: _TriedPair) -> Iterator[Difference]:
+    if tried.old is None or tried.new is None:
+        return
+    patterns = [[each.pattern for each in pick.entries if each.slug == UNLISTED] for pick in (tried.old, tried.new)]
+    for old, new in itertools.zip_longest(*patterns, fillvalue=""):
+        if old != new:
+            yield Difference(aspect=_PATTERN, old=old or "any", new=new or "any")
+
+
+def _list_persons(*sides: Side) -> Sequence[Person]:
+    """Return users who stand for all users: of no group, of each group, of each two groups, of all, and named ones."""
+    groups = tuple(dict.fromkeys(normalize_group(group) for side in sides for group in side.groups))
+    pairs = itertools.combinations(groups, 2) if len(groups) <= _MOST_PAIRED else ()
+    sets = dict.fromkeys(frozenset(each) for each in ((), *((group,) for group in groups), *pairs, groups))
+    users = dict.fromkeys(user for side in sides for user in side.users)
+    return (*(Person(name="", groups=each) for each in sets), *(Person(name=user) for user in users))
+
+
+def _describe_groups(groups: Sequence[str]) -> str:
+    if not groups:
+        return "users of no group"
+    *most, last = groups
+    return f"groups {', '.join(most)} and {last}" if most else f"group {last}"

@@ -1,0 +1,318 @@
+"""What users can pick with one values file, and which picks of two files correspond.
+
+A menu consists of profiles. A profile is an entry of a ``profile_list``, a preset of gpuspawner, or gpuspawner's form.
+In each profile, the user picks one entry of each of its options.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+UNLISTED = "--unlisted-choice"
+"""Slug of the entry for which the user writes a text, such as the reference of an image."""
+FORM = "--form"
+"""Slug of the profile that stands for gpuspawner's form without a preset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An entry of an option.
+
+    :param slug: key in the values file, or :data:`UNLISTED`.
+    :param title: name that users read.
+    :param is_default: whether the entry is selected if the user picks none.
+    :param text: text that stands for what the user writes; empty for a listed entry.
+    :param pattern: regular expression that the text must match; empty = any text.
+    """
+
+    slug: str
+    title: str
+    is_default: bool = False
+    text: str = ""
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """An option of a profile, from which the user picks one entry.
+
+    :param name: key in the values file.
+    :param title: name that users read.
+    :param entries: at least one; the entry with the slug :data:`UNLISTED` is last.
+    """
+
+    name: str
+    title: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def listed(self) -> tuple[Entry, ...]:
+        """The entries without the text field, or only the text field if there is no other entry."""
+        return tuple(each for each in self.entries if each.slug != UNLISTED) or self.entries
+
+    @property
+    def unlisted(self) -> Entry | None:
+        """The text field if there are other entries too, else None."""
+        return self.entries[-1] if len(self.listed) < len(self.entries) else None
+
+    @property
+    def default(self) -> Entry:
+        """The entry that is selected if the user picks none."""
+        return next((each for each in self.listed if each.is_default), self.listed[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What the user picks first.
+
+    :param slug: key in the values file.
+    :param title: name that users read.
+    :param options: the options, in the order of the values file.
+    """
+
+    slug: str
+    title: str
+    options: tuple[Option, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """How many picks the profile has: :meth:`iterate_picks` yields them."""
+        return self._number_listed + sum(option.unlisted is not None for option in self.options)
+
+    @property
+    def _number_listed(self) -> int:
+        return math.prod(len(option.listed) for option in self.options)
+
+    @property
+    def default(self) -> Pick:
+        """The pick with the default entry of each option."""
+        return Pick(profile=self, entries=tuple(option.default for option in self.options))
+
+    def get_pick(self, index: int) -> Pick:
+        """Return one of the profile's picks: a combination of listed entries, or one text field with the defaults.
+
+        :param index: 0 to ``number - 1``.
+        """
+        if index >= self._number_listed:
+            texts = [option for option in self.options if option.unlisted is not None]
+            chosen = texts[index - self._number_listed]
+            return self.default.replace(chosen.name, chosen.entries[-1])
+        entries = []
+        for option in reversed(self.options):
+            index, place = divmod(index, len(option.listed))
+            entries.append(option.listed[place])
+        return Pick(profile=self, entries=tuple(reversed(entries)))
+
+    def find_option(self, name: str) -> Option | None:
+        """Return the option with a name, or None."""
+        return next((option for option in self.options if option.name == name), None)
+
+
+PickKey = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """A profile with one entry of each of its options.
+
+    :param entries: one for each option, in the same order.
+    """
+
+    profile: Profile
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def chosen(self) -> Iterator[tuple[Option, Entry]]:
+        """The options with their entries."""
+        return zip(self.profile.options, self.entries, strict=True)
+
+    @property
+    def key(self) -> PickKey:
+        """The slugs of the profile and of the entries."""
+        return (self.profile.slug, *(entry.slug for entry in self.entries))
+
+    @property
+    def label(self) -> str:
+        """Text that names the pick: ``GPU server · Memory: 16 GB``."""
+        return " · ".join((self.profile.title, *(f"{option.title}: {entry.title}" for option, entry in self.chosen)))
+
+    def replace(self, name: str, entry: Entry) -> Pick:
+        """Return the pick with another entry of an option.
+
+        :param name: name of the option.
+        :param entry: the entry.
+        """
+        entries = (entry if option.name == name else own for option, own in self.chosen)
+        return Pick(profile=self.profile, entries=tuple(entries))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The picks of a menu that are compared.
+
+    :param picks: the picks, in the order of the menu.
+    :param total: how many picks the menu has.
+    """
+
+    picks: tuple[Pick, ...]
+    total: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the sample has all picks of the menu."""
+        return len(self.picks) == self.total
+
+
+def draw_sample(profiles: Sequence[Profile], *, limit: int, seed: int) -> Sample:
+    """Return all picks of a menu; if there are too many, a random part of them.
+
+    The part has each profile and each entry at least once, as far as the limit allows.
+
+    :param profiles: the menu.
+    :param limit: largest number of picks.
+    :param seed: seed of the random numbers.
+    """
+    total = sum(each.number for each in profiles)
+    if total <= limit:
+        picks = tuple(each.get_pick(index) for each in profiles for index in range(each.number))
+        return Sample(picks=picks, total=total)
+    chance = random.Random(seed)  # noqa: S311 - not for cryptography
+    found = {pick.key: pick for profile in profiles for pick in _cover_entries(profile)}
+    if len(found) > limit:
+        keys = set(chance.sample(sorted(found), limit))
+        return Sample(picks=tuple(pick for key, pick in found.items() if key in keys), total=total)
+    ends = list(itertools.accumulate(each.number for each in profiles))
+    while len(found) < limit:
+        index = chance.randrange(total)
+        place = next(number for number, end in enumerate(ends) if index < end)
+        pick = profiles[place].get_pick(index - (ends[place] - profiles[place].number))
+        found[pick.key] = pick
+    order = {profile.slug: number for number, profile in enumerate(profiles)}
+    return Sample(picks=tuple(sorted(found.values(), key=lambda pick: order[pick.profile.slug])), total=total)
+
+
+def _cover_entries(profile: Profile) -> Iterator[Pick]:
+    """Yield picks that together have each entry of a profile."""
+    yield profile.default
+    for place in range(max((len(option.listed) for option in profile.options), default=0)):
+        entries = (option.listed[place % len(option.listed)] for option in profile.options)
+        yield Pick(profile=profile, entries=tuple(entries))
+    for option in profile.options:
+        if option.unlisted is not None:
+            yield profile.default.replace(option.name, option.unlisted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedPicks:
+    """The picks of a menu to which picks of another menu lead."""
+
+    keys: set[PickKey] = field(default_factory=set)
+    entries: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def add(self, pick: Pick) -> None:
+        """Add a pick."""
+        self.keys.add(pick.key)
+        self.entries.update((pick.profile.slug, option.name, entry.slug) for option, entry in pick.chosen)
+
+    def list_missing(self, profiles: Sequence[Profile], *, limit: int | None) -> Iterator[Pick]:
+        """Yield the picks of a menu that were not added.
+
+        :param profiles: the menu.
+        :param limit: number of picks up to which each of them is looked at. If the menu has more, or with None, only
+            the profiles and the single entries that were not added are looked at, with the defaults of the other
+            options.
+        """
+        if limit is not None and sum(each.number for each in profiles) <= limit:
+            picks = (each.get_pick(index) for each in profiles for index in range(each.number))
+            yield from (pick for pick in picks if not self._has(pick))
+            return
+        for profile in profiles:
+            if all(key[0] != profile.slug for key in self.keys):
+                yield profile.default
+                continue
+            for option in profile.options:
+                for entry in option.entries:
+                    if (profile.slug, option.name, entry.slug) not in self.entries:
+                        yield profile.default.replace(option.name, entry)
+
+    def _has(self, pick: Pick) -> bool:
+        texts = [(option, entry) for option, entry in pick.chosen if entry.slug == UNLISTED]
+        # A text field stands once in a menu, with the defaults of the other options; these may be others in the menu
+        # from which the added picks come.
+        return pick.key in self.keys or (
+            bool(texts) and all((pick.profile.slug, each.name, UNLISTED) in self.entries for each, _ in texts)
+        )
+
+
+class MenuMatch:
+    """Finds the pick of a new menu that corresponds to a pick of an old menu.
+
+    Profiles, options and entries correspond if their keys are equal, else if their titles are equal and unique.
+
+    :param old: the old menu.
+    :param new: the new menu.
+    """
+
+    def __init__(self, old: Sequence[Profile], new: Sequence[Profile]) -> None:
+        self._profiles = _match(old, new, key=lambda each: each.slug)
+
+    def find(self, pick: Pick) -> Pick | None:
+        """Return the corresponding pick, or None if there is none.
+
+        An option that only the new menu has gets its default. If only the old menu has an option, the default of this
+        option corresponds to the new menu without it.
+
+        :param pick: a pick of the old menu.
+        """
+        profile = self._profiles.get(pick.profile.slug)
+        if profile is None:
+            return None
+        options = _match(pick.profile.options, profile.options, key=lambda each: each.name)
+        chosen = {}
+        for option, entry in pick.chosen:
+            counterpart = options.get(option.name)
+            if counterpart is None:
+                if entry != option.default:
+                    return None
+                continue
+            found = _match(option.entries, counterpart.entries, key=lambda each: each.slug).get(entry.slug)
+            if found is None:
+                return None
+            chosen[counterpart.name] = found
+        entries = (chosen.get(option.name, option.default) for option in profile.options)
+        return Pick(profile=profile, entries=tuple(entries))
+
+
+class _Titled(Protocol):
+    @property
+    def title(self) -> str: ...
+
+
+TitledT = TypeVar("TitledT", bound=_Titled)
+
+
+def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[TitledT], str]) -> dict[str, TitledT]:
+    """Return key of each old object → the new object that corresponds to it."""
+    old, by_key = list(old), {key(each): each for each in new}
+    found = {key(each): by_key[key(each)] for each in old if key(each) in by_key}
+    taken = {key(each) for each in found.values()}
+    old_titles = _index_titles(each for each in old if key(each) not in found)
+    new_titles = _index_titles(each for name, each in by_key.items() if name not in taken)
+    for title, each in old_titles.items():
+        if each is not None and (other := new_titles.get(title)) is not None:
+            found[key(each)] = other
+    return found
+
+
+def _index_titles(found: Iterable[TitledT]) -> dict[str, TitledT | None]:
+    """Return title → object; None for a title of several objects."""
+    titles: dict[str, TitledT | None] = {}
+    for each in found:
+        title = each.title.strip().casefold()
+        titles[title] = None if title in titles else each
+    return titles

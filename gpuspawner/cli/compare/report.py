@@ -1,0 +1,55 @@
+"""Formats a comparison as a table, with notes below it and the counts in its last line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from gpuspawner.cli.common.output import Paint, format_columns, sanitize
+from gpuspawner.cli.compare.comparison import ChoiceResult, Outcome, Report
+
+
+def format_report(report: Report, paint: Paint, *, shows_same: bool = True) -> Iterator[str]:
+    """Yield the lines of a report.
+
+    :param report: the comparison.
+    :param paint: the colors of the output.
+    :param shows_same: whether the table has the choices that are the same on both sides.
+    """
+    shown = [each for each in report.results if shows_same or each.outcome is not Outcome.SAME or each.reason]
+    if shown:
+        yield from format_columns(map(_format_cells, shown), titles=("OUTCOME", "CHOICE", "WHAT"), paint=paint)
+        yield ""
+    for sentence in report.left_out:
+        yield paint.style_dim(f"Note: {sanitize(sentence)}")
+    if report.is_sampled:
+        yield f"Compared: a sample of {report.tried:,} of {report.total:,} choices (--seed {report.seed})."
+    counts = report.counts
+    paints = [outcome for outcome in _PAINTS if outcome in counts]
+    style = _PAINTS[paints[0]] if paints else Paint.style_success
+    yield style(paint, format_counts(report))
+
+
+def format_counts(report: Report) -> str:
+    """Return the number of choices, and of each outcome: ``12 choices: 10 same, 2 differ.``
+
+    :param report: the comparison.
+    """
+    number = len(report.results)
+    counts = ", ".join(f"{count:,} {_NAMES.get(outcome, outcome.value)}" for outcome, count in report.counts.items())
+    return f"{number:,} {'choice' if number == 1 else 'choices'}: {counts}."
+
+
+def _format_cells(result: ChoiceResult) -> tuple[str, ...]:
+    return result.outcome.value, result.pair.label, result.details or "-"
+
+
+_NAMES: Mapping[Outcome, str] = {Outcome.DIFFERS: "different", Outcome.WIDER: "with wider access"}
+_PAINTS: Mapping[Outcome, Callable[[Paint, str], str]] = {
+    Outcome.WIDER: Paint.style_error,
+    Outcome.NO_EQUIVALENT: Paint.style_error,
+    Outcome.ADDED: Paint.style_warning,
+    Outcome.DIFFERS: Paint.style_warning,
+    Outcome.REMOVED: Paint.style_warning,
+    Outcome.UNKNOWN: Paint.style_warning,
+}
+"""Outcomes from the gravest, with the color of a report that has them."""

@@ -1,0 +1,513 @@
+"""One values file as a hub would use it: what users can pick, who may have it, and the server that results.
+
+A :class:`ProfileSide` is a hub with plain KubeSpawner, a :class:`SettingsSide` one with settings of gpuspawner. Both
+build pods with the spawner's own code, without a hub and without a cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jupyterhub.utils import maybe_future
+from kubespawner import KubeSpawner
+from slugify import slugify
+from traitlets.config import Config
+from typing_extensions import override
+
+from gpuspawner.cli.cluster.cluster_view import FALLBACK_IMAGE, read_configured_resources
+from gpuspawner.cli.cluster.offline_spawner import make_offline_spawner
+from gpuspawner.cli.compare.menu import FORM, UNLISTED, Entry, Option, Pick, Profile
+from gpuspawner.cli.compare.pods import Server
+from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value, get_configured_trait
+from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, require_sections
+from gpuspawner.core.catalog.model import Catalog, Preset, PresetChoice
+from gpuspawner.core.catalog.policy_model import UNLIMITED, Person, normalize_group
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
+from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
+from gpuspawner.core.json_access import as_dict, as_text
+from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit
+from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.policy.rules import resolve_rule
+from gpuspawner.core.request.field_definitions import CPU, MEMORY
+from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
+from gpuspawner.hub.kubespawner import private_api
+from gpuspawner.hub.pod.merge import build_preferences
+from gpuspawner.hub.pod.overrides import list_gpu_resources
+from gpuspawner.hub.pod.preview import serialize_pod
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
+from gpuspawner.hub.spawner import GPUSpawner
+from gpuspawner.hub.trait_overrides import copy_nested
+
+_USER = Person(name="user")
+_NAMESPACE = "jhub"
+_OUR_CLASSES = ("gpuspawner.GPUSpawner", "gpu")
+_MANY_GPUS = 1 << 16
+"""Largest number of GPUs of a type whose number the hub would read from nodes."""
+_EXAMPLES = (
+    *("registry.example.org/team/image:1.0", "quay.io/jupyter/base-notebook:2025-01-01", "jupyter/base-notebook:1"),
+    *("base-notebook:1.0", "base-notebook", "8G", "1G", "8", "1", "text"),
+)
+"""Texts that stand for what a user writes; the first one that fits is taken."""
+
+
+class UncomparedError(Exception):
+    """Raised for a choice of which the values alone do not say what server it gives."""
+
+
+class RefusedError(Exception):
+    """Raised for a choice that the hub refuses for every user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the hub makes of a choice.
+
+    :param allowed: indexes of the persons who may have the choice.
+    :param server: the server; None if nobody may have the choice.
+    """
+
+    allowed: frozenset[int]
+    server: Server | None
+
+
+class Side(ABC):
+    """One values file.
+
+    :ivar profiles: what users can pick.
+    :ivar groups: names of groups that any rule names.
+    :ivar users: names of users that any rule names.
+    """
+
+    profiles: tuple[Profile, ...] = ()
+    groups: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+    @abstractmethod
+    def make_options(self, pick: Pick) -> dict[str, object]:
+        """Return the user options of a pick.
+
+        :param pick: a pick of :attr:`profiles`.
+        """
+
+    @abstractmethod
+    def find_pick(self, options: Mapping[str, object]) -> Pick | None:
+        """Return the pick that user options stand for, or None if they stand for none.
+
+        :param options: user options that the hub accepts.
+        """
+
+    @abstractmethod
+    async def answer(
+        self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
+    ) -> Answer:
+        """Return what the hub makes of user options.
+
+        :param options: the user options; empty = no choice.
+        :param persons: the users to ask for.
+        :param preferred: indexes of the persons for whom the server is built, if one of them may have it.
+        :raises RefusedError: the hub refuses the options for every user.
+        :raises UncomparedError: the result depends on what the values do not say.
+        """
+
+
+def open_side(values: HelmValues, *, is_helm: bool = True) -> Side:
+    """Return the side of a values file; call this inside :func:`share_connection` of the offline spawner.
+
+    :param values: the merged values files.
+    :param is_helm: whether the hub gets the values through Helm, which sorts the keys of mappings.
+    :raises SettingsError: KubeSpawner or gpuspawner does not accept the values.
+    """
+    if is_helm:
+        values = HelmValues(merged=_sort_keys(values.chart))
+    require_sections(values)
+    raw = {name: value for name, value in merge_settings(values).items() if value is not None}
+    config = build_spawner_config(values.chart, namespace=_NAMESPACE)
+    settings = OfferFactory().parse(raw)
+    profile_list = get_configured_trait(config, "profile_list")
+    is_ours = get_chart_value(values.chart, "hub.config.JupyterHub.spawner_class") in _OUR_CLASSES
+    if settings.is_empty and (profile_list or not is_ours):
+        return ProfileSide(config)
+    return SettingsSide(config, settings)
+
+
+def _sort_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _sort_keys(value[key]) for key in sorted(value, key=str)}
+    return [_sort_keys(entry) for entry in value] if isinstance(value, list) else value
+
+
+def read_traits(spawner: KubeSpawner) -> dict[str, Any]:
+    """Return name → value of a spawner's traits that the pod does not show.
+
+    :param spawner: the spawner, with the choice in its traits.
+    """
+    values = {name: getattr(spawner, name) for name in _TRAITS if hasattr(type(spawner), name)}
+    return {name: value for name, value in values.items() if not callable(value)}
+
+
+_TRAITS = [
+    "start_timeout",
+    "default_url",
+    "http_timeout",
+    "notebook_dir",
+    "poll_interval",
+    "delete_grace_period",
+    "delete_pvc",
+    "delete_stopped_pods",
+    "enable_user_namespaces",
+    "user_namespace_template",
+    "pod_name_template",
+    "pvc_name_template",
+    "dns_name_template",
+    "secret_name_template",
+    "slug_scheme",
+    "storage_pvc_ensure",
+    "storage_capacity",
+    "storage_class",
+    "storage_access_modes",
+    "storage_selector",
+    "storage_extra_labels",
+    "storage_extra_annotations",
+    "services_enabled",
+    "events_enabled",
+    "debug",
+    "disable_user_config",
+    "oauth_roles",
+    "oauth_client_allowed_scopes",
+    "server_token_scopes",
+    "remember_pvc_name",
+    "consecutive_failure_limit",
+    "group_overrides",
+    "k8s_api_request_timeout",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Access:
+    """The users who may have a profile or one of its choices, as ``allowed_groups`` and ``allowed_users`` say."""
+
+    groups: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+
+    def admits(self, person: Person) -> bool:
+        return person.name in self.users or not self.groups.isdisjoint(person.normalized_groups)
+
+
+class ProfileSide(Side):
+    """A hub with KubeSpawner and a profile list, or without one.
+
+    Plain KubeSpawner ignores ``allowed_groups`` and ``allowed_users``; hubs have hooks that read these keys. A missing
+    key does not restrict, and an empty list admits no user.
+
+    :param config: the configuration of the hub's spawners.
+    :raises SettingsError: KubeSpawner does not accept the values.
+    """
+
+    def __init__(self, config: Config) -> None:
+        kind: type[KubeSpawner] = type("KubeSpawner", (KubeSpawner,), {"reflectors": {}})
+        self._spawner: Any = make_offline_spawner(kind, config=config, person=_USER)
+        self._base = dict(private_api.get_trait_values(self._spawner))
+        self._access: dict[tuple[str, ...], _Access] = {}
+        self._names: dict[str, None] = {}
+        found = self._spawner.profile_list
+        if callable(found):
+            raise _make_list_error("is made by a function, which is not run here")
+        entries = [found[key] for key in sorted(found)] if isinstance(found, Mapping) else list(found or ())
+        self.profiles = tuple(self._read_profile(entry, number) for number, entry in enumerate(entries, start=1))
+        self.groups = tuple(self._names)
+        self.users = tuple(dict.fromkeys(name for each in self._access.values() for name in sorted(each.users)))
+
+    def _read_profile(self, entry: Any, number: int) -> Profile:
+        title = entry.get("display_name") if isinstance(entry, Mapping) else None
+        if not isinstance(title, str):
+            raise _make_list_error(f"needs a display_name in profile {number}")
+        slug = str(entry.get("slug") or slugify(title))
+        self._read_access(entry, (slug,))
+        options = as_dict(entry.get("profile_options"))
+        found = (self._read_option(slug, str(name), as_dict(option)) for name, option in options.items())
+        return Profile(slug=slug, title=title, options=tuple(option for option in found if option.entries))
+
+    def _read_option(self, slug: str, name: str, option: Mapping[str, Any]) -> Option:
+        choices = as_dict(option.get("choices"))
+        entries = []
+        for key, choice in choices.items():
+            self._read_access(choice, (slug, name, str(key)))
+            title = as_text(as_dict(choice).get("display_name")) or str(key)
+            is_default = as_dict(choice).get("default") is True
+            entries.append(Entry(slug=str(key), title=title, is_default=is_default))
+        unlisted = as_dict(option.get("unlisted_choice"))
+        if unlisted.get("enabled"):
+            self._read_access(unlisted, (slug, name, UNLISTED))
+            pattern = as_text(unlisted.get("validation_regex"))
+            entries.append(
+                Entry(
+                    slug=UNLISTED,
+                    title=as_text(unlisted.get("display_name_in_choices")) or "Other…",
+                    text=_find_example(pattern),
+                    pattern=pattern,
+                )
+            )
+        return Option(name=name, title=as_text(option.get("display_name")) or name, entries=tuple(entries))
+
+    def _read_access(self, entry: Any, key: tuple[str, ...]) -> None:
+        groups, users = (as_dict(entry).get(name) for name in ("allowed_groups", "allowed_users"))
+        if groups is None and users is None:
+            return
+        named = [str(each) for each in groups or ()]
+        self._names |= dict.fromkeys(named)
+        self._access[key] = _Access(
+            groups=frozenset(map(normalize_group, named)), users=frozenset(str(each) for each in users or ())
+        )
+
+    @override
+    def make_options(self, pick: Pick) -> dict[str, object]:
+        texts = {f"{each.name}{UNLISTED}": entry.text for each, entry in pick.chosen if entry.slug == UNLISTED}
+        slugs = {each.name: entry.slug for each, entry in pick.chosen if entry.slug != UNLISTED}
+        return {"profile": pick.profile.slug, **slugs, **texts}
+
+    @override
+    def find_pick(self, options: Mapping[str, object]) -> Pick | None:
+        profile = next((each for each in self.profiles if each.slug == options.get("profile")), None)
+        if profile is None:
+            return None
+        pick = profile.default
+        for option in profile.options:
+            slug = UNLISTED if f"{option.name}{UNLISTED}" in options else options.get(option.name)
+            if entry := next((each for each in option.entries if each.slug == slug), None):
+                pick = pick.replace(option.name, entry)
+        return pick
+
+    @override
+    async def answer(
+        self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
+    ) -> Answer:
+        pick = self.find_pick(options)
+        if pick is not None and any(each.slug == UNLISTED and not each.text for each in pick.entries):
+            message = "no text is known that matches the pattern for the user's text"
+            raise UncomparedError(message)
+        needed = [access for key, access in self._access.items() if pick is not None and _concerns(key, pick)]
+        allowed = frozenset(
+            number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
+        )
+        return Answer(allowed=allowed, server=await self._build(options))
+
+    async def _build(self, options: Mapping[str, object]) -> Server:
+        spawner = self._spawner
+        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies.
+        values = {name: copy_nested(value) for name, value in self._base.items()}
+        private_api.set_trait_values(spawner, values)
+        spawner.user_options = dict(options)
+        try:
+            await spawner.load_user_options()
+            pod = await spawner.get_pod_manifest()
+            if spawner.modify_pod_hook:
+                pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))
+            return Server(manifest=serialize_pod(spawner, pod), traits=read_traits(spawner))
+        except Exception as error:
+            message = f"KubeSpawner refuses it: {type(error).__name__}: {error}"
+            raise RefusedError(message) from error
+
+
+def _concerns(key: tuple[str, ...], pick: Pick) -> bool:
+    slug, *rest = key
+    chosen = [[option.name, entry.slug] for option, entry in pick.chosen]
+    return slug == pick.profile.slug and (not rest or rest in chosen)
+
+
+def _find_example(pattern: str) -> str:
+    try:
+        return next((each for each in _EXAMPLES if re.match(pattern, each)), "")
+    except re.error:
+        return ""
+
+
+def _make_list_error(message: str) -> SettingsError:
+    return SettingsError(Problem(field="profile_list", code="bad_value", message=message))
+
+
+class SettingsSide(Side):
+    """A hub with settings of gpuspawner.
+
+    :param config: the configuration of the hub's spawners.
+    :param settings: the parsed settings.
+    :raises SettingsError: KubeSpawner does not accept the values.
+    """
+
+    def __init__(self, config: Config, settings: ParsedSettings) -> None:
+        kind: type[GPUSpawner] = type("GPUSpawner", (GPUSpawner,), {"reflectors": {}, "offer_factory": OfferFactory()})
+        self._spawner = make_offline_spawner(kind, config=config, person=_USER)
+        self._unread = settings.configured.uncounted
+        self._catalog = _assemble_catalog(config, settings)
+        self._allowances: dict[Person, Allowance] = {}
+        self._admissions: dict[tuple[object, ...], Admission | None] = {}
+        presets = tuple(_read_preset(each) for each in self._catalog.presets.values())
+        self.profiles = presets if self._catalog.only_presets else (*presets, _read_form(self._catalog))
+        self.groups, self.users = _list_names(self._catalog)
+
+    @override
+    def make_options(self, pick: Pick) -> dict[str, object]:
+        if pick.profile.slug == FORM:
+            chosen = {option.name: entry.slug for option, entry in pick.chosen if entry.slug}
+            return {"v": 1, **chosen, **({"gpu_count": 1} if "gpu" in chosen else {"gpu_count": 0})}
+        options: dict[str, object] = {"v": 1, "preset": pick.profile.slug}
+        entries = {option.name: entry.slug for option, entry in pick.chosen if entry.slug != UNLISTED}
+        if entries:
+            options[PRESET_CHOICES] = entries
+        texts = [entry.text for entry in pick.entries if entry.slug == UNLISTED]
+        return {**options, "custom_image": texts[0]} if texts else options
+
+    @override
+    def find_pick(self, options: Mapping[str, object]) -> Pick | None:
+        slug = options.get("preset") or FORM
+        profile = next((each for each in self.profiles if each.slug == slug), None)
+        if profile is None:
+            return None
+        chosen = options if slug == FORM else as_dict(options.get(PRESET_CHOICES))
+        pick = profile.default
+        for option in profile.options:
+            named = chosen.get(option.name)
+            if named is None and options.get("custom_image") and option.entries[-1].slug == UNLISTED:
+                named = UNLISTED
+            if entry := next((each for each in option.entries if each.slug == named), None):
+                pick = pick.replace(option.name, entry)
+        return pick
+
+    @override
+    async def answer(
+        self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
+    ) -> Answer:
+        found = {number: self._admit(options, person) for number, person in enumerate(persons)}
+        allowed = {number: each for number, each in found.items() if each is not None}
+        place = next((number for number in preferred if number in allowed), next(iter(allowed), None))
+        server = None if place is None else await self._build(allowed[place])
+        return Answer(allowed=frozenset(allowed), server=server)
+
+    def _admit(self, options: Mapping[str, object], person: Person) -> Admission | None:
+        """Return a person's admission of user options, or None if the policy denies it."""
+        allowance = self._find_allowance(person)
+        key = (repr(options), id(allowance))
+        if key not in self._admissions:
+            try:
+                self._admissions[key] = admit(options, allowance, unread_types=self._unread)
+            except UnreadClusterError as error:
+                message = f"only the cluster's nodes say it: {error}"
+                raise UncomparedError(message) from error
+            except PolicyError:
+                self._admissions[key] = None
+            except SelectionError as error:
+                message = f"gpuspawner refuses it: {error}"
+                raise RefusedError(message) from error
+        return self._admissions[key]
+
+    def _find_allowance(self, person: Person) -> Allowance:
+        """Return what a person may have; persons to whom the same rules apply share one object."""
+        if person not in self._allowances:
+            policy = self._catalog.policy
+            if policy is None:
+                own = Allowance(full_catalog=self._catalog, person=_USER)
+            else:
+                own = Allowance(full_catalog=self._catalog, person=person, rule=resolve_rule(policy, person))
+            known = (each for each in self._allowances.values() if self._is_same(each, own))
+            self._allowances[person] = next(known, own)
+        return self._allowances[person]
+
+    def _is_same(self, one: Allowance, other: Allowance) -> bool:
+        policy = self._catalog.policy
+        if policy is None:
+            return True
+        persons = one.person, other.person
+        access = ([policy.admits(person, *key) for key in policy.access] for person in persons)
+        return one.rule == other.rule and next(access) == next(access)
+
+    async def _build(self, admission: Admission) -> Server:
+        spawner, placement = self._spawner, admission.placement
+        choice = PodChoice(placement=placement, resources=list_gpu_resources(self._catalog))
+        try:
+            values = build_trait_values(choice, spawner.trait_overrides)
+            if placement.start_timeout_s is not None:
+                values["start_timeout"] = placement.start_timeout_s
+            spawner.trait_overrides.assign(values)
+            spawner.start_state.removed_environment = placement.removed_environment
+            pod = await spawner.get_pod_manifest()
+            if spawner.modify_pod_hook:
+                pod = await maybe_future(spawner.modify_pod_hook(spawner, pod))
+            return Server(
+                manifest=serialize_pod(spawner, pod),
+                traits=read_traits(spawner),
+                is_ours=True,
+                avoided=build_preferences(placement.avoided),
+            )
+        except Exception as error:
+            message = f"KubeSpawner refuses it: {type(error).__name__}: {error}"
+            raise RefusedError(message) from error
+        finally:
+            spawner.start_state.removed_environment = ()
+            spawner.trait_overrides.restore()
+
+
+def _assemble_catalog(config: Config, settings: ParsedSettings) -> Catalog:
+    """Return the catalog of a hub that has read no node: amounts and numbers of GPUs have no largest value."""
+    own = read_configured_resources(config)
+    image = get_configured_trait(config, "image") or FALLBACK_IMAGE
+    inventory = Inventory(reason="The values do not say which nodes there are.")
+    catalog = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image=image, own=own)
+    return replace(
+        catalog,
+        cpu=catalog.cpu or CPU.make_bounds(UNLIMITED, own.cpu),
+        memory=catalog.memory or MEMORY.make_bounds(UNLIMITED, own.memory),
+        gpus={slug: _open_count(gpu, settings.configured) for slug, gpu in catalog.gpus.items()},
+    )
+
+
+def _open_count(gpu: Any, configured: ConfiguredCatalog) -> Any:
+    return replace(gpu, max_count=_MANY_GPUS) if gpu.slug in configured.uncounted else gpu
+
+
+def _read_preset(preset: Preset) -> Profile:
+    options = (_read_choice(each) for each in preset.choices.values())
+    return Profile(slug=preset.slug, title=preset.display_name, options=tuple(each for each in options if each.entries))
+
+
+def _read_choice(choice: PresetChoice) -> Option:
+    entries = [
+        Entry(slug=slug, title=each.display_name, is_default=number == 0)
+        for number, (slug, each) in enumerate(choice.entries.items())
+    ]
+    if choice.custom_image is not None:
+        pattern = choice.custom_image.pattern
+        title = choice.custom_image.label or "Other…"
+        entries.append(Entry(slug=UNLISTED, title=title, text=_find_example(pattern), pattern=pattern))
+    return Option(name=choice.name, title=choice.display_name, entries=tuple(entries))
+
+
+def _read_form(catalog: Catalog) -> Profile:
+    images = [Entry(slug=slug, title=each.display_name) for slug, each in catalog.images.items()]
+    gpus = [Entry(slug=slug, title=each.display_name) for slug, each in catalog.gpus.items()]
+    none = Entry(slug="", title="none", is_default=True)
+    return Profile(
+        slug=FORM,
+        title="Form",
+        options=(
+            Option(name="image", title="Image", entries=tuple(images)),
+            Option(name="gpu", title="GPU", entries=(none, *gpus)),
+        ),
+    )
+
+
+def _list_names(catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the groups and users that any rule names."""
+    policy = catalog.policy
+    if policy is None:
+        return (), ()
+    groups = [*policy.groups, *(group for pool in policy.pools.values() for group in sorted(pool.groups))]
+    users = [*policy.users]
+    for each in policy.access.values():
+        groups += sorted(each.groups)
+        users += sorted(each.users)
+    return tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(users))

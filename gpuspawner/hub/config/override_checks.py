@@ -1,0 +1,170 @@
+"""Parses the settings, and checks each ``kubespawner_override`` against the installed KubeSpawner.
+
+Most traits of KubeSpawner accept any list or mapping, and KubeSpawner finds a mistake in it only when it builds a pod.
+This module therefore sets each override in a spawner that no hub uses, and lets KubeSpawner build a pod with it. A
+mistake then stops the hub, or keeps the previous settings after a reload, instead of failing the users' starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from kubespawner import KubeSpawner
+from traitlets import TraitError
+from typing_extensions import override
+
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
+from gpuspawner.hub.trait_overrides import copy_nested
+from gpuspawner.settings import Settings
+from gpuspawner.settings.preset_checks import list_overriding_entries
+
+_BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors that KubeSpawner raises for a trait's value that it cannot write into a pod."""
+_MAX_ERROR = 200
+
+
+def parse_settings(raw: Mapping[str, object]) -> Settings:
+    """Return validated settings, with values of KubeSpawner's traits that the installed KubeSpawner accepts.
+
+    :param raw: the settings by key, as loaded from YAML.
+    :raises SettingsError: the settings are invalid; the error has one problem for each wrong key.
+    """
+    settings = Settings.parse(raw)
+    if problems := list(find_override_problems(settings)):
+        raise SettingsError(*problems)
+    return settings
+
+
+def find_override_problems(settings: Settings) -> Iterator[Problem]:
+    """Yield a problem for each trait in a ``kubespawner_override`` that KubeSpawner lacks or whose value it rejects.
+
+    :param settings: settings without other problems.
+    """
+    known = KubeSpawner.class_trait_names(config=True)
+    for path, entry in list_overriding_entries(settings.model):
+        accepted: dict[str, object] = {}
+        for name, value in entry.kubespawner_override.items():
+            field = f"{path}.kubespawner_override.{sanitize_name(name)}"
+            if name not in known:
+                message = f"KubeSpawner has no such trait.{suggest_name(name, known)}"
+                yield Problem(field=field, code="unknown_key", message=message)
+            elif expected := _describe_expected_type(name, value):
+                message = f"must be {expected}, not {_describe_value(value)}"
+                yield Problem(field=field, code="wrong_type", message=message)
+            else:
+                accepted[name] = value
+        yield from _check_pod(f"{path}.kubespawner_override", accepted)
+
+
+class _PodBuilder(KubeSpawner):  # type: ignore[misc]
+    """A spawner with KubeSpawner's defaults that only builds pods: it has no hub, no user's token and no API client.
+
+    It skips KubeSpawner's constructor, which would connect to the cluster.
+    """
+
+    def __init__(self) -> None:
+        self.user = SimpleNamespace(name="user", id=1, url="/user/user/", escaped_name="user")
+        self.pod_name, self.secret_name, self.pvc_name, self.port = "jupyter-user", "jupyter-user", "claim-user", 8888
+
+    @override
+    def get_env(self) -> dict[str, Any]:
+        """Return the environment of the override, expanded as in a server; JupyterHub's own variables need a hub."""
+        for name, value in self.environment.items():
+            if isinstance(value, bool | int | float):
+                raise TypeError(f"the value of {sanitize_name(name)} must be a text, so it needs quotes")
+        return {name: self._expand_all(value) for name, value in self.environment.items()}
+
+    @override
+    def get_args(self) -> list[str]:
+        """Return the arguments of the override; JupyterHub expands only these two templates."""
+        for template in (self.notebook_dir, self.default_url):
+            self.format_string(template)
+        return list(self.args)
+
+    def set_traits(self, values: Mapping[str, object]) -> None:
+        """Set traits as an override does on top of KubeSpawner's defaults.
+
+        :param values: name of a trait → value; the names are names of traits.
+        :raises TraitError: a trait does not accept its value.
+        """
+        for name, value in values.items():
+            # Copy the value, because KubeSpawner changes a variable that is a mapping in place.
+            setattr(self, name, _drop_nulls(copy_nested(value)))
+
+    def build_pod(self) -> None:
+        """Build a pod of the traits.
+
+        :raises Exception: KubeSpawner cannot build a pod.
+        """
+        building = self.get_pod_manifest()
+        try:
+            # KubeSpawner awaits only functions of the admin, and these traits contain none.
+            building.send(None)
+        except StopIteration:
+            pass
+        finally:
+            building.close()
+
+
+def _drop_nulls(value: object) -> object:
+    """Return a value without the nulls in mappings, with which an override removes keys of the admin's value."""
+    if isinstance(value, Mapping):
+        return {key: _drop_nulls(each) for key, each in value.items() if each is not None}
+    return value
+
+
+def _describe_expected_type(name: str, value: object) -> str:
+    """Return in words the type that a trait of KubeSpawner requires, or "" if the trait accepts the value."""
+    builder = _PodBuilder()
+    try:
+        builder.set_traits({name: value})
+    except (TraitError, *_BUILD_ERRORS):
+        return str(builder.traits()[name].info()).replace("dict", "mapping")
+    return ""
+
+
+def _describe_value(value: object) -> str:
+    """Return a value for a message. Texts are not shown, because an override may contain secrets."""
+    match value:
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case Mapping():
+            return "a mapping"
+    return quote(value)
+
+
+def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
+    """Yield a problem for each trait with which KubeSpawner cannot build a pod.
+
+    :param path: YAML path of the override.
+    :param values: name of a trait → value that the trait accepts.
+    """
+    data = {name: value for name, value in values.items() if not callable(value)}
+    if not data or not (whole := _explain_build_failure(data)):
+        return
+    single = {name: _explain_build_failure({name: value}) for name, value in data.items()}
+    for name, reason in single.items():
+        if reason:
+            yield Problem(field=f"{path}.{name}", code="bad_value", message=reason)
+    if not any(single.values()):
+        yield Problem(field=path, code="bad_value", message=whole)
+
+
+def _explain_build_failure(values: Mapping[str, object]) -> str:
+    """Return why KubeSpawner cannot build a pod with some values of traits, or "" if it can."""
+    builder = _PodBuilder()
+    builder.set_traits(values)
+    try:
+        builder.build_pod()
+    except KeyError as error:
+        field = str(error.args[0]) if error.args else ""
+        return f"has a template field {quote(field)} that KubeSpawner does not know; write braces of a text twice"
+    except _BUILD_ERRORS as error:
+        reason = " ".join(str(error).split())[:_MAX_ERROR]
+        return f"does not make a valid pod: {reason}"
+    return ""

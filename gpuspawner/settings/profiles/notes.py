@@ -1,0 +1,207 @@
+"""Defines the notes of a conversion: what the settings do otherwise than the profile list, and what an admin should do.
+
+A note belongs to a cause, and each cause has an effect. The command's exit status follows from the worst effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Effect(StrEnum):
+    """How much a cause changes, from nothing to what the admin has to accept."""
+
+    NOTE = "note"
+    """Every choice leads to the same pod."""
+    DIFFERS = "differs"
+    """Something is missing or different, but access does not get wider and no server gets other resources."""
+    REFUSED = "refused"
+    """Access gets wider, or servers get other resources: the admin has to accept it by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why parts of a profile list become different settings.
+
+    :param name: stable name for ``--accept``.
+    :param text: sentences for the admin: what happens instead, and what to do.
+    """
+
+    name: str
+    effect: Effect
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One part of a profile list that becomes different settings.
+
+    :param profile: display names of the profile and, in a choice, of the option and the entry; empty = all profiles.
+    :param field: keys of the profile list, joined by dots; may be empty.
+    :param detail: the values, such as ``0.12345 → 124m``; may be empty.
+    """
+
+    cause: Cause
+    profile: str = ""
+    field: str = ""
+    detail: str = ""
+
+
+CPU_ROUNDED = Cause(
+    name="cpu-rounded",
+    effect=Effect.NOTE,
+    text="Kubernetes rounds CPU up to thousandths. The settings contain the rounded amount.",
+)
+NO_TRAIT = Cause(
+    name="no-trait",
+    effect=Effect.NOTE,
+    text="KubeSpawner has no trait of this name and ignored it, so it is left out.",
+)
+UNREAD_KEY = Cause(
+    name="unread-key",
+    effect=Effect.NOTE,
+    text="KubeSpawner does not read this key, so it is left out. If a hook or a page of your hub reads it, change that.",
+)
+MARKUP = Cause(
+    name="markup", effect=Effect.NOTE, text="The form shows HTML tags as they are written. Edit the description."
+)
+SHORTENED = Cause(name="shortened", effect=Effect.NOTE, text="The text is too long for the form, so its end is cut.")
+UNLISTED_CHOICE = Cause(
+    name="unlisted-choice",
+    effect=Effect.DIFFERS,
+    text="Users could enter a text that KubeSpawner put into other values than the image alone. Presets take an image"
+    " only, so the field is left out. Add an entry for each text that users need.",
+)
+SECOND_IMAGE = Cause(
+    name="second-custom-image",
+    effect=Effect.DIFFERS,
+    text="Another choice of the profile sets the image later, or has a field for an image as well. A preset has one"
+    " such field, so this one is left out.",
+)
+RESTRICTED_IMAGE = Cause(
+    name="restricted-custom-image",
+    effect=Effect.DIFFERS,
+    text="Only some users could enter an image here. The field is left out for every user. Make a preset for these"
+    " users, with allowed_groups.",
+)
+IMAGE_BUILDING = Cause(
+    name="image-building",
+    effect=Effect.DIFFERS,
+    text="Users could have an image built from a repository. gpuspawner builds no images: build them elsewhere, and"
+    " enter or list them by name.",
+)
+NEVER_STARTED = Cause(
+    name="never-started",
+    effect=Effect.DIFFERS,
+    text="KubeSpawner refuses this value, so no server with it could start. What contains it is left out.",
+)
+REQUEST_ABOVE_LIMIT = Cause(
+    name="request-above-limit",
+    effect=Effect.DIFFERS,
+    text="Kubernetes refuses pods that request more than their limit. The settings request the limit.",
+)
+HUB_WIDE = Cause(
+    name="hub-wide",
+    effect=Effect.DIFFERS,
+    text="This trait must be the same for all servers, so it is left out. Set it below hub.config.KubeSpawner.",
+)
+NOT_CONFIGURABLE = Cause(
+    name="not-configurable",
+    effect=Effect.DIFFERS,
+    text="This is an internal attribute of KubeSpawner, which settings do not change. It is left out.",
+)
+NOBODY_ALLOWED = Cause(
+    name="nobody-allowed",
+    effect=Effect.DIFFERS,
+    text="The list of those who may choose it is empty, so no user could. It is left out.",
+)
+SAME_SLUG = Cause(
+    name="same-slug",
+    effect=Effect.DIFFERS,
+    text="An earlier profile has the same slug, and KubeSpawner always started that one. It is left out. Give it a slug"
+    " of its own if users need it.",
+)
+NO_ENTRY = Cause(
+    name="no-entry",
+    effect=Effect.DIFFERS,
+    text="An option of the profile has no choice, so KubeSpawner started no server with it. The profile is left out.",
+)
+VISIBLE_GPUS = Cause(
+    name="visible-gpus",
+    effect=Effect.DIFFERS,
+    text="gpuspawner sets this variable itself, so that a server sees its own GPUs only. It is left out.",
+)
+SHARED_GPUS = Cause(
+    name="gpus-without-request",
+    effect=Effect.REFUSED,
+    text="Servers saw the GPUs of their node without a request for one. With gpuspawner they see none: request them"
+    " with extra_resource_limits, for example with the device plugin's time slicing.",
+)
+SEVERAL_ACCELERATORS = Cause(
+    name="several-accelerators",
+    effect=Effect.REFUSED,
+    text="Servers had several kinds of GPUs at once. A preset has one kind; the others are left out.",
+)
+ACCESS_KEY = Cause(
+    name="access-key",
+    effect=Effect.REFUSED,
+    text="The key looks as if it said who may have it, but neither KubeSpawner nor gpuspawner knows it: with the new"
+    " settings every user may have it. Write the groups as allowed_groups, the users as allowed_users.",
+)
+
+
+class NoteList:
+    """Collects notes in the order in which a conversion makes them, each once."""
+
+    def __init__(self) -> None:
+        self._notes: dict[Note, None] = {}
+
+    def add(self, cause: Cause, *, profile: str = "", field: str = "", detail: str = "") -> None:
+        """Add a note.
+
+        :param cause: why the settings are different.
+        :param profile: display names of the profile and its choice.
+        :param field: keys of the profile list, joined by dots.
+        :param detail: the values.
+        """
+        self._notes.setdefault(Note(cause=cause, profile=profile, field=field, detail=detail))
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The collected notes."""
+        return tuple(self._notes)
+
+
+def group_notes(notes: Iterable[Note]) -> dict[Cause, list[Note]]:
+    """Return cause → notes, those with the worst effect last.
+
+    :param notes: in any order.
+    """
+    found: dict[Cause, list[Note]] = {}
+    for note in notes:
+        found.setdefault(note.cause, []).append(note)
+    ranks = list(Effect)
+    return dict(sorted(found.items(), key=lambda item: ranks.index(item[0].effect)))
+
+
+_MOST_SHOWN = 8
+"""Maximum number of places that :func:`format_notes` lists for a cause."""
+
+
+def format_notes(notes: Iterable[Note]) -> Iterator[str]:
+    """Yield lines for the admin: for each cause its effect, name and sentences, and below them the places.
+
+    :param notes: in any order.
+    """
+    for cause, own in group_notes(notes).items():
+        yield f"{cause.effect}: {cause.name}: {cause.text}"
+        places = list(dict.fromkeys(_format_place(each) for each in own))
+        yield from (f"  - {place}" for place in places[:_MOST_SHOWN] if place)
+        if len(places) > _MOST_SHOWN:
+            yield f"  - and {len(places) - _MOST_SHOWN} more"
+
+
+def _format_place(note: Note) -> str:
+    return ": ".join(filter(None, (note.profile, note.field, note.detail)))

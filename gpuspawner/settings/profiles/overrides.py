@@ -1,0 +1,233 @@
+"""Splits a ``kubespawner_override`` into what presets say with keys of their own, and the other traits.
+
+A preset has keys for the image, for CPU and memory, and for accelerators. All other traits stay in the preset's own
+``kubespawner_override``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
+from gpuspawner.core.units.quantity import QuantityError, format_cpu, parse_memory, parse_quantity, round_up_cpu
+from gpuspawner.settings.preset_checks import IDENTITY_TRAITS
+from gpuspawner.settings.profiles.notes import (
+    CPU_ROUNDED,
+    HUB_WIDE,
+    NEVER_STARTED,
+    NO_TRAIT,
+    NOT_CONFIGURABLE,
+    NoteList,
+)
+
+AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
+"""Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
+RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
+BASE_TRAITS = ("image", *(trait for pair in AMOUNT_TRAITS.values() for trait in pair), *RESOURCE_TRAITS, "node_selector")
+"""Traits whose hub-wide values the conversion needs."""
+
+_OTHER_ACCELERATORS = re.compile(
+    r"google\.com/tpu|cloud-tpus\.google\.com/.+|aws\.amazon\.com/neuron[a-z]*|habana\.ai/.+|huawei\.com/(Ascend|npu).*"
+    r"|cambricon\.com/.+|qualcomm\.com/qaic.*|tenstorrent\.com/.+|furiosa\.ai/.+|rebellions\.ai/.+|graphcore\.ai/.+"
+)
+_RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_MOST_UNITS = 1024
+"""Largest ``max_count`` of a GPU type."""
+_IMAGE = re.compile(r"[^\s{}]{1,1000}")
+_BYTES = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+
+
+class Amount(NamedTuple):
+    """An amount of CPU or memory.
+
+    :param size: in millicores or bytes; 0 = no limit or no guarantee.
+    :param written: the amount as settings contain it.
+    """
+
+    size: int
+    written: object
+
+
+NO_AMOUNT = Amount(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnerTraits:
+    """What the conversion must know of KubeSpawner's class.
+
+    :param names: the configurable traits.
+    :param aliases: deprecated name of a trait → its name.
+    :param attributes: names of all attributes.
+    :param find_fault: function of a trait's name and a value, which returns what the trait requires, or "" if the trait
+        accepts the value.
+    :param slugify: function that turns a display name into a slug.
+    """
+
+    names: Collection[str]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    attributes: Collection[str] = ()
+    find_fault: Callable[[str, object], str]
+    slugify: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverrideParts:
+    """A ``kubespawner_override``, split.
+
+    :param image: reference of the image; None = not set.
+    :param amounts: name of one of :data:`AMOUNT_TRAITS`' traits → amount, for those that are set.
+    :param accelerators: extended resource → number, 0 = removed.
+    :param labels: label of ``node_selector`` → value, None = removed.
+    :param variables: variables of ``environment`` that gpuspawner sets itself → their values.
+    :param rest: all other traits, and ``node_selector``.
+    """
+
+    image: str | None = None
+    amounts: Mapping[str, Amount] = field(default_factory=dict)
+    accelerators: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
+    rest: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_PARTS = OverrideParts()
+
+
+class _RefusedValueError(ValueError):
+    """KubeSpawner or Kubernetes refuses the value of a trait."""
+
+
+class OverrideSplitter:
+    """Splits overrides.
+
+    :param traits: what KubeSpawner's class accepts.
+    :param notes: receives notes about traits that are left out or changed.
+    """
+
+    def __init__(self, traits: SpawnerTraits, notes: NoteList) -> None:
+        self._traits = traits
+        self._notes = notes
+
+    def split(self, overrides: Mapping[str, Any], *, profile: str) -> OverrideParts | None:
+        """Return the parts of an override, or None if no server with it could start.
+
+        :param overrides: trait → value.
+        :param profile: display names for notes.
+        """
+        known = self._select_known(overrides, profile)
+        faults = {name: fault for name, value in known.items() if (fault := self._traits.find_fault(name, value))}
+        parts: dict[str, Any] = {"amounts": {}, "accelerators": {}, "labels": {}, "variables": {}, "rest": {}}
+        for name, value in known.items():
+            try:
+                if name in faults:
+                    raise _RefusedValueError(f"must be {faults[name]}")
+                self._add(parts, name, value, profile=profile)
+            except (_RefusedValueError, QuantityError) as error:
+                self._notes.add(NEVER_STARTED, profile=profile, field=name, detail=str(error))
+                return None
+        return OverrideParts(**parts)
+
+    def _select_known(self, overrides: Mapping[str, Any], profile: str) -> dict[str, Any]:
+        known: dict[str, Any] = {}
+        for raw_name, value in overrides.items():
+            name = self._traits.aliases.get(str(raw_name), str(raw_name))
+            if name in IDENTITY_TRAITS:
+                self._notes.add(HUB_WIDE, profile=profile, field=name)
+            elif name in self._traits.names:
+                known[name] = value
+            else:
+                cause = NOT_CONFIGURABLE if name in self._traits.attributes else NO_TRAIT
+                self._notes.add(cause, profile=profile, field=name)
+        return known
+
+    def _add(self, parts: dict[str, Any], name: str, value: Any, *, profile: str) -> None:
+        amounts = {trait: key for key, pair in AMOUNT_TRAITS.items() for trait in pair}
+        if name == "image":
+            parts["image"] = _check_image(value)
+        elif name in amounts:
+            parts["amounts"][name] = self._read_amount(amounts[name], value, field=name, profile=profile)
+        elif name in RESOURCE_TRAITS:
+            own, other = split_resources(value)
+            if name == RESOURCE_TRAITS[0]:
+                parts["accelerators"] = own
+            if other:
+                parts["rest"][name] = other
+        elif name == "environment" and isinstance(value, Mapping):
+            parts["variables"] = {key: each for key, each in value.items() if key in GPU_HIDING_ENVIRONMENT}
+            if other := {key: each for key, each in value.items() if key not in GPU_HIDING_ENVIRONMENT}:
+                parts["rest"][name] = other
+        else:
+            if name == "node_selector" and isinstance(value, Mapping):
+                parts["labels"] = dict(value)
+            parts["rest"][name] = value
+
+    def _read_amount(self, key: str, value: object, *, field: str, profile: str) -> Amount:
+        amount = read_amount(key, value)
+        if key == "cpu" and amount.size and Fraction(repr(value)) * 1000 != amount.size:
+            self._notes.add(CPU_ROUNDED, profile=profile, field=field, detail=f"{value} → {amount.written}")
+        return amount
+
+
+def read_amount(key: str, value: object) -> Amount:
+    """Return an amount as KubeSpawner reads it.
+
+    :param key: ``cpu`` or ``memory``.
+    :param value: value that the trait accepts.
+    :raises QuantityError: the API server refuses the amount.
+    """
+    if not value:
+        return NO_AMOUNT
+    if key == "cpu":
+        millis = round_up_cpu(value)
+        text = format_cpu(millis)
+        return Amount(millis, float(text) if "." in text else int(text))
+    # As in JupyterHub's ByteSpecification: a number of bytes, or a number with a unit in its last character.
+    text = str(value)
+    size = int(float(text[:-1]) * _BYTES[text[-1]]) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
+    parse_memory(size)
+    try:
+        written = value if isinstance(value, str) and parse_memory(value) == size else size
+    except QuantityError:
+        written = size
+    return Amount(size, written) if size else NO_AMOUNT
+
+
+def split_resources(value: Any) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the accelerators in a mapping of extended resources, with their numbers, and the other resources.
+
+    :param value: value of ``extra_resource_limits`` or ``extra_resource_guarantees``.
+    :raises QuantityError: Kubernetes refuses the number of an accelerator.
+    """
+    accelerators: dict[str, int] = {}
+    other: dict[str, Any] = {}
+    for name, amount in value.items() if isinstance(value, Mapping) else ():
+        resource = str(name)
+        is_named = _RESOURCE_NAME.fullmatch(resource) is not None
+        is_accelerator = is_named and (find_vendor(resource) or _OTHER_ACCELERATORS.fullmatch(resource))
+        count = _read_count(amount) if is_accelerator else 0
+        if is_accelerator and count <= _MOST_UNITS:
+            accelerators[resource] = count
+        else:
+            other[resource] = amount
+    return accelerators, other
+
+
+def _read_count(value: Any) -> int:
+    if value is None:
+        return 0
+    count = parse_quantity(str(value) if isinstance(value, int | float) else value)
+    if count.denominator != 1:
+        raise QuantityError("must be a whole number")
+    return int(count)
+
+
+def _check_image(value: Any) -> str:
+    if not isinstance(value, str) or not _IMAGE.fullmatch(value):
+        raise _RefusedValueError("must be the reference of an image")
+    return value
+

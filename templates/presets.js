@@ -1,0 +1,151 @@
+// Fixed presets: cards that have lists and a button of their own. Only sent where there are any; comes after display.js.
+
+const MOST_SENT = 6000; // as the hub takes it: hub/request/context.py
+
+/** A card's fields: name → text; those that the server has filled in if `isLoaded`, else those that are there now. */
+function heldBy(card, isLoaded) {
+  const loaded = (field) => (field.options ? field.querySelector("[selected]")?.value ?? "" : field.defaultValue);
+  return Object.fromEntries(all(card, "select, input").map((field) => [field.name, isLoaded ? loaded(field) : field.value.trim()]));
+}
+
+/** What the server says of a card: what it is about, and what becomes of that. */
+function tellingOf(card) {
+  const [outlook, holds] = [".gs-outlook", ".gs-holds"].map((name) => card?.querySelector(name));
+  if (!outlook) return { sentence: t("Reload the page to see what is offered now."), outcome: "never", isDenied: true };
+  return {
+    about: JSON.stringify(heldBy(card, true)),
+    outcome: outlook.dataset.outcome ?? "",
+    sentence: outlook.textContent.trim(),
+    holds: holds.textContent.trim(),
+    isDenied: card.hasAttribute("data-denied"),
+  };
+}
+
+/** The lists and text fields of a card as a query: `preset_choices`, and `custom_image` where a text field is used. */
+export function choicesOf(preset, held) {
+  const [choices, query] = [[], { preset }];
+  for (const [name, text] of Object.entries(held)) {
+    const [kind, , choice] = name.split(":");
+    if (kind === "preset" && text) choices.push(`${choice}:${text}`);
+    if (kind === "preset-image" && text && !held[`preset:${preset}:${choice}`]) query.custom_image ??= text;
+  }
+  if (choices.length) query.preset_choices = choices.join(",");
+  return query;
+}
+
+/** Cards that the question to the server has room for, the one that somebody looks at first: field name → text. */
+export function sentOf(cards, most = MOST_SENT) {
+  const sent = {};
+  let left = most;
+  for (const held of cards) {
+    left -= headerOf(held).length;
+    if (left > 0) Object.assign(sent, held);
+  }
+  return sent;
+}
+
+parts.push((root, data, form) => {
+  let { page } = data;
+  const cards = all(root, ".gs-fixed");
+  const told = new Map(cards.map((card) => [card, tellingOf(card)]));
+  let picked = root.querySelector(".gs-fixed[data-picked]");
+
+  /** A list's text field is there where the list leaves it to the person. */
+  function showOther(card) {
+    all(card, ".gs-other").forEach((other) => {
+      const list = card.querySelector(`select[name="${CSS.escape(other.querySelector("input").name.replace("-image", ""))}"]`);
+      other.hidden = Boolean(list?.value);
+    });
+  }
+
+  /** Take over what the server says of the cards now; what is picked in them stays. */
+  function renew() {
+    if (page === data.page) return;
+    page = data.page;
+    cards.forEach((card) => {
+      const fresh = all(page, ".gs-fixed").find(({ dataset }) => dataset.preset === card.dataset.preset);
+      told.set(card, tellingOf(fresh));
+      all(card, "option").forEach((option) => {
+        const now = fresh?.querySelector(`[name="${CSS.escape(option.parentElement.name)}"] [value="${CSS.escape(option.value)}"]`);
+        // What is picked stays so until the person picks something else: a disabled one would not be sent.
+        option.disabled = !option.selected && (now?.disabled ?? true);
+        if (now) write(option, now.textContent);
+      });
+    });
+  }
+
+  function showCard(card, { age, isAsking }) {
+    const { about, outcome, sentence, holds, isDenied } = told.get(card);
+    const [line, button] = [card.querySelector(".gs-outlook"), card.querySelector("[name=start_preset]")];
+    const isAbout = isDenied || about === JSON.stringify(heldBy(card));
+    const isKnown = outcome === "never" || (age !== null && !ageText(age));
+    const shown = isAbout ? { outcome: isKnown ? outcome : "", sentence: isKnown ? sentence : "" } : isAsking ? CHECKING : NOT_KNOWN;
+    set(line, "data-outcome", shown.outcome);
+    write(line, shown.sentence);
+    card.querySelector(".gs-holds").toggleAttribute("data-stale", !isAbout);
+    if (isAbout && holds) write(card.querySelector(".gs-holds"), holds);
+    card.toggleAttribute("data-denied", isDenied);
+    button.disabled = isDenied || form.isLeaving();
+    showOther(card);
+  }
+
+  function pick(card) {
+    if (!card || card === picked || card.hasAttribute("data-denied")) return;
+    picked = card;
+    cards.forEach((each) => each.toggleAttribute("data-picked", each === card));
+    form.soon();
+  }
+
+  async function copyLink(card, button) {
+    const link = new URL(location.href);
+    link.pathname = link.pathname.replace(/(\/spawn)\/.*/, "$1");
+    link.hash = "";
+    const query = Object.entries(choicesOf(card.dataset.preset, heldBy(card)));
+    link.search = new URLSearchParams(query.map(([name, text]) => [data.link_prefix + name, text]));
+    try {
+      await navigator.clipboard.writeText(link.href);
+      write(button, t("Copied. Whoever opens it starts this choice."));
+    } catch {
+      window.prompt(t("Whoever opens this link starts this choice:"), link.href);
+    }
+  }
+
+  form.sent = () => ({
+    ...(picked && { start_preset: picked.dataset.preset }),
+    ...sentOf([picked, ...cards.filter((card) => card !== picked)].filter(Boolean).map((card) => heldBy(card))),
+  });
+  cards.forEach((card) => {
+    const copy = card.querySelector(".gs-copy");
+    copy?.removeAttribute("hidden");
+    on(copy, "click", () => copyLink(card, copy));
+    on(card, "focusin", () => pick(card));
+    on(card, "click", () => pick(card));
+    on(card, "input", () => {
+      card.querySelector(".gs-error")?.remove();
+      write(copy, t("Copy link"));
+      form.update();
+      form.soon();
+    });
+    on(card, "keydown", (event) => {
+      if (!/^enter$/i.test(event.key) || event.target.type !== "text") return;
+      event.preventDefault(); // the browser would press the form's first button
+      card.querySelector("[name=start_preset]").click();
+    });
+  });
+  on(document, "submit", ({ submitter }) => setTimeout(() => {
+    if (!form.isLeaving()) return;
+    cards.forEach((card) => { card.querySelector("[name=start_preset]").disabled = true; });
+    if (submitter?.closest(".gs-fixed")) write(submitter, t("Starting…"));
+  }));
+  on(window, "pageshow", ({ persisted }) => {
+    if (persisted) all(root, ".gs-fixed [name=start_preset]").forEach((button) => write(button, t("Start")));
+  });
+  // Enter in a field of the form itself starts what the fields say, as without such cards.
+  if (!root.dataset.only && !data.policy?.blocked) root.querySelector("button").disabled = false;
+  if (picked && !picked.querySelector(".gs-last")) picked.scrollIntoView({ block: "nearest" });
+
+  return (_, state) => {
+    renew();
+    cards.forEach((card) => showCard(card, state));
+  };
+});

@@ -1,0 +1,131 @@
+"""Overrides of KubeSpawner's traits are checked with the installed KubeSpawner before a server needs them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from gpuspawner.core.errors import SettingsError
+from gpuspawner.hub.config.override_checks import parse_settings
+
+SMALL = "presets.small.kubespawner_override"
+
+
+def with_preset(override: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"presets": {"small": {"kubespawner_override": override, **more}}}
+
+
+def find_problems(settings: dict[str, Any]) -> list[tuple[str, str]]:
+    with pytest.raises(SettingsError) as wrong:
+        parse_settings(settings)
+    return [(problem.field, problem.message) for problem in wrong.value.problems]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"node_selector": {"pool": "gpu"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]},
+        {"node_selector": {"pool": None}},
+        {"environment": {"HOME": "/home/{username}", "JSON": "{{}}", "NUMBER": "1", "GONE": None}},
+        {"environment": {"NODE": {"valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}}},
+        {"default_url": "/lab/tree/{username}", "start_timeout": 900, "http_timeout": 60},
+        {"volumes": {"data": {"name": "data", "persistentVolumeClaim": {"claimName": "claim-{user_server}"}}}},
+        {"volumes": [{"name": "data", "emptyDir": {}}], "volume_mounts": [{"name": "data", "mountPath": "/data"}]},
+        {"extra_resource_limits": {"google.com/tpu": "4"}},
+        {"extra_pod_config": {"hostNetwork": True, "dnsPolicy": None}},
+        {"init_containers": [{"name": "copy", "image": "busybox", "command": ["cp", "-r", "/a", "/b"]}]},
+        {"args": ["--debug"], "uid": 1000, "pod_security_context": {"fsGroup": 100}},
+        {"cmd": "start.sh", "image_pull_policy": "Always", "storage_pvc_ensure": False},
+        {},
+    ],
+    ids=lambda override: "+".join(override) or "nothing",
+)
+def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
+    before = deepcopy(override)
+    settings = parse_settings(with_preset(override))
+    assert override == before
+    assert settings.build_configured().presets["small"].overrides == override
+
+
+@pytest.mark.parametrize(
+    ("override", "field", "message"),
+    [
+        ({"node_selectr": {}}, "node_selectr", "KubeSpawner has no such trait. Did you mean 'node_selector'?"),
+        ({"zzzzzz": {}}, "zzzzzz", "KubeSpawner has no such trait."),
+        ({"start_timeout": "soon"}, "start_timeout", "must be an int, not a text"),
+        ({"node_selector": "gpu=t4"}, "node_selector", "must be a mapping, not a text"),
+        ({"privileged": 3}, "privileged", "must be a boolean, not 3"),
+        ({"uid": []}, "uid", "must be an int or a callable, not a list"),
+        (
+            {"tolerations": ["gpu"]},
+            "tolerations",
+            "does not make a valid pod: Expected object of type 'dict' (or 'V1Toleration') but got 'str'.",
+        ),
+        (
+            {"tolerations": [{"kee": "gpu"}]},
+            "tolerations",
+            "does not make a valid pod: 'V1Toleration' did not have an attribute matching 'kee'",
+        ),
+        (
+            {"environment": {"NAME": "{user}"}},
+            "environment",
+            "has a template field 'user' that KubeSpawner does not know; write braces of a text twice",
+        ),
+        (
+            {"environment": {"DEBUG": 1}},
+            "environment",
+            "does not make a valid pod: the value of DEBUG must be a text, so it needs quotes",
+        ),
+        (
+            {"default_url": "/lab/{"},
+            "default_url",
+            "does not make a valid pod: Single '{' encountered in format string",
+        ),
+    ],
+    ids=["misspelled", "no_trait", "text", "mapping", "number", "list", "item", "key", "template", "variable", "brace"],
+)
+def test_an_override_that_kubespawner_rejects_is_told(override: dict[str, Any], field: str, message: str):
+    assert [(f"{SMALL}.{field}", message)] == find_problems(with_preset(override))
+
+
+def test_the_trait_to_blame_is_told():
+    problems = find_problems(with_preset({"cmd": ["a"], "volumes": [1], "extra_labels": {"a": "{x}"}}))
+    assert [f"{SMALL}.volumes", f"{SMALL}.extra_labels"] == [field for field, _ in problems]
+
+
+def test_values_that_may_be_secrets_are_not_shown():
+    settings = with_preset({"environment": "TOKEN=s3cret", "cmd": {"a": "s3cret"}})
+    assert "s3cret" not in str(find_problems(settings))
+
+
+WRONG = {"kubespawner_override": {"nope": 1}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"images": {"a": {"image": "a:1", **WRONG}}}, "images.a.kubespawner_override.nope"),
+        ({"gpus": {"t4": {"resource": "nvidia.com/gpu", **WRONG}}}, "gpus.t4.kubespawner_override.nope"),
+        (
+            {"presets": {"small": {"choices": {"size": {"entries": {"large": WRONG}}}}}},
+            "presets.small.choices.size.entries.large.kubespawner_override.nope",
+        ),
+    ],
+    ids=["image", "gpu", "entry"],
+)
+def test_every_entry_with_overrides_is_checked(settings: dict[str, Any], field: str):
+    assert [field] == [each for each, _ in find_problems(settings)]
+
+
+def test_an_entry_that_is_taken_out_is_not_checked():
+    parse_settings({"presets": {"small": {"enabled": False, **WRONG}}})
+
+
+def test_functions_of_a_python_configuration_are_kept_and_not_called():
+    def hook(*_: object) -> None:
+        raise AssertionError
+
+    override = {"modify_pod_hook": hook, "uid": hook}
+    assert parse_settings(with_preset(override)).build_configured().presets["small"].overrides == override
