@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
@@ -133,13 +134,12 @@ def _read_facts(server: Server, *, other: Server) -> dict[str, Any]:
         **_read_init_containers(spec.pop("initContainers", None), server, others=others),
         "annotations": {key: value for key, value in annotations.items() if not key.startswith(ANNOTATION_PREFIX)},
     }
-    spec.pop("affinity", None)
     variables = _read_variables(notebook.pop("env", None), server, known=others.get(as_text(notebook.get("name"))))
     facts |= {f"variable {key}": value for key, value in _drop_derived(variables, facts, server).items()}
     facts |= {f"notebook {key}": _index(value) for key, value in notebook.items()}
     facts |= {f"pod {key}": _index(value) for key, value in (*metadata.items(), *spec.items())}
     facts |= {_NAMED_TRAITS.get(name, f"trait {name}"): value for name, value in server.traits.items()}
-    return {aspect: value for aspect, value in facts.items() if value not in (None, {}, [])}
+    return {aspect: value for aspect, value in facts.items() if value not in (None, {}, [], "")}
 
 
 _NAMED_TRAITS = {"default_url": "default URL", "start_timeout": "start timeout"}
@@ -173,8 +173,8 @@ def _parse(value: Any, parse: Any) -> Any:
 
 
 def _read_scheduling(spec: dict[str, Any], *, avoided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    affinity = dict(as_dict(spec.get("affinity")))
-    nodes = as_dict(affinity.pop("nodeAffinity", None))
+    affinity = as_dict(spec.pop("affinity", None))
+    nodes = as_dict(affinity.get("nodeAffinity"))
     preferred = [each for each in as_dicts(nodes.get(_PREFERRED)) if each not in avoided]
     weighed = sorted(
         f"{_format_term(_read_term(as_dict(each.get('preference'))))} (weight {each.get('weight')})"
@@ -183,7 +183,8 @@ def _read_scheduling(spec: dict[str, Any], *, avoided: Sequence[Mapping[str, Any
     return {
         NODES: _read_node_selection(as_dict(spec.pop("nodeSelector", None)), nodes.get(_REQUIRED)),
         "node preference": "; ".join(weighed) or None,
-        "affinity": _index(affinity),
+        "pod affinity": _index(affinity.get("podAffinity")),
+        "pod anti-affinity": _index(affinity.get("podAntiAffinity")),
         **{f"toleration {text}": "yes" for text in map(_format_toleration, as_dicts(spec.pop("tolerations", None)))},
     }
 
@@ -338,6 +339,6 @@ def _drop_derived(variables: _Variables, facts: Mapping[str, Any], server: Serve
 def _repeats_amount(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
     aspect, factor = _DERIVED.get(name, ("", 0))
     try:
-        return bool(aspect) and math.ceil(round(float(value) * factor, 6)) == facts.get(aspect)
+        return bool(aspect) and math.ceil(Fraction(str(value)) * factor) == facts.get(aspect)
     except (TypeError, ValueError, OverflowError):
         return False
