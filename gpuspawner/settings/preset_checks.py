@@ -14,7 +14,7 @@ from gpuspawner.core.errors import Problem
 from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.text.wording import quote, sanitize_name
-from gpuspawner.settings.models import PresetChoiceSetting, PresetValues, SettingsModel
+from gpuspawner.settings.models import ImageInputSetting, PresetChoiceSetting, PresetValues, SettingsModel
 from gpuspawner.settings.value_types import OverridingEntry
 
 _SLUG = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
@@ -135,7 +135,7 @@ def _check_guarantees(path: str, own: PresetValues, *, preset: PresetValues) -> 
             yield Problem(field=f"{path}.{key}", code="out_of_range", message=message)
 
 
-def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry]]:
+def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry | ImageInputSetting]]:
     """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``.
 
     :param settings: settings whose single values are valid.
@@ -152,3 +152,5 @@ def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, Over
             for key, entry in choice.entries.items():
                 if preset.enabled and choice.enabled and entry.enabled:
                     yield f"presets.{slug}.choices.{sanitize_name(name)}.entries.{sanitize_name(key)}", entry
+            if preset.enabled and choice.enabled and choice.custom_image is not None:
+                yield f"presets.{slug}.choices.{sanitize_name(name)}.custom_image", choice.custom_image

@@ -335,11 +335,13 @@ class ImageInput:
     :param label: text beside the field; may be empty.
     :param pattern: regular expression that the beginning of the text must match; empty = any text.
     :param message: sentence for a user whose text does not match; may be empty.
+    :param overrides: values of KubeSpawner's traits for servers with such an image, laid over those of the preset.
     """
 
     label: str = ""
     pattern: str = ""
     message: str = ""
+    overrides: TraitValues = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
