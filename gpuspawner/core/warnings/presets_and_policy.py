@@ -30,7 +30,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
     slugs: dict[str, list[str]] = {}
     for slug, error in find_invalid_presets(presets, catalog).items():
         preset = presets[slug]
-        reason = _explain_problems(error.problems, preset, pick_default_entries(preset))
+        reason = _explain_problems(error.problems, preset, chosen=pick_default_entries(preset))
         slugs.setdefault(f"Not in the form at the moment. {reason}", []).append(slug)
     for slug, message in _find_missing_entries(presets, catalog):
         slugs.setdefault(message, []).append(slug)
@@ -49,16 +49,16 @@ def _find_missing_entries(presets: Mapping[str, Preset], catalog: Catalog) -> It
             for key in (each for each in choice.entries if each not in usable.choices[name].entries):
                 chosen = {**default, name: key}
                 error = find_error(preset, chosen, catalog=catalog)
-                reason = "" if error is None else _explain_problems(error.problems, preset, chosen)
+                reason = "" if error is None else _explain_problems(error.problems, preset, chosen=chosen)
                 shown = f"{quote(key)} of the choice {quote(name)}"
                 yield slug, join_sentences(f"The entry {shown} is not in the form at the moment.", reason)
 
 
-def _explain_problems(problems: Iterable[Problem], preset: Preset, chosen: ChosenEntries) -> str:
-    return " ".join(_explain_problem(problem, preset, chosen) for problem in problems)
+def _explain_problems(problems: Iterable[Problem], preset: Preset, *, chosen: ChosenEntries) -> str:
+    return " ".join(_explain_problem(problem, preset, chosen=chosen) for problem in problems)
 
 
-def _explain_problem(problem: Problem, preset: Preset, chosen: ChosenEntries) -> str:
+def _explain_problem(problem: Problem, preset: Preset, *, chosen: ChosenEntries) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
         # Do not list the offered GPU types: they change with the nodes, and the hub logs each changed warning again.
         layers = [preset.choices[name].entries[slug].options for name, slug in chosen.items() if slug is not None]
