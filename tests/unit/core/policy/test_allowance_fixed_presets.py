@@ -25,6 +25,7 @@ from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.admission import Admission, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.presets import build_variant, pick_default_entries
+from gpuspawner.core.request.selection import select_usable_presets
 from tests.unit.core.policies import CATALOG, GIB, allowed
 
 STAFF, TUTORS, ADA = (
@@ -388,16 +389,26 @@ RULES = st.builds(
     st.none() | st.booleans(),
     st.none() | st.integers(0, 4),
 )
+
+
+def without_unusable_presets(allowance: Allowance) -> Allowance:
+    """Return the allowance for a catalog as `assemble_catalog` builds it."""
+    full = allowance.full_catalog
+    return replace(allowance, full_catalog=replace(full, presets=select_usable_presets(full.presets, full)))
+
+
 ALLOWANCES = st.builds(
-    lambda presets, access, rule, groups, left, only, unbound, own: resolve(
-        *presets.values(),
-        access=access,
-        rule=rule,
-        groups=groups,
-        left=left,
-        only_presets=only,
-        own=OwnResources(cpu=own),
-        **({"cpu": None, "memory": None} if unbound else {}),
+    lambda presets, access, rule, groups, left, only, unbound, own: without_unusable_presets(
+        resolve(
+            *presets.values(),
+            access=access,
+            rule=rule,
+            groups=groups,
+            left=left,
+            only_presets=only,
+            own=OwnResources(cpu=own),
+            **({"cpu": None, "memory": None} if unbound else {}),
+        )
     ),
     PRESETS,
     st.dictionaries(st.sampled_from(KEYS), ACCESS, max_size=6),
