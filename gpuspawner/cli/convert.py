@@ -37,7 +37,6 @@ from slugify import slugify
 from traitlets.config.loader import LazyConfigValue, PyFileConfigLoader
 from typing_extensions import override
 
-from gpuspawner.cli.check.misplaced_values import describe_expected_type
 from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
 from gpuspawner.cli.common.output import OK, Paint, sanitize
 from gpuspawner.cli.compare import ChoicePair, Report, Scope, compare_values, format_report
@@ -55,7 +54,8 @@ from gpuspawner.cli.values.yaml_reader import (
 )
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.wording import quote
-from gpuspawner.settings import Settings, merge_values
+from gpuspawner.hub.config.override_checks import find_override_fault, parse_settings
+from gpuspawner.settings import merge_values
 from gpuspawner.settings.profiles import (
     BASE_TRAITS,
     ConvertedProfiles,
@@ -199,7 +199,7 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
         where = source.locate(error.path) or f"{format_path(source.path)}: "
         path = format_path(error.path)
         raise _make_error(f"{where}{path}{': ' if path else ''}{error.problems[0].message}") from error
-    Settings.parse(converted.settings)
+    parse_settings(converted.settings)
     return converted
 
 
@@ -213,7 +213,7 @@ def describe_spawner() -> SpawnerTraits:
         names=frozenset(traits),
         aliases={old: new for old, new in renamed.items() if old in properties},
         attributes=frozenset(dir(KubeSpawner)),
-        find_fault=lambda name, value: describe_expected_type(traits[name], value),
+        find_fault=find_override_fault,
         slugify=slugify,
     )
 
@@ -241,9 +241,7 @@ def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[st
     return values
 
 
-def verify(
-    source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope
-) -> Report:
+def verify(source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope) -> Report:
     """Return the comparison of all old choices with the new ones.
 
     :param source: the profile list and its values.
@@ -266,7 +264,9 @@ def make_pair_finder(converted: ConvertedProfiles) -> Callable[[Mapping[str, obj
 
     def find_pair(options: Mapping[str, object]) -> ChoicePair:
         label = converted.describe_options(options)
-        return ChoicePair(label=label, old_options=options, new_options=converted.convert_options(options))
+        found = converted.convert_options(options)
+        reason = "" if found is not None else "left out: the notes above say why"
+        return ChoicePair(label=label, old_options=options, new_options=found, reason=reason)
 
     return find_pair
 
@@ -395,7 +395,7 @@ def _read_python(file: str) -> ProfileSource:
         raise _make_error(f"{file}: c.KubeSpawner.profile_list is a function: its values are not known before a start")
     values = {"hub": {"config": sections}, "singleuser": {"memory": {"guarantee": None}}}
     return ProfileSource(
-        values=HelmValues(merged=values), path=HUB_KUBESPAWNER + ("profile_list",), is_chart=False, sorts_keys=False
+        values=HelmValues(merged=values), path=(*HUB_KUBESPAWNER, "profile_list"), is_chart=False, sorts_keys=False
     )
 
 

@@ -285,7 +285,12 @@ def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetCho
         },
         custom_image=None
         if field is None
-        else ImageInput(label=field.display_name or "", pattern=field.pattern, message=field.message),
+        else ImageInput(
+            label=field.display_name or "",
+            pattern=field.pattern,
+            message=field.message,
+            overrides=field.kubespawner_override,
+        ),
     )
 
 

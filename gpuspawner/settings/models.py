@@ -214,6 +214,9 @@ class ImageInputSetting(StrictModel):
         default="", description="Regular expression that the beginning of the name must match; empty: any name."
     )
     message: Text = Field(default="", description="A sentence for users whose name does not match.")
+    kubespawner_override: dict[str, Any] = Field(
+        default_factory=dict, description="Traits of KubeSpawner for servers with such an image, as in an entry."
+    )
 
 
 class PresetChoiceSetting(Entry):

@@ -221,6 +221,8 @@ class _Comparer:
         self._match = MenuMatch(old.profiles, new.profiles)
         self.sample = draw_sample(old.profiles, limit=scope.limit, seed=scope.seed)
         self._persons = _list_persons(old, new)
+        # Without a choice, the hub gives the first entry that the user may have: ask for a user of all groups.
+        self._person_of_all_groups = max(self._persons, key=lambda each: len(each.groups or ()))
 
     async def compare(self) -> Any:
         """Yield the result of each choice."""
@@ -279,7 +281,8 @@ class _Comparer:
         if options is None:
             return None, ""
         try:
-            return await side.answer(options, self._persons, preferred=preferred), ""
+            persons = self._persons if options else (self._person_of_all_groups,)
+            return await side.answer(options, persons, preferred=preferred), ""
         except RefusedError as error:
             return None, str(error)
 
@@ -287,7 +290,7 @@ class _Comparer:
         if not new.allowed:
             return ChoiceResult(pair=pair, outcome=Outcome.SAME)
         if pair.old_options is None:
-            gained = tuple(self._describe_persons(new.allowed))
+            gained, _ = self._describe_access(frozenset(), new.allowed)
             return ChoiceResult(pair=pair, outcome=Outcome.ADDED, gained=gained)
         refused = Difference(aspect="start", old=refusal, new="starts")
         return ChoiceResult(pair=pair, outcome=Outcome.DIFFERS, differences=(refused,))
@@ -296,23 +299,26 @@ class _Comparer:
         differences = list(_compare_patterns(tried))
         if old.server is not None and new.server is not None:
             differences += list_differences(old.server, new.server)
-        # Without a choice, a hub gives the default, or the first entry that the user may have: that is no access.
-        is_choice = bool(tried.pair.old_options)
-        gained = tuple(self._describe_persons(new.allowed - old.allowed)) if is_choice else ()
-        lost = tuple(self._describe_persons(old.allowed - new.allowed)) if is_choice else ()
+        gained, lost = self._describe_access(old.allowed, new.allowed) if tried.pair.old_options else ((), ())
         outcome = Outcome.WIDER if gained else Outcome.DIFFERS if differences or lost else Outcome.SAME
         return ChoiceResult(pair=tried.pair, outcome=outcome, differences=tuple(differences), gained=gained, lost=lost)
 
+    def _describe_access(self, old: frozenset[int], new: frozenset[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return texts that name the users who may have a choice only on the new side, and only on the old side."""
+        gained, lost = tuple(self._describe_persons(new - old)), tuple(self._describe_persons(old - new))
+        if gained and len(new) == len(self._persons):
+            gained = ("all other users" if old else "all users",)
+        return gained, lost if new or not lost else ("any user",)
+
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
-        """Yield texts that name users; a text for some groups is left out if one for a part of them is there."""
+        """Yield texts that name users; a text for several groups is left out if one for a part of them is there."""
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
         named: list[frozenset[str]] = []
         for person in found:
+            groups = person.groups or frozenset()
             if person.name:
                 yield f"user {person.name}"
-                continue
-            groups = person.groups or frozenset()
-            if not any(each <= groups for each in named):
+            elif not any(each <= groups for each in named if each):
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
 

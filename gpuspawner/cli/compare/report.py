@@ -30,7 +30,7 @@ def format_report(report: Report, paint: Paint, *, shows_same: bool = True) -> I
 
 
 def format_counts(report: Report) -> str:
-    """Return the number of choices, and of each outcome: ``12 choices: 10 same, 2 differ.``
+    """Return a sentence with the number of choices and of each outcome, such as ``12 choices: 12 same.``.
 
     :param report: the comparison.
     """

@@ -193,6 +193,8 @@ def list_preset_overrides(slug: str, preset: Preset) -> Iterator[tuple[str, Trai
     for name, choice in preset.choices.items():
         for key, entry in choice.entries.items():
             yield f"presets.{slug}.choices.{name}.entries.{key}", entry.overrides
+        if choice.custom_image is not None:
+            yield f"presets.{slug}.choices.{name}.custom_image", choice.custom_image.overrides
 
 
 def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:

@@ -241,7 +241,10 @@ def add_own_image(configured: ConfiguredCatalog, own: Image) -> dict[str, Image]
     named = {
         options.get("image")
         for preset in configured.presets.values()
-        for options in (preset.options, *(entry.options for each in preset.choices.values() for entry in each.entries.values()))
+        for options in (
+            preset.options,
+            *(entry.options for each in preset.choices.values() for entry in each.entries.values()),
+        )
     }
     images = dict(configured.images)
     if not images or (own.slug in named and own.slug not in images):

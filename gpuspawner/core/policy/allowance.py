@@ -514,11 +514,11 @@ def _explain_range(amount_field: AmountField, amount: int, *, allowed: AmountRan
     limit = amount_field.notation.show(most if amount > most else allowed.min or 0)
     if amount_field is CPU:
         if amount > most:
-            return gettext("You may have no more than {most}.", most=limit)
-        return gettext("You may have no less than {least}.", least=limit)
+            return gettext("You may not have more than {most}.", most=limit)
+        return gettext("You may not have less than {least}.", least=limit)
     if amount > most:
-        return gettext("You may have no more than {most} of memory.", most=limit)
-    return gettext("You may have no less than {least} of memory.", least=limit)
+        return gettext("You may not have more than {most} of memory.", most=limit)
+    return gettext("You may not have less than {least} of memory.", least=limit)
 
 
 def _explain_amount(name: str, bounds: Bounds | None) -> str:

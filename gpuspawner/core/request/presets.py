@@ -106,11 +106,16 @@ def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[Trait
     """Yield the values of KubeSpawner's traits that a preset and the chosen entries set, the later ones on top.
 
     :param preset: the preset.
-    :param choices: name of a choice → slug of the chosen entry.
+    :param choices: name of a choice → slug of the chosen entry; in a choice that is missing, the user has named an
+        image.
     """
-    for values in (preset.overrides, *(preset.choices[name].entries[slug].overrides for name, slug in choices.items())):
-        if values:
-            yield values
+    layers = [preset.overrides]
+    for name, choice in preset.choices.items():
+        if name in choices:
+            layers.append(choice.entries[choices[name]].overrides)
+        elif choice.custom_image is not None:
+            layers.append(choice.custom_image.overrides)
+    yield from filter(None, layers)
 
 
 def pick_default_entries(preset: Preset) -> dict[str, str | None]:
@@ -137,10 +142,14 @@ def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[s
         return preset, options
     options[CUSTOM_IMAGE.name] = EXAMPLE_REFERENCE
     open_choices = {
-        name: choice if name in entries else replace(choice, entries={}, custom_image=ImageInput())
+        name: choice if name in entries else replace(choice, entries={}, custom_image=_accept_any(choice.custom_image))
         for name, choice in preset.choices.items()
     }
     return replace(preset, choices=open_choices), options
+
+
+def _accept_any(field: ImageInput | None) -> ImageInput:
+    return ImageInput() if field is None else replace(field, pattern="")
 
 
 def _refuse_other_fields(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> None:

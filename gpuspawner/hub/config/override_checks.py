@@ -59,6 +59,17 @@ def find_override_problems(settings: Settings) -> Iterator[Problem]:
         yield from _check_pod(f"{path}.kubespawner_override", accepted)
 
 
+def find_override_fault(name: str, value: object) -> str:
+    """Return what KubeSpawner requires of a trait's value, or "" if it accepts the value and builds a pod with it.
+
+    :param name: a configurable trait of KubeSpawner.
+    :param value: its value in an override.
+    """
+    if expected := _describe_expected_type(name, value):
+        return f"must be {expected}"
+    return _explain_build_failure({name: value})
+
+
 class _PodBuilder(KubeSpawner):  # type: ignore[misc]
     """A spawner with KubeSpawner's defaults that only builds pods: it has no hub, no user's token and no API client.
 

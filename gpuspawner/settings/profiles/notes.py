@@ -62,7 +62,7 @@ NO_TRAIT = Cause(
 UNREAD_KEY = Cause(
     name="unread-key",
     effect=Effect.NOTE,
-    text="KubeSpawner does not read this key, so it is left out. If a hook or a page of your hub reads it, change that.",
+    text="KubeSpawner does not read this key, so it is left out. If a hook of your hub reads it, change the hook.",
 )
 MARKUP = Cause(
     name="markup", effect=Effect.NOTE, text="The form shows HTML tags as they are written. Edit the description."

@@ -28,7 +28,12 @@ from gpuspawner.settings.profiles.notes import (
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
 """Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
 RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
-BASE_TRAITS = ("image", *(trait for pair in AMOUNT_TRAITS.values() for trait in pair), *RESOURCE_TRAITS, "node_selector")
+BASE_TRAITS = (
+    "image",
+    *(trait for pair in AMOUNT_TRAITS.values() for trait in pair),
+    *RESOURCE_TRAITS,
+    "node_selector",
+)
 """Traits whose hub-wide values the conversion needs."""
 
 _OTHER_ACCELERATORS = re.compile(
@@ -63,8 +68,7 @@ class SpawnerTraits:
     :param names: the configurable traits.
     :param aliases: deprecated name of a trait → its name.
     :param attributes: names of all attributes.
-    :param find_fault: function of a trait's name and a value, which returns what the trait requires, or "" if the trait
-        accepts the value.
+    :param find_fault: function of a trait's name and a value, which returns why KubeSpawner refuses the value, or "".
     :param slugify: function that turns a display name into a slug.
     """
 
@@ -120,17 +124,19 @@ class OverrideSplitter:
         :param profile: display names for notes.
         """
         known = self._select_known(overrides, profile)
-        faults = {name: fault for name, value in known.items() if (fault := self._traits.find_fault(name, value))}
         parts: dict[str, Any] = {"amounts": {}, "accelerators": {}, "labels": {}, "variables": {}, "rest": {}}
         for name, value in known.items():
             try:
-                if name in faults:
-                    raise _RefusedValueError(f"must be {faults[name]}")
+                self._require_valid(name, value)
                 self._add(parts, name, value, profile=profile)
             except (_RefusedValueError, QuantityError) as error:
                 self._notes.add(NEVER_STARTED, profile=profile, field=name, detail=str(error))
                 return None
         return OverrideParts(**parts)
+
+    def _require_valid(self, name: str, value: object) -> None:
+        if fault := self._traits.find_fault(name, value):
+            raise _RefusedValueError(fault)
 
     def _select_known(self, overrides: Mapping[str, Any], profile: str) -> dict[str, Any]:
         known: dict[str, Any] = {}
@@ -230,4 +236,3 @@ def _check_image(value: Any) -> str:
     if not isinstance(value, str) or not _IMAGE.fullmatch(value):
         raise _RefusedValueError("must be the reference of an image")
     return value
-

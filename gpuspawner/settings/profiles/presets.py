@@ -7,12 +7,14 @@ overrides change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuspawner.core.catalog.model import UNLIMITED_AMOUNT
 from gpuspawner.settings.profiles.notes import (
+    NEVER_STARTED,
     NO_ENTRY,
     NOBODY_ALLOWED,
     REQUEST_ABOVE_LIMIT,
@@ -30,7 +32,6 @@ from gpuspawner.settings.profiles.notes import (
 from gpuspawner.settings.profiles.overrides import (
     AMOUNT_TRAITS,
     NO_AMOUNT,
-    NO_PARTS,
     RESOURCE_TRAITS,
     Amount,
     OverrideParts,
@@ -51,6 +52,7 @@ from gpuspawner.settings.profiles.profile_list import (
 OWN_IMAGE = "default"
 """Slug of KubeSpawner's own image, which presets may name although ``images`` lacks it."""
 _LONGEST = {"display_name": 200, "description": 2000, "message": 2000}
+_LONGEST_PATTERN = 1000
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _NO_GPUS = frozenset({"", "void", "none"})
 _NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
@@ -159,7 +161,7 @@ def convert_profile_list(
     converter = _Converter(_read_base(base), splitter=OverrideSplitter(traits, notes), notes=notes)
     for profile in profiles:
         converter.add(profile)
-    return converter.finish(profiles)
+    return converter.finish()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,13 +248,10 @@ class _Converter:
         self._presets: dict[str, dict[str, Any]] = {}
         self._found: dict[str, ConvertedProfile] = {}
 
-    def finish(self, profiles: list[Profile]) -> ConvertedProfiles:
+    def finish(self) -> ConvertedProfiles:
         if self._base.image and self._images:
             # List the hub's own image even if no preset has it: the chart's pre-pullers pull it.
             self._find_image(self._base.image, "")
-        default = next((found for found in self._found.values() if found.profile.is_default), None)
-        if default is not None:
-            self._presets[default.slug]["default"] = True
         sections = {"images": self._images, "gpus": self._gpus.types, "presets": self._presets}
         settings: dict[str, Any] = {name: section for name, section in sections.items() if section}
         if self._presets:
@@ -307,7 +306,9 @@ class _Converter:
         entries: list[_Entry] = []
         for choice in option.choices:
             own = f"{where}: {choice.display_name}"
-            parts = self._splitter.split(choice.overrides, profile=own) if self._is_allowed(choice.access, own) else None
+            parts = (
+                self._splitter.split(choice.overrides, profile=own) if self._is_allowed(choice.access, own) else None
+            )
             if parts is not None:
                 slugs = [each.slug for each in entries]
                 slug = make_unique_slug(choice.key, slugs, fallback="entry", has_underscores=True)
@@ -327,8 +328,17 @@ class _Converter:
         unlisted = option.unlisted
         if unlisted is None:
             return None
-        if dict(unlisted.overrides) != {"image": "{value}"}:
+        constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
+        parts = self._splitter.split(constants, profile=where)
+        if parts is None:
+            return None
+        has_text = any("{value}" in text for text in _list_texts(constants))
+        is_plain = not (parts.amounts or parts.accelerators or parts.labels or parts.variables)
+        if unlisted.overrides.get("image") != "{value}" or has_text or not is_plain:
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
+            return None
+        if fault := _find_pattern_fault(unlisted.pattern):
+            self._notes.add(NEVER_STARTED, profile=where, field="unlisted_choice.validation_regex", detail=fault)
             return None
         if unlisted.access.is_restricted:
             self._notes.add(RESTRICTED_IMAGE, profile=where, field="unlisted_choice")
@@ -337,6 +347,7 @@ class _Converter:
             "display_name": self._shorten(unlisted.display_name, "display_name", where),
             "pattern": unlisted.pattern,
             "message": self._shorten(unlisted.message, "message", where),
+            "kubespawner_override": dict(parts.rest),
         }
         return {key: value for key, value in found.items() if value}
 
@@ -358,6 +369,8 @@ class _Converter:
         level = self._base.overlay(parts)
         preset: dict[str, Any] = {"order": len(self._presets) + 1}
         preset |= self._describe(profile.display_name, profile.description, where)
+        if profile.is_default:
+            preset["default"] = True
         sets_image = any(all(entry.parts.image is not None for entry in each.entries) for each in options)
         if not sets_image:
             preset["image"] = self._find_image(level.image, "") if level.image else OWN_IMAGE
@@ -471,13 +484,11 @@ class _Converter:
             for entry in driver.entries:
                 if len(drivers) > 1 and not entry.parts.accelerators:
                     continue
-                own = settled.overlay(
-                    entry.parts if len(drivers) == 1 else replace(entry.parts, labels={})
+                own = settled.overlay(entry.parts if len(drivers) == 1 else replace(entry.parts, labels={}))
+                by_entry[id(entry)] = self._gpus.find(own.accelerators, own.labels, profile=entry.where) or dict(
+                    _NO_GPU
                 )
-                by_entry[id(entry)] = self._gpus.find(own.accelerators, own.labels, profile=entry.where) or dict(_NO_GPU)
-        is_replaced = any(
-            each.is_closed and all(id(entry) in by_entry for entry in each.entries) for each in drivers
-        )
+        is_replaced = any(each.is_closed and all(id(entry) in by_entry for entry in each.entries) for each in drivers)
         preset = {} if is_replaced else self._gpus.find(settled.accelerators, settled.labels, profile=where)
         if len(drivers) == 1:
             by_entry = {key: each for key, each in by_entry.items() if each != (preset or _NO_GPU)}
@@ -512,6 +523,25 @@ class _Converter:
         return self._slugs[reference]
 
 
+def _list_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _list_texts(each)
+
+
+def _find_pattern_fault(pattern: str) -> str:
+    """Return why a regular expression cannot be used, or "" if it can."""
+    if len(pattern) > _LONGEST_PATTERN:
+        return f"is longer than {_LONGEST_PATTERN} characters"
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"is no regular expression: {error}"
+    return ""
+
+
 def _is_replaced(trait: str, options: Iterable[_Option]) -> bool:
     return any(each.is_closed and all(trait in entry.parts.amounts for entry in each.entries) for each in options)
 
@@ -526,4 +556,3 @@ def _drop_needless_order(entries: Mapping[str, dict[str, Any]]) -> None:
     if list(entries) == sorted(entries):
         for entry in entries.values():
             del entry["order"]
-

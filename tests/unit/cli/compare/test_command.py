@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuspawner.cli.main import main
+from tests.unit.cli.compare.conftest import SMALL, make_profiles, make_settings
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Values files that give the same servers, one that differs from them, and one for below them."""
+
+    def edit(settings: Any) -> None:
+        settings["presets"]["gpu"]["gpu_count"] = 2
+
+    documents = {
+        "old": make_profiles(),
+        "same": make_settings(),
+        "new": make_settings(edit),
+        "base": {"singleuser": {"defaultUrl": "/lab"}},
+    }
+    for name, document in documents.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(document))
+    return [str(tmp_path / f"{name}.yaml") for name in documents]
+
+
+def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    status = main(["diff", *arguments])
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def test_without_a_difference_only_the_counts_are_told(files: list[str], capsys: pytest.CaptureFixture[str]):
+    status, out, _ = run(*files[:2], capsys=capsys)
+    assert (status, out.splitlines()[-1], "OUTCOME" in out) == (0, "5 choices: 5 same.", False)
+
+
+def test_differences_are_a_table(files: list[str], capsys: pytest.CaptureFixture[str]):
+    status, out, _ = run(files[0], files[2], capsys=capsys)
+    lines = [re.split("  +", line) for line in out.splitlines()]
+    assert status == 4
+    assert lines[0] == ["OUTCOME", "CHOICE", "WHAT"]
+    assert lines[2] == ["differs", SMALL, "resource nvidia.com/gpu 1 → 2"]
+    assert out.splitlines()[-1] == "5 choices: 2 same, 3 different."
+
+
+def test_the_same_choices_are_listed_when_asked_for(files: list[str], capsys: pytest.CaptureFixture[str]):
+    _, out, _ = run(*files[:2], "--all", capsys=capsys)
+    assert [line.split("  ")[0] for line in out.splitlines()[:6]] == ["OUTCOME", *["same"] * 5]
+
+
+def test_json_has_everything(files: list[str], capsys: pytest.CaptureFixture[str]):
+    status, out, _ = run(files[0], files[2], "--output", "json", capsys=capsys)
+    document = json.loads(out)
+    assert (status, document["counts"], document["total"], document["compared"]) == (
+        4,
+        {"same": 2, "differs": 3},
+        5,
+        5,
+    )
+    assert document["choices"][3] == {
+        "choice": SMALL,
+        "old_options": {"profile": "gpu", "image": "gpu", "size": "small"},
+        "new_options": {"v": 1, "preset": "gpu", "preset_choices": {"image": "gpu", "size": "small"}},
+        "outcome": "differs",
+        "differences": [{"what": "resource nvidia.com/gpu", "old": "1", "new": "2"}],
+        "gained": [],
+        "lost": [],
+        "reason": "",
+    }
+
+
+def test_a_sample_tells_its_seed(files: list[str], capsys: pytest.CaptureFixture[str]):
+    _, out, _ = run(*files[:2], "--limit", "2", "--seed", "7", capsys=capsys)
+    assert "Compared: a sample of 3 of 5 choices (--seed 7)." in out.splitlines()
+
+
+def test_files_of_f_are_below_both_sides(files: list[str], capsys: pytest.CaptureFixture[str]):
+    status, _, _ = run("-f", files[3], *files[:2], capsys=capsys)
+    alone, out, _ = run(files[3], files[3], "--output", "json", capsys=capsys)
+    assert (status, alone, json.loads(out)["counts"]) == (0, 0, {"same": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "message"),
+    [
+        pytest.param("hub: [", 1, "bad.yaml", id="no YAML"),
+        pytest.param("- a\n", 1, "must hold a mapping", id="no mapping"),
+        pytest.param("hub: {config: {GPUSpawner: {presets: 3}}}", 1, "presets", id="wrong settings"),
+        pytest.param("singleuser: {profileList: [{slug: x}]}", 1, "display_name", id="wrong profile"),
+        pytest.param("hub: 3", 1, "hub", id="wrong section"),
+    ],
+)
+def test_a_wrong_file_is_named(
+    text: str, status: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "bad.yaml").write_text(text)
+    result, out, error = run(str(tmp_path / "bad.yaml"), str(tmp_path / "bad.yaml"), capsys=capsys)
+    assert (result, out, message in error) == (status, "", True)
+
+
+def test_a_missing_file_is_named(files: list[str], capsys: pytest.CaptureFixture[str]):
+    assert run(files[0], "/no/such.yaml", capsys=capsys)[::2] == (
+        3,
+        "gpuspawner diff: /no/such.yaml: No such file or directory\n",
+    )
+
+
+def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["diff", "-", "-"])
+    assert (stopped.value.code, "only one file" in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "²", "1000001"])
+def test_a_limit_is_a_number(number: str, files: list[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["diff", *files[:2], f"--limit={number}"])
+    assert stopped.value.code == 2
