@@ -74,7 +74,7 @@ class Answer:
     """What the hub makes of a choice.
 
     :param allowed: indexes of the persons who may have the choice.
-    :param server: the server; None if nobody may have the choice.
+    :param server: the server; None if no person may have the choice.
     """
 
     allowed: frozenset[int]
@@ -213,10 +213,10 @@ class ProfileSide(Side):
         self._entries[slug] = {**entry, "slug": own}
         self._read_access(entry, (slug,))
         options = as_dict(entry.get("profile_options"))
-        found = (self._read_option(slug, str(name), as_dict(option)) for name, option in options.items())
+        found = (self._read_option(slug, str(name), option=as_dict(option)) for name, option in options.items())
         return Profile(slug=slug, title=title, options=tuple(option for option in found if option.entries))
 
-    def _read_option(self, slug: str, name: str, option: Mapping[str, Any]) -> Option:
+    def _read_option(self, slug: str, name: str, *, option: Mapping[str, Any]) -> Option:
         choices = as_dict(option.get("choices"))
         entries = []
         for key, choice in choices.items():
