@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpuspawner.settings.profiles.variants import ProfileVariant
 
 from gpuspawner.settings.profiles.profile_gpus import (
     ProfileGPUs,
@@ -10,7 +11,6 @@ from gpuspawner.settings.profiles.profile_gpus import (
     find_unplaced_traits,
     make_unique_slug,
 )
-from gpuspawner.settings.profiles.variants import ProfileVariant
 
 T4 = {"extra_resource_limits": {"nvidia.com/gpu": 1}, "node_selector": {"nvidia.com/gpu.product": "Tesla-T4"}}
 TYPE = {

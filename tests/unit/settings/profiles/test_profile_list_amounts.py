@@ -4,9 +4,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from gpuspawner.settings.profiles.variants import ProfileVariant
 
 from gpuspawner.settings.profiles.profile_list import AMOUNT_TRAITS, ProfileAmounts, format_setting_amount
-from gpuspawner.settings.profiles.variants import ProfileVariant
 
 USUAL = {"cpu_limit": 8, "cpu_guarantee": "500m"}
 ONLY_A_GUARANTEE = (
