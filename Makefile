@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale bench-truth constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,9 +60,16 @@ test-fuzz: ## Send 20,000 right, wrong and nasty choices [EXAMPLES=so many other
 	@$(PREPARE) check
 	@$(if $(EXAMPLES),GPUSPAWNER_FUZZ_EXAMPLES=$(EXAMPLES)) $(RUN) tests/run.py fuzz
 
-test-packaging: ## Build the wheel, install it elsewhere and render the form from there
+test-packaging: ## Build the wheel, install it elsewhere, run tests and render the form from there
 	@$(PREPARE) packaging
 	@$(RUN) tests/run.py packaging
+
+dist: ## Build the source archive and the wheel into dist/, once, and test these files far from the sources
+	@$(PREPARE) packaging
+	@rm -rf dist
+	@.venv/bin/uv build --quiet --build-constraints constraints/hub6.txt --out-dir dist .
+	@cd dist && sha256sum -- *.tar.gz *.whl > SHA256SUMS
+	@GPUSPAWNER_DIST=dist $(RUN) tests/run.py packaging
 
 test-helm: ## Try helm-values against zero-to-jupyterhub's schema, our settings, `gpuspawner check` and Helm
 	@$(PREPARE) helm
@@ -115,6 +122,10 @@ bench-scale: ## Measure what a large cluster costs the hub, beside what others d
 bench-truth: ## Compare what the verdict says of 2,000 spawns with what the cluster does [SPAWNS=2000] [SEED=number of the first fleet]
 	@$(PREPARE) truth
 	@$(RUN) -m bench truth $(if $(SPAWNS),--spawns $(SPAWNS)) $(if $(SEED),--seed $(SEED))
+
+bench-convert: ## Convert real profile lists, compare all their choices, and time it [FILES=folder of values files]
+	@$(PREPARE) check
+	@$(RUN) -m bench convert $(if $(FILES),--files $(FILES))
 
 constraints: ## Resolve the pins of both environments anew, to the newest versions
 	@$(PREPARE) check

@@ -1,8 +1,13 @@
-"""One wheel and one environment for all packaging tests: built from the checkout, installed where no checkout is."""
+"""One source archive, one wheel and one environment for all packaging tests, far from the checkout.
+
+The archives are built here, or by `make dist`, which names their folder in ``GPUSPAWNER_DIST``. Both ways the wheel is
+built from the source archive, as uv does.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -32,29 +37,54 @@ def build(kind: str, source: Path, target: Path) -> Path:
     return built
 
 
-@pytest.fixture
-def build_wheel() -> Callable[[Path, Path], Path]:
-    return lambda source, target: build("wheel", source, target)
+@pytest.fixture(scope="session")
+def build_one() -> Callable[[str, Path, Path], Path]:
+    return build
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel") / "dist")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the source archive and the wheel; both are copies, so that no test reads the checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    if built := os.environ.get("GPUSPAWNER_DIST"):
+        for file in (*Path(ROOT, built).glob("*.whl"), *Path(ROOT, built).glob("*.tar.gz")):
+            shutil.copy(file, folder)
+    else:
+        run(UV, "build", "--build-constraints", PINS, "--out-dir", folder, ROOT, cwd=folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("sdist", ROOT, tmp_path_factory.mktemp("sdist") / "dist")
+def wheel(dist: Path) -> Path:
+    (found,) = dist.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def sdist(dist: Path) -> Path:
+    (found,) = dist.glob("*.tar.gz")
+    return found
 
 
 class Installation:
-    """An environment that holds the wheel and its dependencies, and a folder far from the checkout to run in."""
+    """An environment that holds the wheel and its dependencies, and a folder far from the checkout to run in.
+
+    :ivar interpreter: its Python.
+    """
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         self._folder = folder
         self._python = folder / "env/bin/python"
         run(UV, "venv", "--python", sys.executable, folder / "env", cwd=folder)
         run(UV, "pip", "install", "--python", self._python, "--constraint", PINS, wheel, cwd=folder)
+
+    @property
+    def interpreter(self) -> Path:
+        return self._python
+
+    def add(self, requirement: str) -> None:
+        """Install more, such as ``pytest`` or ``gpuspawner[test]``; what is installed stays as it is."""
+        run(UV, "pip", "install", "--python", self._python, "--constraint", PINS, requirement, cwd=self._folder)
 
     def python(self, script: str) -> str:
         """Run ``script`` isolated from the environment and the current folder; a warning about our own code fails."""

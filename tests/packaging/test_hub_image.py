@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -23,9 +24,38 @@ ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
 Z2JH = Path(os.environ.get("GPUSPAWNER_Z2JH") or ROOT.parent / "shared" / "z2jh")
 PINS = Z2JH / "hub-image-requirements.txt"
-# The pins are of the chart's main branch since July 2026. Chart 4.4.0, of June 2026, ships the same JupyterHub with the
-# KubeSpawner before it: https://github.com/jupyterhub/zero-to-jupyterhub-k8s/commit/058b1b03
-IMAGES: dict[str, dict[str, str]] = {"main branch": {}, "chart 4.4.0": {"jupyterhub-kubespawner": "7.0.0"}}
+# The pins are of the chart's main branch since July 2026. What gpuspawner imports has these other versions in images of
+# releases, by images/hub/requirements.txt at their tags: https://github.com/jupyterhub/zero-to-jupyterhub-k8s
+IMAGES: dict[str, dict[str, str]] = {
+    "main branch": {},
+    "4.4.0": {"jupyterhub-kubespawner": "7.0.0", "kubernetes-asyncio": "36.1.0", "tornado": "6.5.7"},
+    "4.3.5": {
+        "jupyterhub": "5.4.6",
+        "jupyterhub-kubespawner": "7.0.0",
+        "kubernetes-asyncio": "35.0.1",
+        "aiohttp": "3.13.5",
+        "sqlalchemy": "2.0.49",
+        "tornado": "6.5.5",
+        "traitlets": "5.15.0",
+    },
+    "4.2.0": {
+        "jupyterhub": "5.3.0",
+        "jupyterhub-kubespawner": "7.0.0",
+        "kubernetes-asyncio": "32.3.0",
+        "aiohttp": "3.11.16",
+        "markupsafe": "3.0.2",
+        "prometheus-client": "0.21.1",
+        "pydantic": "2.11.3",
+        "pydantic-core": "2.33.1",
+        "pyyaml": "6.0.2",
+        "sqlalchemy": "2.0.40",
+        "tornado": "6.4.2",
+        "traitlets": "5.14.3",
+        "typing-extensions": "4.13.2",
+    },
+}
+TOO_OLD = {"jupyterhub": "5.2.1", "jupyterhub-kubespawner": "7.0.0"}
+COMPATIBILITY = ROOT / "docs/install/compatibility.md"
 # Published as source only; what building it takes. JupyterHub uses it for PostgreSQL alone, and gpuspawner never.
 NEEDS_A_PROGRAM = {"psycopg2": "pg_config"}
 
@@ -121,14 +151,37 @@ def instructions() -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
+def step(wheel: Path) -> str:
+    """Return the Dockerfile's one step, with a wheel at another place."""
+    (line,) = (line.removeprefix("RUN ") for line in instructions() if line.startswith("RUN "))
+    return line.replace("/tmp/gpuspawner/*.whl", shlex.quote(str(wheel)))
+
+
 @pytest.fixture(scope="module")
 def built(image: Image, wheel: Path) -> tuple[HubImage, set[str]]:
     """Return the image after the Dockerfile's one step, and what was installed before."""
     made = image("built")
     before = made.packages()
-    (step,) = (line.removeprefix("RUN ") for line in instructions() if line.startswith("RUN "))
-    made.shell(step.replace("/tmp/gpuspawner/*.whl", shlex.quote(str(wheel))))
+    made.shell(step(wheel))
     return made, before
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def charts_of_the_page() -> dict[str, list[str]]:
+    """Return the rows of the page's table of charts by the chart's version: JupyterHub, KubeSpawner, Python."""
+    section = COMPATIBILITY.read_text().partition("## zero-to-jupyterhub")[2].partition("\n## ")[0]
+    rows = [cells(line) for line in section.splitlines() if line.startswith("| ")]
+    return {name: versions[:3] for name, *versions in rows[1:]}
+
+
+def charts_of_the_dockerfile() -> dict[str, list[str]]:
+    """Return the rows of the comment's table, as those of the page."""
+    text = (ROOT / "helm-values/Dockerfile").read_text()
+    rows = re.findall(r"^#     (\d\S+) +(\S+) +(\S+) +(\S+)$", text, re.MULTILINE)
+    return {chart: list(versions) for chart, *versions in rows}
 
 
 def values() -> dict[str, Any]:
@@ -189,10 +242,32 @@ def test_everything_works_over_the_pins(built: tuple[HubImage, set[str]]):
     assert_everything_works(made.python(LOOK), below=made.programs.parent)
 
 
-def test_the_image_has_the_versions_of_its_chart(built: tuple[HubImage, set[str]], request: pytest.FixtureRequest):
+def test_the_image_has_the_versions_that_the_page_says(
+    built: tuple[HubImage, set[str]], request: pytest.FixtureRequest
+):
     made, _ = built
-    kubespawner = {"main branch": "7.1.0", "chart 4.4.0": "7.0.0"}[request.node.callspec.params["image"]]
-    assert made.packages() >= {"jupyterhub==5.5.0", f"jupyterhub-kubespawner=={kubespawner}"}
+    jupyterhub, kubespawner, _ = charts_of_the_page()[request.node.callspec.params["image"]]
+    assert made.packages() >= {f"jupyterhub=={jupyterhub}", f"jupyterhub-kubespawner=={kubespawner}"}
+
+
+def test_an_image_that_is_too_old_is_no_image(wheel: Path, tmp_path: Path):
+    old = HubImage(tmp_path, TOO_OLD)
+    command = ["sh", "-uc", step(wheel)]  # as Docker does
+    environment = os.environ | {"PATH": f"{old.programs}:{os.environ['PATH']}"}
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert re.search(r"^gpuspawner .*jupyterhub<7,>=5\.3.*5\.2\.1", ended.stdout, re.MULTILINE)
+
+
+def test_the_tables_name_the_same_charts():
+    page = charts_of_the_page()
+    assert {chart: page[chart] for chart in charts_of_the_dockerfile()} == charts_of_the_dockerfile()
+    assert {*charts_of_the_dockerfile(), "main branch"} == set(IMAGES)
+
+
+def test_the_pins_of_the_main_branch_are_those_that_the_page_says():
+    pins = dict(line.split("==") for line in PINS.read_text().splitlines())
+    assert charts_of_the_page()["main branch"][:2] == [pins["jupyterhub"], pins["jupyterhub-kubespawner"]]
 
 
 def test_the_command_is_there(built: tuple[HubImage, set[str]]):
@@ -204,6 +279,15 @@ def test_the_dockerfile_ends_as_somebody_who_is_not_root():
     users = [line for line in instructions() if line.startswith("USER ")]
     assert users == ["USER root", "USER 1000"]
     assert instructions()[-1] == users[-1]
+
+
+def test_the_dockerfile_has_no_instruction_that_is_unknown():
+    # https://docs.docker.com/reference/dockerfile/
+    assert {line.split()[0] for line in instructions()} <= {"ARG", "FROM", "COPY", "USER", "RUN"}
+
+
+def test_the_default_chart_is_the_first_of_the_table():
+    assert f"ARG CHART_VERSION={next(iter(charts_of_the_dockerfile()))}" in instructions()
 
 
 def test_the_dockerfile_stands_on_the_charts_image():

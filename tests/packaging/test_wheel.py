@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import email
+import os
 import re
 import shutil
 import subprocess
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Callable
+from email.message import Message
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -121,17 +125,43 @@ def test_the_wheel_carries_its_licence(wheel: Path):
     assert [name for name in files_of_wheel(wheel) if name.endswith("/licenses/LICENSE")] != []
 
 
-def test_a_wheel_made_from_the_source_archive_is_the_same(
-    wheel: Path, sdist: Path, tmp_path: Path, build_wheel: Callable[[Path, Path], Path]
+@pytest.fixture
+def other_checkout(tmp_path: Path) -> Path:
+    """Return a copy of the checkout in another folder, with other times, and without what git ignores."""
+    copy = tmp_path / "elsewhere"
+    for name in sorted(files_of_git(".")):
+        target = copy / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+        os.utime(target, (10**9, 10**9))
+    return copy
+
+
+@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+def test_a_build_elsewhere_has_the_same_bytes(
+    dist: Path, other_checkout: Path, tmp_path: Path, build_one: Callable[[str, Path, Path], Path], kind: str
 ):
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
-    (source,) = (tmp_path / "source").iterdir()
-    assert files_of_wheel(build_wheel(source, tmp_path / "dist")) == files_of_wheel(wheel)
+    built = build_one(kind, other_checkout, tmp_path / "dist")
+    assert sha256(built.read_bytes()).hexdigest() == sha256((dist / built.name).read_bytes()).hexdigest()
 
 
-def test_the_readme_is_the_page_of_the_package(wheel: Path):
+@pytest.fixture
+def metadata(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
-        metadata = email.message_from_string(archive.read(name).decode())
+        return email.message_from_string(archive.read(name).decode())
+
+
+def test_the_readme_is_the_page_of_the_package(metadata: Message):
     assert metadata.get_payload() == (ROOT / "README.md").read_text()
+
+
+def test_the_package_says_where_its_sources_and_issues_are(metadata: Message):
+    names = {each.partition(",")[0] for each in metadata.get_all("Project-URL", [])}
+    assert names == {"Homepage", "Documentation", "Changelog", "Issues"}
+
+
+def test_the_files_carry_the_version_of_the_project(dist: Path):
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    names = {path.name for path in dist.iterdir() if path.suffix in {".whl", ".gz"}}
+    assert names == {f"gpuspawner-{version}.tar.gz", f"gpuspawner-{version}-py3-none-any.whl"}

@@ -27,7 +27,7 @@ from gpuspawner.cli.compare.pods import Server
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value, get_configured_trait
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, require_sections
 from gpuspawner.core.catalog.model import Catalog, Preset, PresetChoice
-from gpuspawner.core.catalog.policy_model import UNLIMITED, Person, normalize_group
+from gpuspawner.core.catalog.policy_model import UNLIMITED, AccessKey, Person, Rule, normalize_group
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
@@ -242,11 +242,9 @@ class ProfileSide(Side):
         groups, users = (as_dict(entry).get(name) for name in ("allowed_groups", "allowed_users"))
         if groups is None and users is None:
             return
-        named = [str(each) for each in groups or ()]
+        named = _list_texts(groups)
         self._names |= dict.fromkeys(named)
-        self._access[key] = _Access(
-            groups=frozenset(map(normalize_group, named)), users=frozenset(str(each) for each in users or ())
-        )
+        self._access[key] = _Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
 
     @override
     def make_options(self, pick: Pick) -> dict[str, object]:
@@ -282,13 +280,14 @@ class ProfileSide(Side):
 
     async def _build(self, options: Mapping[str, object]) -> Server:
         spawner = self._spawner
-        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies.
-        values = {name: copy_nested(value) for name, value in self._base.items()}
+        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies. It copies the
+        # profile list itself.
+        values = {name: value if name == "profile_list" else copy_nested(value) for name, value in self._base.items()}
         private_api.set_trait_values(spawner, values)
         spawner.user_options = dict(options)
         if (entry := self._entries.get(str(options.get("profile")))) is not None:
             # Of two profiles with one slug, a hook may leave only the second one to some users.
-            spawner.profile_list = [copy_nested(entry)]
+            values["profile_list"] = [entry]
             spawner.user_options |= {"profile": entry["slug"]}
         try:
             await spawner.load_user_options()
@@ -317,6 +316,10 @@ def _tell_apart(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
     return tuple(
         replace(each, title=f"{each.title} ({each.slug})") if titles[each.title] > 1 else each for each in found
     )
+
+
+def _list_texts(value: object) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list | tuple) else [] if value is None else [str(value)]
 
 
 def _concerns(key: tuple[str, ...], pick: Pick) -> bool:
@@ -352,6 +355,7 @@ class SettingsSide(Side):
         self._spawner = make_offline_spawner(kind, config=config, person=_USER)
         self._unread = settings.configured.uncounted
         self._catalog = _assemble_catalog(config, settings)
+        self._rules: list[Rule] = []
         self._allowances: dict[Person, Allowance] = {}
         self._admissions: dict[tuple[object, ...], Admission | None] = {}
         presets = tuple(_read_preset(each) for each in self._catalog.presets.values())
@@ -398,8 +402,13 @@ class SettingsSide(Side):
 
     def _admit(self, options: Mapping[str, object], person: Person) -> Admission | None:
         """Return a person's admission of user options, or None if the policy denies it."""
-        allowance = self._find_allowance(person)
-        key = (repr(options), id(allowance))
+        if person not in self._allowances:
+            policy = self._catalog.policy
+            rule = Rule() if policy is None else resolve_rule(policy, person)
+            self._allowances[person] = Allowance(full_catalog=self._catalog, person=person, rule=rule)
+        allowance = self._allowances[person]
+        # Ask once for all persons to whom the same rules apply: there may be hundreds of choices and dozens of persons.
+        key = (repr(options), self._number_rule(allowance.rule), self._list_relevant(options, person))
         if key not in self._admissions:
             try:
                 self._admissions[key] = admit(options, allowance, unread_types=self._unread)
@@ -413,25 +422,18 @@ class SettingsSide(Side):
                 raise RefusedError(message) from error
         return self._admissions[key]
 
-    def _find_allowance(self, person: Person) -> Allowance:
-        """Return what a person may have; persons to whom the same rules apply share one object."""
-        if person not in self._allowances:
-            policy = self._catalog.policy
-            if policy is None:
-                own = Allowance(full_catalog=self._catalog, person=_USER)
-            else:
-                own = Allowance(full_catalog=self._catalog, person=person, rule=resolve_rule(policy, person))
-            known = (each for each in self._allowances.values() if self._is_same(each, own))
-            self._allowances[person] = next(known, own)
-        return self._allowances[person]
+    def _number_rule(self, rule: Rule) -> int:
+        if rule not in self._rules:
+            self._rules.append(rule)
+        return self._rules.index(rule)
 
-    def _is_same(self, one: Allowance, other: Allowance) -> bool:
-        policy = self._catalog.policy
-        if policy is None:
-            return True
-        persons = one.person, other.person
-        access = ([policy.admits(person, *key) for key in policy.access] for person in persons)
-        return one.rule == other.rule and next(access) == next(access)
+    def _list_relevant(self, options: Mapping[str, object], person: Person) -> frozenset[AccessKey]:
+        """Return the entries for some users that a person may have, without those that the options cannot mean."""
+        access = self._catalog.policy.access if self._catalog.policy is not None else {}
+        preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
+        return frozenset(
+            key for key, each in access.items() if _may_mean(key, preset, chosen=chosen) and each.admits(person)
+        )
 
     async def _build(self, admission: Admission) -> Server:
         spawner, placement = self._spawner, admission.placement
@@ -457,6 +459,14 @@ class SettingsSide(Side):
         finally:
             spawner.start_state.removed_environment = ()
             spawner.trait_overrides.restore()
+
+
+def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
+    """Return whether user options with a preset and with entries of its choices may need access to an entry."""
+    kind, slug, *entry = key
+    if kind != "preset" or preset is None:
+        return True
+    return slug == preset and (not entry or chosen.get(entry[0], entry[1]) == entry[1])
 
 
 def _assemble_catalog(config: Config, settings: ParsedSettings) -> Catalog:

@@ -42,7 +42,7 @@ def find_alternatives(
     types come in the order of ``types``. If no change of one choice fits, the search changes CPU and memory together.
     If that does not fit either, it changes the GPU type or count, together with CPU and memory where necessary.
 
-    A fixed preset has no alternatives: a user can change nothing in it.
+    A fixed preset has no alternatives here: :func:`list_preset_variants` yields what could replace it.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.

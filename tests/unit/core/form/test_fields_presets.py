@@ -108,7 +108,7 @@ def test_the_image_that_was_named_is_restored():
             {"preset": "lab", "preset_choices": {"size": "huge"}},
             {"preset_choices": "Memory: what you had last time (huge) is no longer offered: 4 GiB is selected."},
         ),
-        ({"image": "torch", "cpu": 1}, {"": "Your last choice is no longer offered: only presets are."}),
+        ({"image": "torch", "cpu": 1}, {"": "Your last choice is no longer offered. Pick a preset."}),
         ({"profile": "old"}, {}),
         ({"preset": "lab", "preset_choices": "size:large"}, {}),
         ({"preset": "lab", "preset_choices": {"size": ["large"]}, "custom_image": 7}, None),
@@ -174,7 +174,7 @@ def test_limits_refuse_the_picked_entries_only():
     rule = Rule(memory=AmountRange(max=4 * GIB))
     large = {"preset": "lab", "preset_choices": {"size": "large"}}
     assert filled(policy=rule).presets["lab"].refusal == ""
-    assert filled(large, policy=rule).presets["lab"].refusal == "You may not have more than 4 GiB of memory."
+    assert filled(large, policy=rule).presets["lab"].refusal == "You may have no more than 4 GiB of memory."
 
 
 def test_a_first_entry_that_is_not_offered_any_more_gives_way():

@@ -23,7 +23,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "containers": {"extra_containers": [SIDE], "init_containers": [SIDE]},
     "resources": {"extra_resource_limits": {"rdma/hca": "1"}, "extra_resource_guarantees": {"rdma/hca": "1"}},
     "container": {"extra_container_config": {"resources": {"requests": {"ephemeral-storage": "1Gi"}}}},
-    "claim": {"storage_pvc_ensure": True, "pvc_name": "own", "storage_capacity": "1Gi"},
+    "claim": {"storage_pvc_ensure": True, "storage_class": "fast", "storage_capacity": "1Gi"},
     "traits without an effect": {"default_url": "/lab", "environment": {"A": "b"}, "start_timeout": 5},
 }
 AMOUNTS = {"cpu_limit": 3, "cpu_guarantee": 1, "mem_limit": "3G", "mem_guarantee": "1G"}
@@ -54,7 +54,7 @@ async def test_it_is_the_pod_that_the_traits_make(
     chosen = PodChoice(placement=place(selection, catalog), resources=list_gpu_resources(catalog))
     spawner.trait_overrides.assign(build_trait_values(chosen, spawner.trait_overrides))
     manifest = serialize_pod(spawner, await spawner.get_pod_manifest())
-    claims = {"own": None} if override is OVERRIDES["claim"] else {}
+    claims = {spawner.pvc_name: "fast"} if override is OVERRIDES["claim"] else {}
     pod = previews.find_pod(selection)
     assert pod is not None
     assert pod == await previews.offer.add_volume_topology(manifest, new_claims=claims)
