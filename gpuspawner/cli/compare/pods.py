@@ -341,4 +341,4 @@ def _repeats_amount(name: str, value: Any, *, facts: Mapping[str, Any]) -> bool:
     if name not in _DERIVED:
         return False
     aspect, parse = _DERIVED[name]
-    return _parse(value, parse) == facts.get(aspect)
+    return bool(_parse(value, parse) == facts.get(aspect))
