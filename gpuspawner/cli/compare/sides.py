@@ -27,7 +27,7 @@ from gpuspawner.cli.compare.pods import Server
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value, get_configured_trait
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, require_sections
 from gpuspawner.core.catalog.model import Catalog, Preset, PresetChoice
-from gpuspawner.core.catalog.policy_model import UNLIMITED, AccessKey, Person, Rule, normalize_group
+from gpuspawner.core.catalog.policy_model import UNLIMITED, Access, AccessKey, Person, Rule, normalize_group
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
@@ -167,17 +167,6 @@ _TRAITS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Access:
-    """The users who may have a profile or one of its choices, as ``allowed_groups`` and ``allowed_users`` say."""
-
-    groups: frozenset[str] = frozenset()
-    users: frozenset[str] = frozenset()
-
-    def admits(self, person: Person) -> bool:
-        return person.name in self.users or not self.groups.isdisjoint(person.normalized_groups)
-
-
 class ProfileSide(Side):
     """A hub with KubeSpawner and a profile list, or without one.
 
@@ -192,7 +181,7 @@ class ProfileSide(Side):
         kind: type[KubeSpawner] = type("KubeSpawner", (KubeSpawner,), {"reflectors": {}})
         self._spawner: KubeSpawner = make_offline_spawner(kind, config=config, person=_USER)
         self._base = dict(private_api.get_trait_values(self._spawner))
-        self._access: dict[tuple[str, ...], _Access] = {}
+        self._access: dict[tuple[str, ...], Access] = {}
         self._names: dict[str, None] = {}
         found = self._spawner.profile_list
         if callable(found):
@@ -244,7 +233,7 @@ class ProfileSide(Side):
             return
         named = _list_texts(groups)
         self._names |= dict.fromkeys(named)
-        self._access[key] = _Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
+        self._access[key] = Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
 
     @override
     def make_options(self, pick: Pick) -> dict[str, object]:
