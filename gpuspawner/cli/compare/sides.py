@@ -265,19 +265,40 @@ class ProfileSide(Side):
         allowed = frozenset(
             number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
         )
-        return HubAnswer(allowed=allowed, server=await self._build(options))
+        if pick is None:
+            # A hook leaves to each user what they may have, and KubeSpawner takes the default of that.
+            profiles = self._list_profiles_for(persons[0])
+        else:
+            # Of two profiles with one slug, a hook may leave only the second one to some users.
+            profiles = [self._entries[pick.profile.slug]]
+            options = {**options, "profile": profiles[0]["slug"]}
+        return HubAnswer(allowed=allowed, server=await self._build(options, profiles))
 
-    async def _build(self, options: Mapping[str, object]) -> Server:
+    def _list_profiles_for(self, person: Person) -> list[Mapping[str, Any]]:
+        """Return the profiles that a person may have, with the choices that the person may have."""
+
+        def is_denied(*key: str) -> bool:
+            return key in self._access and not self._access[key].admits(person)
+
+        found = []
+        for slug, entry in self._entries.items():
+            if is_denied(slug):
+                continue
+            options = {}
+            for name, option in as_dict(entry.get("profile_options")).items():
+                choices = as_dict(as_dict(option).get("choices"))
+                kept = {key: choice for key, choice in choices.items() if not is_denied(slug, str(name), str(key))}
+                options[name] = {**as_dict(option), **({"choices": kept} if choices else {})}
+            found.append({**entry, **({"profile_options": options} if options else {})})
+        return found
+
+    async def _build(self, options: Mapping[str, object], profiles: list[Mapping[str, Any]]) -> Server:
         spawner = self._spawner
         # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies. It copies the
         # profile list itself.
-        values = {name: value if name == "profile_list" else copy_nested(value) for name, value in self._base.items()}
-        private_api.set_trait_values(spawner, values)
+        values = {name: copy_nested(value) for name, value in self._base.items() if name != "profile_list"}
+        private_api.set_trait_values(spawner, {**values, "profile_list": profiles})
         spawner.user_options = dict(options)
-        if (entry := self._entries.get(str(options.get("profile")))) is not None:
-            # Of two profiles with one slug, a hook may leave only the second one to some users.
-            values["profile_list"] = [entry]
-            spawner.user_options |= {"profile": entry["slug"]}
         try:
             await spawner.load_user_options()
             pod = await spawner.get_pod_manifest()
