@@ -56,6 +56,7 @@ _EXAMPLES = (
     *("base-notebook:1.0", "base-notebook", "8G", "1G", "8", "1", "text"),
 )
 """Texts that stand for what a user writes; the first one that fits is taken."""
+_AMOUNT_EXAMPLES = {"cpu_limit": "2", "cpu_guarantee": "2", "mem_limit": "2G", "mem_guarantee": "2G"}
 _LITERAL_START = re.compile(r"\^?(?P<literal>(?:\\[.\-/:]|[\w./:@-](?![*+?{|]))*)", re.ASCII)
 """Beginning of a regular expression that matches only one text."""
 _ENDS = ("image:1.0", "team/image:1.0", ":1.0", "1.0", "")
@@ -221,7 +222,7 @@ class ProfileSide(Side):
                 MenuEntry(
                     slug=UNLISTED,
                     title=as_text(unlisted.get("display_name_in_choices")) or "Other…",
-                    text=_find_example(pattern),
+                    text=_find_example(pattern, traits=as_dict(unlisted.get("kubespawner_override"))),
                     pattern=pattern,
                 )
             )
@@ -258,7 +259,8 @@ class ProfileSide(Side):
         self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
     ) -> HubAnswer:
         pick = self.find_pick(options)
-        if pick is not None and any(each.slug == UNLISTED and not each.text for each in pick.entries):
+        texts = [entry.text for entry in pick.entries if entry.slug == UNLISTED] if pick is not None else []
+        if not all(texts):
             message = "no text is known that matches the pattern for the user's text"
             raise UncomparedError(message)
         needed = [access for key, access in self._access.items() if pick is not None and _concerns(key, pick)]
@@ -272,7 +274,13 @@ class ProfileSide(Side):
             # Of two profiles with one slug, a hook may leave only the second one to some users.
             profiles = [self._entries[pick.profile.slug]]
             options = {**options, "profile": profiles[0]["slug"]}
-        return HubAnswer(allowed=allowed, server=await self._build(options, profiles))
+        try:
+            return HubAnswer(allowed=allowed, server=await self._build(options, profiles))
+        except RefusedError as error:
+            if not texts:
+                raise
+            message = f"no text is known that suits the field: {error}"
+            raise UncomparedError(message) from error
 
     def _list_profiles_for(self, person: Person) -> list[Mapping[str, Any]]:
         """Return the profiles that a person may have, with the choices that the person may have."""
@@ -338,12 +346,18 @@ def _concerns(key: tuple[str, ...], pick: Pick) -> bool:
     return slug == pick.profile.slug and (not rest or rest in chosen)
 
 
-def _find_example(pattern: str) -> str:
-    """Return a text whose beginning matches a regular expression, or "" if none is known."""
+def _find_example(pattern: str, *, traits: Collection[str] = ("image",)) -> str:
+    """Return a text whose beginning matches a regular expression, or "" if none is known.
+
+    :param pattern: the regular expression.
+    :param traits: traits of KubeSpawner that get the text.
+    """
+    own = [_AMOUNT_EXAMPLES.get(trait, "text") for trait in traits]
+    examples = _EXAMPLES if "image" in traits else (*own, *_EXAMPLES)
     prefix = _LITERAL_START.match(pattern)
     literal = re.sub(r"\\(.)", r"\1", prefix["literal"]) if prefix else ""
     try:
-        return next((each for each in (*_EXAMPLES, *(literal + end for end in _ENDS)) if re.match(pattern, each)), "")
+        return next((each for each in (*examples, *(literal + end for end in _ENDS)) if re.match(pattern, each)), "")
     except re.error:
         return ""
 
