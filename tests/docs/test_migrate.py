@@ -82,7 +82,7 @@ def test_the_page_shows_each_exit_status_that_has_a_result(printed: list[tuple[s
 
 
 def test_only_outputs_are_written_anew(tmp_path: Path):
-    page = "\n".join(("Text.", "", "```console", "$ echo $?", "```", "", "<!-- output -->", "```text", "7", "```", ""))
+    page = "Text.\n\n```console\n$ echo $?\n```\n\n<!-- output -->\n```text\n7\n```\n"
     assert rewrite(page, tmp_path) == page.replace("\n7\n", "\n0\n")
 
 
