@@ -39,7 +39,7 @@ from typing_extensions import override
 
 from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
 from gpuspawner.cli.common.output import OK, Paint, sanitize
-from gpuspawner.cli.compare import ChoicePair, Report, Scope, compare_values, format_report
+from gpuspawner.cli.compare import ChoicePair, ComparisonReport, Scope, compare_values, format_report
 from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_configured_trait, needs_chart_tag
 from gpuspawner.cli.values.helm_values import HelmValues, merge_documents
@@ -60,12 +60,14 @@ from gpuspawner.settings.profiles import (
     BASE_TRAITS,
     ConvertedProfiles,
     Effect,
+    Note,
     ProfileListError,
     SpawnerTraits,
     convert_profile_list,
     format_notes,
     group_notes,
 )
+from gpuspawner.settings.profiles.notes import LIST_ONLY, PYTHON_CODE, UNUSED_LIST
 
 UNUSABLE = 2
 """Exit code: the input is no profile list that can be converted."""
@@ -155,20 +157,22 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :param notes: stream for warnings, notes and the table of --verify.
     :raises OSError: a file cannot be read.
     """
+    report: ComparisonReport | None = None
     try:
         source = read_profile_source(arguments.files, notes)
         converted = convert_source(source)
+        values = build_values(source, converted)
+        if arguments.verify:
+            report = verify(source, converted, values, scope=Scope(limit=arguments.limit, seed=arguments.seed))
     except SettingsError as error:
         notes.write(f"gpuspawner convert: {sanitize(str(error))}\n")
         return UNUSABLE
     for line in format_notes(converted.notes):
         notes.write(f"{sanitize(line)}\n")
-    values = build_values(source, converted)
     effects = {cause.effect for cause in group_notes(converted.notes)}
     status = DIFFERENT if effects - {Effect.NOTE} else OK
     refused = [cause.name for cause in group_notes(converted.notes) if cause.effect is Effect.REFUSED]
-    if arguments.verify:
-        report = verify(source, converted, values, scope=Scope(limit=arguments.limit, seed=arguments.seed))
+    if report is not None:
         notes.writelines(f"{line}\n" for line in format_report(report, Paint.for_stream(notes), shows_same=False))
         status = status if report.is_same else DIFFERENT
         if not refused and any(each.widens or each.changes_resources for each in report.results):
@@ -200,7 +204,20 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
         path = format_path(error.path)
         raise _make_error(f"{where}{path}{': ' if path else ''}{error.problems[0].message}") from error
     parse_settings(converted.settings)
-    return converted
+    return replace(converted, notes=(*_list_source_notes(source), *converted.notes))
+
+
+def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
+    """Yield notes about what the files say beside the profile list."""
+    if not source.is_chart:
+        yield Note(cause=LIST_ONLY)
+        return
+    for name, script in source.values.get_chart_section(("hub", "extraConfig")).items():
+        if "profile_list" in str(script):
+            yield Note(cause=PYTHON_CODE, field=f"hub.extraConfig.{name}")
+    for path in _CHART_PATHS:
+        if _get_at(source.values.chart, path) and (*source.values.root, *path) != source.path:
+            yield Note(cause=UNUSED_LIST, field=".".join(path))
 
 
 def describe_spawner() -> SpawnerTraits:
@@ -241,7 +258,9 @@ def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[st
     return values
 
 
-def verify(source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope) -> Report:
+def verify(
+    source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope
+) -> ComparisonReport:
     """Return the comparison of all old choices with the new ones.
 
     :param source: the profile list and its values.

@@ -68,6 +68,29 @@ MARKUP = Cause(
     name="markup", effect=Effect.NOTE, text="The form shows HTML tags as they are written. Edit the description."
 )
 SHORTENED = Cause(name="shortened", effect=Effect.NOTE, text="The text is too long for the form, so its end is cut.")
+PYTHON_CODE = Cause(
+    name="python-code",
+    effect=Effect.NOTE,
+    text="Python code in hub.extraConfig names profile_list, and it is not run here. If it changes the profiles or"
+    " filters them by anything but allowed_groups and allowed_users, do the same in the settings.",
+)
+UNUSED_LIST = Cause(
+    name="unused-list",
+    effect=Effect.NOTE,
+    text="Another profile list takes precedence over this one, which no user saw. Both are taken away.",
+)
+LIST_ONLY = Cause(
+    name="list-only",
+    effect=Effect.NOTE,
+    text="The file does not say what KubeSpawner's own settings give each server. What a profile leaves out counts as"
+    " not set. Convert the whole values file if there is one.",
+)
+TEAMS = Cause(
+    name="allowed-teams",
+    effect=Effect.DIFFERS,
+    text="allowed_teams becomes allowed_groups. If no hook of your hub reads allowed_teams, every user could have it"
+    " before.",
+)
 UNLISTED_CHOICE = Cause(
     name="unlisted-choice",
     effect=Effect.DIFFERS,
@@ -95,12 +118,8 @@ IMAGE_BUILDING = Cause(
 NEVER_STARTED = Cause(
     name="never-started",
     effect=Effect.DIFFERS,
-    text="KubeSpawner refuses this value, so no server with it could start. What contains it is left out.",
-)
-REQUEST_ABOVE_LIMIT = Cause(
-    name="request-above-limit",
-    effect=Effect.DIFFERS,
-    text="Kubernetes refuses pods that request more than their limit. The settings request the limit.",
+    text="KubeSpawner or Kubernetes refuses this value, so no server with it could start. What contains it is left"
+    " out.",
 )
 HUB_WIDE = Cause(
     name="hub-wide",
@@ -143,6 +162,11 @@ SEVERAL_ACCELERATORS = Cause(
     name="several-accelerators",
     effect=Effect.REFUSED,
     text="Servers had several kinds of GPUs at once. A preset has one kind; the others are left out.",
+)
+CONTAINER_GPUS = Cause(
+    name="container-gpus",
+    effect=Effect.REFUSED,
+    text="GPUs in the resources of a container are removed from each server. Request them with extra_resource_limits.",
 )
 ACCESS_KEY = Cause(
     name="access-key",

@@ -17,6 +17,7 @@ from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.units.quantity import QuantityError, format_cpu, parse_memory, parse_quantity, round_up_cpu
 from gpuspawner.settings.preset_checks import IDENTITY_TRAITS
 from gpuspawner.settings.profiles.notes import (
+    CONTAINER_GPUS,
     CPU_ROUNDED,
     HUB_WIDE,
     NEVER_STARTED,
@@ -27,6 +28,7 @@ from gpuspawner.settings.profiles.notes import (
 
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
 """Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
+_AMOUNT_KEYS = {trait: key for key, pair in AMOUNT_TRAITS.items() for trait in pair}
 RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
 BASE_TRAITS = (
     "image",
@@ -40,6 +42,7 @@ _OTHER_ACCELERATORS = re.compile(
     r"google\.com/tpu|cloud-tpus\.google\.com/.+|aws\.amazon\.com/neuron[a-z]*|habana\.ai/.+|huawei\.com/(Ascend|npu).*"
     r"|cambricon\.com/.+|qualcomm\.com/qaic.*|tenstorrent\.com/.+|furiosa\.ai/.+|rebellions\.ai/.+|graphcore\.ai/.+"
 )
+_CONTAINER_TRAITS = ("extra_container_config", "extra_containers", "init_containers")
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _MOST_UNITS = 1024
 """Largest ``max_count`` of a GPU type."""
@@ -152,31 +155,60 @@ class OverrideSplitter:
         return known
 
     def _add(self, parts: dict[str, Any], name: str, value: Any, *, profile: str) -> None:
-        amounts = {trait: key for key, pair in AMOUNT_TRAITS.items() for trait in pair}
         if name == "image":
             parts["image"] = _check_image(value)
-        elif name in amounts:
-            parts["amounts"][name] = self._read_amount(amounts[name], value, field=name, profile=profile)
+        elif name in _AMOUNT_KEYS:
+            parts["amounts"][name] = self._read_amount(_AMOUNT_KEYS[name], value, field=name, profile=profile)
         elif name in RESOURCE_TRAITS:
             own, other = split_resources(value)
             if name == RESOURCE_TRAITS[0]:
                 parts["accelerators"] = own
             if other:
                 parts["rest"][name] = other
-        elif name == "environment" and isinstance(value, Mapping):
-            parts["variables"] = {key: each for key, each in value.items() if key in GPU_HIDING_ENVIRONMENT}
-            if other := {key: each for key, each in value.items() if key not in GPU_HIDING_ENVIRONMENT}:
-                parts["rest"][name] = other
         else:
-            if name == "node_selector" and isinstance(value, Mapping):
-                parts["labels"] = dict(value)
-            parts["rest"][name] = value
+            self._add_other(parts, name, value, profile=profile)
+
+    def _add_other(self, parts: dict[str, Any], name: str, value: Any, *, profile: str) -> None:
+        rest = value
+        if name == "environment":
+            parts["variables"] = {key: each for key, each in value.items() if key in GPU_HIDING_ENVIRONMENT}
+            rest = {key: each for key, each in value.items() if key not in GPU_HIDING_ENVIRONMENT}
+        elif name in _CONTAINER_TRAITS:
+            rest, dropped = _drop_container_gpus(value)
+            if dropped:
+                self._notes.add(CONTAINER_GPUS, profile=profile, field=name, detail=", ".join(sorted(dropped)))
+        elif name == "node_selector":
+            parts["labels"] = dict(value)
+        if rest or not value:
+            parts["rest"][name] = rest
 
     def _read_amount(self, key: str, value: object, *, field: str, profile: str) -> Amount:
         amount = read_amount(key, value)
         if key == "cpu" and amount.size and Fraction(repr(value)) * 1000 != amount.size:
             self._notes.add(CPU_ROUNDED, profile=profile, field=field, detail=f"{value} → {amount.written}")
         return amount
+
+
+def _drop_container_gpus(value: Any) -> tuple[Any, set[str]]:
+    """Return containers without GPUs in their resources, and the names of these GPU resources.
+
+    :param value: a part of a container, or a list or dict of containers.
+    """
+    if isinstance(value, list | tuple):
+        found = [_drop_container_gpus(each) for each in value]
+        return [each for each, _ in found], set().union(*(dropped for _, dropped in found))
+    if not isinstance(value, Mapping):
+        return value, set()
+    kept: dict[Any, Any] = {}
+    dropped: set[str] = set()
+    for key, each in value.items():
+        if key in ("limits", "requests") and isinstance(each, Mapping):
+            kept[key] = {name: amount for name, amount in each.items() if not find_vendor(str(name))}
+            dropped |= {str(name) for name in each if find_vendor(str(name))}
+        else:
+            kept[key], below = _drop_container_gpus(each)
+            dropped |= below
+    return kept, dropped
 
 
 def read_amount(key: str, value: object) -> Amount:

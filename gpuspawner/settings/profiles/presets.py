@@ -17,7 +17,6 @@ from gpuspawner.settings.profiles.notes import (
     NEVER_STARTED,
     NO_ENTRY,
     NOBODY_ALLOWED,
-    REQUEST_ABOVE_LIMIT,
     RESTRICTED_IMAGE,
     SAME_SLUG,
     SECOND_IMAGE,
@@ -45,6 +44,7 @@ from gpuspawner.settings.profiles.profile_list import (
     Profile,
     ProfileAccess,
     ProfileChoice,
+    ProfileListError,
     ProfileListParser,
     ProfileOption,
 )
@@ -56,6 +56,10 @@ _LONGEST_PATTERN = 1000
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _NO_GPUS = frozenset({"", "void", "none"})
 _NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
+
+
+_EMPTYING = (NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
+"""Causes that leave a profile out."""
 
 
 @dataclass(slots=True)
@@ -161,7 +165,13 @@ def convert_profile_list(
     converter = _Converter(_read_base(base), splitter=OverrideSplitter(traits, notes), notes=notes)
     for profile in profiles:
         converter.add(profile)
-    return converter.finish()
+    found = converter.finish()
+    if not found.presets:
+        reasons = [
+            f"{note.profile}: {note.cause.text} {note.detail}" for note in found.notes if note.cause in _EMPTYING
+        ]
+        raise ProfileListError((), f"has no profile with which a server could start. {'; '.join(reasons)}")
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +191,10 @@ class _Level:
             accelerators={**self.accelerators, **parts.accelerators},
             labels={key: value for key, value in labels.items() if value is not None},
         )
+
+    def requests_too_much(self, key: str) -> bool:
+        limit, guarantee = (self.amounts.get(trait, NO_AMOUNT).size for trait in AMOUNT_TRAITS[key])
+        return 0 < limit < guarantee
 
 
 @dataclass(slots=True, kw_only=True)
@@ -247,6 +261,7 @@ class _Converter:
         self._gpus = ProfileGPUs(notes)
         self._presets: dict[str, dict[str, Any]] = {}
         self._found: dict[str, ConvertedProfile] = {}
+        self._seen: dict[str, Profile] = {}
 
     def finish(self) -> ConvertedProfiles:
         if self._base.image and self._images:
@@ -254,16 +269,17 @@ class _Converter:
             self._find_image(self._base.image, "")
         sections = {"images": self._images, "gpus": self._gpus.types, "presets": self._presets}
         settings: dict[str, Any] = {name: section for name, section in sections.items() if section}
-        if self._presets:
-            settings = {"only_presets": True, **settings}
+        settings = {"only_presets": True, **settings}
         if self._gpus.types:
             settings["discover_gpus"] = False
         return ConvertedProfiles(settings=settings, notes=self._notes.notes, presets=self._found)
 
     def add(self, profile: Profile) -> None:
         where = profile.display_name
-        earlier = self._found.get(profile.slug)
-        if earlier is not None and not earlier.profile.access.is_restricted:
+        if (
+            not self._seen.setdefault(profile.slug, profile).access.is_restricted
+            and profile is not self._seen[profile.slug]
+        ):
             self._notes.add(SAME_SLUG, profile=where, field="slug", detail=profile.slug)
             return
         if not self._is_allowed(profile.access, where):
@@ -277,12 +293,15 @@ class _Converter:
             if found is None:
                 return
             options.append(found)
+        level = self._base.overlay(parts)
+        if not self._is_within_limits(level, options, where):
+            return
         self._drop_extra_images(options)
         if empty := next((each for each in options if not each.entries and each.image_input is None), None):
             self._notes.add(NO_ENTRY, profile=empty.where)
             return
         slug = make_unique_slug(profile.slug, self._presets, fallback="preset")
-        preset = self._build_preset(profile, parts, options)
+        preset = self._build_preset(profile, parts, level, options)
         self._presets[slug] = preset
         found_choices = {
             each.option.key: ConvertedChoice(
@@ -364,9 +383,30 @@ class _Converter:
             else:
                 has_image = True
 
-    def _build_preset(self, profile: Profile, parts: OverrideParts, options: list[_Option]) -> dict[str, Any]:
+    def _is_within_limits(self, level: _Level, options: list[_Option], where: str) -> bool:
+        """Return whether a profile requests at most its limits; remove entries that request more than theirs."""
+        for key, traits in AMOUNT_TRAITS.items():
+            setting = [each for each in options if any(each.touches(trait) for trait in traits)]
+            if not setting and level.requests_too_much(key):
+                self._note_too_much(level, key, where)
+                return False
+            for option in setting[:1] if len(setting) == 1 else ():
+                for entry in tuple(option.entries):
+                    own = level.overlay(entry.parts)
+                    if own.requests_too_much(key):
+                        self._note_too_much(own, key, entry.where)
+                        option.entries.remove(entry)
+        return True
+
+    def _note_too_much(self, level: _Level, key: str, where: str) -> None:
+        limit, guarantee = (level.amounts[trait].written for trait in AMOUNT_TRAITS[key])
+        detail = f"{guarantee} is more than the limit, {limit}"
+        self._notes.add(NEVER_STARTED, profile=where, field=AMOUNT_TRAITS[key][1], detail=detail)
+
+    def _build_preset(
+        self, profile: Profile, parts: OverrideParts, level: _Level, options: list[_Option]
+    ) -> dict[str, Any]:
         where = profile.display_name
-        level = self._base.overlay(parts)
         preset: dict[str, Any] = {"order": len(self._presets) + 1}
         preset |= self._describe(profile.display_name, profile.description, where)
         if profile.is_default:
@@ -374,7 +414,7 @@ class _Converter:
         sets_image = any(all(entry.parts.image is not None for entry in each.entries) for each in options)
         if not sets_image:
             preset["image"] = self._find_image(level.image, "") if level.image else OWN_IMAGE
-        preset |= self._build_amounts(level, options, where)
+        preset |= self._build_amounts(level, options)
         gpus, by_entry = self._plan_gpus(level, options, where)
         preset |= gpus
         preset |= _format_access(profile.access)
@@ -384,21 +424,14 @@ class _Converter:
             preset["kubespawner_override"] = dict(parts.rest)
         if options:
             preset["choices"] = {
-                each.name: self._build_choice(each, level, options, gpus=by_entry, order=order, has_gpu=has_gpu)
+                each.name: self._build_choice(each, gpus=by_entry, order=order, has_gpu=has_gpu)
                 for order, each in enumerate(options, start=1)
             }
             _drop_needless_order(preset["choices"])
         return preset
 
     def _build_choice(
-        self,
-        option: _Option,
-        level: _Level,
-        options: list[_Option],
-        *,
-        gpus: Mapping[int, dict[str, Any]],
-        order: int,
-        has_gpu: bool,
+        self, option: _Option, *, gpus: Mapping[int, dict[str, Any]], order: int, has_gpu: bool
     ) -> dict[str, Any]:
         choice: dict[str, Any] = {"order": order, "display_name": option.option.display_name[:200]}
         entries: dict[str, dict[str, Any]] = {}
@@ -409,7 +442,7 @@ class _Converter:
                 built["default"] = True
             if entry.parts.image is not None:
                 built["image"] = self._find_image(entry.parts.image, entry.choice.display_name)
-            built |= self._build_entry_amounts(entry, option, level, options)
+            built |= _build_entry_amounts(entry.parts)
             built |= gpus.get(id(entry), {})
             built |= _format_access(entry.choice.access)
             self._note_variables(entry.parts, entry.where, has_gpu=has_gpu)
@@ -423,39 +456,15 @@ class _Converter:
             choice["custom_image"] = option.image_input
         return choice
 
-    def _build_amounts(self, level: _Level, options: list[_Option], where: str) -> dict[str, Any]:
+    @staticmethod
+    def _build_amounts(level: _Level, options: list[_Option]) -> dict[str, Any]:
         """Return the keys for CPU and memory of a preset, without amounts that every entry of a choice replaces."""
         found: dict[str, Any] = {}
         for key, traits in AMOUNT_TRAITS.items():
             limit, guarantee = (level.amounts.get(trait, NO_AMOUNT) for trait in traits)
-            is_fixed = not any(each.touches(trait) for each in options for trait in traits)
-            if is_fixed and limit.size and guarantee.size > limit.size:
-                self._notes.add(REQUEST_ABOVE_LIMIT, profile=where, field=traits[1])
-                guarantee = limit
             if not _is_replaced(traits[0], options):
                 found[key] = limit.written if limit.size else UNLIMITED_AMOUNT
             if guarantee.size and not _is_replaced(traits[1], options):
-                found[f"{key}_guarantee"] = guarantee.written
-        return found
-
-    def _build_entry_amounts(
-        self, entry: _Entry, option: _Option, level: _Level, options: list[_Option]
-    ) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, traits in AMOUNT_TRAITS.items():
-            own = level.overlay(entry.parts)
-            limit, guarantee = (own.amounts.get(trait, NO_AMOUNT) for trait in traits)
-            others = [each for each in options if each is not option]
-            is_alone = not any(each.touches(trait) for each in others for trait in traits)
-            is_touched = any(trait in entry.parts.amounts for trait in traits)
-            if is_touched and is_alone and limit.size and guarantee.size > limit.size:
-                self._notes.add(REQUEST_ABOVE_LIMIT, profile=entry.where, field=traits[1])
-                guarantee = limit
-                found[f"{key}_guarantee"] = limit.written
-            if traits[0] in entry.parts.amounts:
-                found[key] = limit.written if limit.size else UNLIMITED_AMOUNT
-            if traits[1] in entry.parts.amounts:
-                # 0 takes away the request of the preset or of an earlier choice.
                 found[f"{key}_guarantee"] = guarantee.written
         return found
 
@@ -544,6 +553,17 @@ def _find_pattern_fault(pattern: str) -> str:
 
 def _is_replaced(trait: str, options: Iterable[_Option]) -> bool:
     return any(each.is_closed and all(trait in entry.parts.amounts for entry in each.entries) for each in options)
+
+
+def _build_entry_amounts(parts: OverrideParts) -> dict[str, Any]:
+    """Return the keys for CPU and memory of an entry. A guarantee of 0 takes an earlier one away."""
+    found: dict[str, Any] = {}
+    for key, (limit, guarantee) in AMOUNT_TRAITS.items():
+        if limit in parts.amounts:
+            found[key] = parts.amounts[limit].written if parts.amounts[limit].size else UNLIMITED_AMOUNT
+        if guarantee in parts.amounts:
+            found[f"{key}_guarantee"] = parts.amounts[guarantee].written
+    return found
 
 
 def _format_access(access: ProfileAccess) -> dict[str, Any]:

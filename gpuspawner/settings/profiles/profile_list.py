@@ -17,6 +17,7 @@ from gpuspawner.settings.profiles.notes import (
     ACCESS_KEY,
     IMAGE_BUILDING,
     MARKUP,
+    TEAMS,
     UNREAD_KEY,
     NoteList,
 )
@@ -184,7 +185,7 @@ class ProfileListParser:
                 self._parse_option(key, each, (*path, "profile_options", key), profile=name)
                 for key, each in self._sort(options)
             ),
-            access=_read_access(profile, path),
+            access=self._read_access(profile, path, profile=name),
         )
 
     def _parse_option(self, key: str, raw: Any, path: KeyPath, *, profile: str) -> ProfileOption:
@@ -222,7 +223,7 @@ class ProfileListParser:
             path=path,
             description=_read_text(choice.get("description")),
             overrides=_read_overrides(choice, path),
-            access=_read_access(choice, path),
+            access=self._read_access(choice, path, profile=f"{option}: {name}"),
         )
 
     def _parse_unlisted(self, raw: Any, path: KeyPath, *, option: str) -> UnlistedChoice | None:
@@ -235,8 +236,13 @@ class ProfileListParser:
             pattern=_read_text(unlisted.get("validation_regex"), strips=False),
             message=_read_text(unlisted.get("validation_message")),
             overrides=_read_overrides(unlisted, path),
-            access=_read_access(unlisted, path),
+            access=self._read_access(unlisted, path, profile=option),
         )
+
+    def _read_access(self, raw: Mapping[str, Any], path: KeyPath, *, profile: str) -> ProfileAccess:
+        if raw.get("allowed_teams") is not None:
+            self._notes.add(TEAMS, profile=profile, field="allowed_teams")
+        return _read_access(raw, path)
 
     def _sort(self, mapping: Mapping[str, Any]) -> list[tuple[str, Any]]:
         items = [(str(key), value) for key, value in mapping.items()]
@@ -266,6 +272,8 @@ def _list_profiles(profile_list: object) -> Iterator[tuple[KeyPath, Any]]:
 def _refuse_functions(value: object, path: KeyPath) -> None:
     if callable(value):
         raise ProfileListError(path, "is a Python function: its values are not known before a server starts")
+    if not isinstance(value, str | int | float | Mapping | list | tuple | None):
+        raise ProfileListError(path, f"is a Python object ({type(value).__name__}), which settings cannot contain")
     if isinstance(value, Mapping):
         for key, each in value.items():
             _refuse_functions(each, (*path, str(key)))
