@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale bench-truth constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,10 @@ bench-scale: ## Measure what a large cluster costs the hub, beside what others d
 bench-truth: ## Compare what the verdict says of 2,000 spawns with what the cluster does [SPAWNS=2000] [SEED=number of the first fleet]
 	@$(PREPARE) truth
 	@$(RUN) -m bench truth $(if $(SPAWNS),--spawns $(SPAWNS)) $(if $(SEED),--seed $(SEED))
+
+bench-convert: ## Convert real profile lists, compare all their choices, and time it [FILES=folder of values files]
+	@$(PREPARE) check
+	@$(RUN) -m bench convert $(if $(FILES),--files $(FILES))
 
 constraints: ## Resolve the pins of both environments anew, to the newest versions
 	@$(PREPARE) check

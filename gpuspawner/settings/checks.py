@@ -42,10 +42,8 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in ``c.KubeSpawner.image``.
-
-The image is offered if the settings contain no images, or if a preset names it.
-"""
+"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image, or if a preset names
+it."""
 
 
 class _KnownNames:

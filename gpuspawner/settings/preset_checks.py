@@ -56,22 +56,22 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
                 message = "must be left out: it must be the same for all servers"
                 yield Problem(field=field, code="conflict", message=message)
             elif trait in _RESOURCE_TRAITS:
-                yield from _check_resources(field, value, resources)
+                yield from _check_resources(field, value, decided=resources)
             elif trait == "extra_container_config":
-                yield from _check_container(field, as_dict(value), resources)
+                yield from _check_container(field, as_dict(value), decided=resources)
 
 
-def _check_container(field: str, container: Mapping[str, object], resources: set[str]) -> Iterator[Problem]:
+def _check_container(field: str, container: Mapping[str, object], *, decided: set[str]) -> Iterator[Problem]:
     if "image" in container:
         message = "must be left out: the choice sets it (image of a preset)"
         yield Problem(field=f"{field}.image", code="conflict", message=message)
     for kind, amounts in as_dict(container.get("resources")).items():
-        yield from _check_resources(f"{field}.resources.{sanitize_name(kind)}", amounts, resources)
+        yield from _check_resources(f"{field}.resources.{sanitize_name(kind)}", amounts, decided=decided)
 
 
-def _check_resources(field: str, value: object, resources: set[str]) -> Iterator[Problem]:
+def _check_resources(field: str, value: object, *, decided: set[str]) -> Iterator[Problem]:
     for name in map(str, as_dict(value)):
-        if name in resources or find_vendor(name):
+        if name in decided or find_vendor(name):
             message = f"must be left out: gpu and gpu_count of a preset set {quote(name)}"
         elif name in _DECIDED_RESOURCES:
             message = f"must be left out: {name} and {name}_guarantee of a preset set it"
@@ -92,19 +92,19 @@ def check_choices(settings: SettingsModel) -> Iterator[Problem]:
     for slug, preset in settings.presets.items():
         if not preset.enabled:
             continue
-        yield from _check_guarantees(f"presets.{slug}", preset, preset)
+        yield from _check_guarantees(f"presets.{slug}", preset, preset=preset)
         for name, choice in preset.choices.items():
             path = f"presets.{slug}.choices.{sanitize_name(name)}"
             if not _SLUG.fullmatch(name):
                 yield Problem(field=path, code="bad_slug", message=_SLUG_RULE)
             if choice.enabled:
-                yield from _check_choice(path, choice, preset)
+                yield from _check_choice(path, choice, preset=preset)
 
 
 _SLUG_RULE = "must be lower-case letters, digits, -, _ and ., at most 63, with a letter or digit at both ends"
 
 
-def _check_choice(path: str, choice: PresetChoiceSetting, preset: PresetValues) -> Iterator[Problem]:
+def _check_choice(path: str, choice: PresetChoiceSetting, *, preset: PresetValues) -> Iterator[Problem]:
     enabled = {slug: entry for slug, entry in choice.entries.items() if entry.enabled}
     if not enabled and choice.custom_image is None:
         yield Problem(field=f"{path}.entries", code="missing", message="must have at least one entry")
@@ -114,7 +114,7 @@ def _check_choice(path: str, choice: PresetChoiceSetting, preset: PresetValues) 
         if not _SLUG.fullmatch(slug):
             yield Problem(field=f"{path}.entries.{sanitize_name(slug)}", code="bad_slug", message=_SLUG_RULE)
         elif entry.enabled:
-            yield from _check_guarantees(f"{path}.entries.{slug}", entry, preset)
+            yield from _check_guarantees(f"{path}.entries.{slug}", entry, preset=preset)
     if choice.custom_image is not None:
         try:
             re.compile(choice.custom_image.pattern)
@@ -123,7 +123,7 @@ def _check_choice(path: str, choice: PresetChoiceSetting, preset: PresetValues) 
             yield Problem(field=f"{path}.custom_image.pattern", code="bad_value", message=message)
 
 
-def _check_guarantees(path: str, own: PresetValues, preset: PresetValues) -> Iterator[Problem]:
+def _check_guarantees(path: str, own: PresetValues, *, preset: PresetValues) -> Iterator[Problem]:
     fields = {each.name: each for each in (CPU, MEMORY)}
     for key, name in GUARANTEES.items():
         guarantee, limit = getattr(own, key), getattr(own, name)

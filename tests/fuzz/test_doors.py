@@ -27,7 +27,7 @@ EXAMPLES = int(os.environ.get("GPUSPAWNER_FUZZ_EXAMPLES", "0"))
 
 FIELDS = (
     *("image", "custom_image", "cpu", "memory", "gpu", "gpu_count", "run_time", "shared_memory", "priority"),
-    *("v", "preset", "start_preset", "unknown"),
+    *("v", "preset", "preset_choices", "start_preset", "preset:small:size", "preset-image:small:lab", "unknown"),
 )
 SLOW_S = 5.0
 """Processor time for one request and all that is looked at afterwards; the hub answers nobody else meanwhile."""
@@ -100,8 +100,8 @@ def test_what_is_generated_is_accepted_or_refused(
 ):
     tally = Tally(door=way, site=stand.site.name, wanted=SHARE)
 
-    # Enough of them, though some come twice and some reach no spawner.
-    @often(SHARE * 2)
+    # Enough of them, though many come twice and some reach no spawner.
+    @often(SHARE * 5)
     @given(WAYS[way].requests(stand.site))
     def each(sent: bytes) -> None:
         hypothesis.note(f"sent: {sent!r}")

@@ -96,7 +96,7 @@ def make_offline_spawner(
     # If the values name no image, servers use the default image of zero-to-jupyterhub.
     image = {} if get_configured_trait(config, "image") else {"image": FALLBACK_IMAGE}
     try:
-        return kind(
+        spawner: SpawnerT = kind(
             hub=Hub(ip="127.0.0.1", port=8081, connect_ip="hub", base_url="/hub/"),
             user=user,
             config=config,
@@ -109,6 +109,7 @@ def make_offline_spawner(
     except TraitError as error:
         message = f"KubeSpawner does not accept it: {error}"
         raise SettingsError(Problem(field="hub.config", code="bad_value", message=message)) from error
+    return spawner
 
 
 async def _apply_group_overrides(spawner: GPUSpawner) -> GPUSpawner:

@@ -6,14 +6,13 @@ each difference: image, CPU, memory, GPUs, nodes, tolerations, environment, volu
 also says which users may have more or less: those of no group, of each group that a file names, and named users. It
 needs no cluster.
 
-If there are more than 200 choices, a random part is compared that has each profile and each entry at least once.
+The files of -f are below both sides: so the second example compares values.yaml with converted.yaml laid over it. If
+there are more than 200 choices, a random part is compared that has each profile and each entry at least once.
 
 examples:
   gpuspawner diff values.yaml new-values.yaml
   gpuspawner diff -f values.yaml values.yaml converted.yaml
   gpuspawner diff old.yaml new.yaml --output json
-
-The second example compares values.yaml with converted.yaml laid over it: the files of -f are below both sides.
 
 exit codes: 0 all choices are the same; 4 some differ, or only one file has them; 1 the values are invalid.
 """
@@ -43,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_sample_arguments(parser)
     parser.add_argument("--all", action="store_true", help="list the choices that are the same, too")
     add_output_argument(parser)
+    parser.set_defaults(usage_error=parser.error)
 
 
 def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +69,8 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :raises SettingsError: the values of a file are wrong.
     :raises OSError: a file cannot be read.
     """
+    if [arguments.old, arguments.new, *arguments.values].count("-") > 1:
+        arguments.usage_error("only one file can be standard input")
     old, new = (load_values([*arguments.values, file]) for file in (arguments.old, arguments.new))
     report = compare_values(old, new, scope=Scope(limit=arguments.limit, seed=arguments.seed))
     write_result(

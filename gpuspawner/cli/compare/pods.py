@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
+
+from typing_extensions import override
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, GPU_HIDING_ENVIRONMENT
@@ -65,6 +65,7 @@ class Difference:
         """Whether the server gets another amount of CPU, memory or devices, or other nodes."""
         return self.aspect in _RESOURCES or self.aspect.startswith(_EXTENDED)
 
+    @override
     def __str__(self) -> str:
         """Return the difference as users read it: ``memory limit 8 GiB → 16 GiB``."""
         return f"{self.aspect} {self.old} → {self.new}"
@@ -126,7 +127,7 @@ def _read_facts(server: Server, *, other: Server) -> dict[str, Any]:
         "runtime class": spec.pop("runtimeClassName", None),
         "priority class": spec.pop("priorityClassName", None),
         "service account": spec.pop("serviceAccountName", None),
-        "command": _join([*(notebook.pop("command", None) or []), *(notebook.pop("args", None) or [])]),
+        "command": " ".join([*_list_texts(notebook.pop("command", None)), *_list_texts(notebook.pop("args", None))]),
         "working directory": notebook.pop("workingDir", None),
         **_name_each("volume", spec.pop("volumes", None), key="name"),
         **_name_each("mount", notebook.pop("volumeMounts", None), key="mountPath"),
@@ -135,7 +136,7 @@ def _read_facts(server: Server, *, other: Server) -> dict[str, Any]:
         "annotations": {key: value for key, value in annotations.items() if not key.startswith(ANNOTATION_PREFIX)},
     }
     variables = _read_variables(notebook.pop("env", None), server, known=others.get(as_text(notebook.get("name"))))
-    facts |= {f"variable {key}": value for key, value in _drop_derived(variables, facts, server).items()}
+    facts |= {f"variable {key}": value for key, value in _drop_derived(variables, facts, server=server).items()}
     facts |= {f"notebook {key}": _index(value) for key, value in notebook.items()}
     facts |= {f"pod {key}": _index(value) for key, value in (*metadata.items(), *spec.items())}
     facts |= {_NAMED_TRAITS.get(name, f"trait {name}"): value for name, value in server.traits.items()}
@@ -169,7 +170,7 @@ def _parse(value: Any, parse: Any) -> Any:
     try:
         return parse(value) or None
     except QuantityError:
-        return value
+        return value  # the API server refuses the pod
 
 
 def _read_scheduling(spec: dict[str, Any], *, avoided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def _read_node_selection(selector: Mapping[str, Any], required: Any) -> str | No
 def _read_term(term: Mapping[str, Any]) -> Term:
     expressions = [*as_dicts(term.get("matchExpressions")), *as_dicts(term.get("matchFields"))]
     return _merge_expressions(
-        (as_text(each.get("key")), as_text(each.get("operator")), tuple(map(str, each.get("values") or ())))
+        (as_text(each.get("key")), as_text(each.get("operator")), _list_texts(each.get("values")))
         for each in expressions
     )
 
@@ -251,8 +252,8 @@ def _format_toleration(toleration: Mapping[str, Any]) -> str:
     return f"{key}{value}{f':{effect}' if effect else ''}{'' if seconds is None else f' for {seconds} s'}"
 
 
-def _join(words: Sequence[Any]) -> str | None:
-    return " ".join(map(str, words)) or None
+def _list_texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _name_each(aspect: str, entries: Any, *, key: str) -> dict[str, Any]:
@@ -317,28 +318,27 @@ def _index_variables(env: Any) -> _Variables:
 
 
 _DERIVED = {
-    "MEM_LIMIT": ("memory limit", 1),
-    "MEM_GUARANTEE": ("memory request", 1),
-    "CPU_LIMIT": ("CPU limit", 1000),
-    "CPU_GUARANTEE": ("CPU request", 1000),
+    "MEM_LIMIT": ("memory limit", parse_whole_units),
+    "MEM_GUARANTEE": ("memory request", parse_whole_units),
+    "CPU_LIMIT": ("CPU limit", parse_millis),
+    "CPU_GUARANTEE": ("CPU request", parse_millis),
 }
-"""Variable that JupyterHub sets → (fact from which it follows, factor from the variable to the fact)."""
+"""Variable that JupyterHub sets → (fact from which it follows, function that reads the variable)."""
 
 
-def _drop_derived(variables: _Variables, facts: Mapping[str, Any], server: Server) -> _Variables:
+def _drop_derived(variables: _Variables, facts: Mapping[str, Any], *, server: Server) -> _Variables:
     """Return the environment without variables that only repeat another fact, which is compared itself."""
     derived = {"JUPYTER_IMAGE": facts["image"], "JUPYTER_IMAGE_SPEC": facts["image"]}
     derived["JUPYTERHUB_DEFAULT_URL"] = server.traits.get("default_url")
     return {
         name: value
         for name, value in variables.items()
-        if not (name in derived and value == derived[name]) and not _repeats_amount(name, value, facts)
+        if not (name in derived and value == derived[name]) and not _repeats_amount(name, value, facts=facts)
     }
 
 
-def _repeats_amount(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
-    aspect, factor = _DERIVED.get(name, ("", 0))
-    try:
-        return bool(aspect) and math.ceil(Fraction(str(value)) * factor) == facts.get(aspect)
-    except (TypeError, ValueError, OverflowError):
+def _repeats_amount(name: str, value: Any, *, facts: Mapping[str, Any]) -> bool:
+    if name not in _DERIVED:
         return False
+    aspect, parse = _DERIVED[name]
+    return bool(_parse(value, parse) == facts.get(aspect))

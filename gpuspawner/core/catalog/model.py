@@ -306,9 +306,8 @@ Choices = Mapping[str, Mapping[str, Choice]]
 
 
 PresetOptions = Mapping[str, object]
-"""Values of form fields, as in user options: ``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``.
-
-An amount of CPU or memory may be ``unlimited``. ``cpu_guarantee`` and ``memory_guarantee`` set the pod's requests."""
+"""Values of form fields, as in user options: ``{"cpu": 8, "gpu": "a100-80gb", "gpu_count": 1}``. An amount of CPU or
+memory may be ``unlimited``. ``cpu_guarantee`` and ``memory_guarantee`` set the pod's requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,12 +384,9 @@ class Preset:
     @property
     def is_fixed(self) -> bool:
         """Whether the preset sets more than the form's fields can: a server then gets exactly what the preset says."""
-        return bool(self.overrides or self.choices or _sets_more_than_fields(self.options))
-
-
-def _sets_more_than_fields(options: PresetOptions) -> bool:
-    is_unlimited = any(options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
-    return is_unlimited or not GUARANTEES.keys().isdisjoint(options)
+        is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
+        has_guarantee = not GUARANTEES.keys().isdisjoint(self.options)
+        return bool(self.overrides or self.choices or is_unlimited or has_guarantee)
 
 
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}

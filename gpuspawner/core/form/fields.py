@@ -466,7 +466,7 @@ def _list_preset_notices(
         return {}
     slug = options.get("preset")
     if slug is None:
-        gone = gettext("Your last choice is no longer offered: only presets are.")
+        gone = gettext("Your last choice is no longer offered. Pick a preset.")
         return {FORM_LEVEL: gone} if full.only_presets and "image" in options else {}
     if not isinstance(slug, str) or slug not in presets:
         gone = gettext("The preset you had last time{saved} is no longer offered.", saved=_quote_saved(slug))

@@ -281,8 +281,13 @@ def _build_fixed_preset_view(
         is_denied=reached is None or bool(fields.refusal and not preset.choices),
         is_fixed=True,
         choices=tuple(
-            _build_preset_choice_view(preset, choice, fields, allowance=allowance)
-            for choice in (preset.choices.values() if reached else ())
+            _build_preset_choice_view(
+                preset,
+                replace(preset.choices[name], custom_image=own.custom_image),
+                fields=fields,
+                allowance=allowance,
+            )
+            for name, own in (reached.choices.items() if reached else ())
         ),
         is_last=preset.slug == filled.last_preset,
         is_picked=preset.slug == filled.picked_preset,
@@ -290,12 +295,14 @@ def _build_fixed_preset_view(
 
 
 def _build_preset_choice_view(
-    preset: Preset, choice: PresetChoice, fields: PresetFields, *, allowance: Allowance
+    preset: Preset, choice: PresetChoice, *, fields: PresetFields, allowance: Allowance
 ) -> PresetChoiceView:
     entries, reasons = [], []
     picked = fields.entries[choice.name]
     for entry in choice.entries.values():
-        denials_found = [] if entry.slug == picked else _find_entry_denials(preset, choice, entry, allowance=allowance)
+        denials_found = (
+            [] if entry.slug == picked else _find_entry_denials(preset, choice, entry=entry, allowance=allowance)
+        )
         if is_hidden_by_policy(denials_found, allowance):
             continue
         reasons += [each.message for each in denials_found if each.message]
@@ -324,30 +331,23 @@ def _build_preset_choice_view(
 
 
 def _find_entry_denials(
-    preset: Preset, choice: PresetChoice, entry: PresetEntry, *, allowance: Allowance
+    preset: Preset, choice: PresetChoice, *, entry: PresetEntry, allowance: Allowance
 ) -> list[Denial]:
-    """Return why the user cannot pick an entry, whatever else is picked in the preset; empty if the user can.
+    """Return why the user cannot pick an entry beside the first entries of the preset's other choices.
 
-    A denial without a message stands for an entry with a GPU type or image that is not offered any more.
+    The result is empty if the user can. A denial without a message stands for an entry that is not valid now.
     """
+    usable = allowance.catalog.presets.get(preset.slug)
+    if usable is not None and entry.slug in usable.choices[choice.name].entries:
+        return []
     denied = allowance.check_preset(preset.slug, {choice.name: entry.slug})
     if denied is not None:
         return [denied]
-    catalog = allowance.complete_catalog
-    offered = {"gpu": catalog.gpus, "image": catalog.images}
-    gone = [name for name, slugs in offered.items() if entry.options.get(name) and entry.options[name] not in slugs]
-    if gone:
-        return [Denial(field=gone[0], code="", message="")]
-    if _is_unrestricted(allowance):
-        return []
-    picked = PresetFields(entries={name: next(iter(each.entries), "") for name, each in preset.choices.items()})
-    picked = replace(
-        picked, entries={**picked.entries, choice.name: entry.slug}, images=dict.fromkeys(preset.choices, "")
-    )
-    selection = try_validate(build_preset_options(preset.slug, picked), catalog)
+    firsts = {name: next(iter(each.entries), "") for name, each in (usable or preset).choices.items()}
+    picked = PresetFields(entries={**firsts, choice.name: entry.slug}, images=dict.fromkeys(firsts, ""))
+    selection = try_validate(build_preset_options(preset.slug, picked), allowance.complete_catalog)
     found = () if selection is None else allowance.check_selection(selection)
-    # What the entry does not set, another choice of the preset may change.
-    return [each for each in found if each.field.removesuffix("_count") in entry.options]
+    return list(found) or [Denial(field="", code="", message="")]
 
 
 def _build_denied_outlook(reason: str, allowance: Allowance) -> VerdictView | None:

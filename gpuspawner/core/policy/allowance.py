@@ -160,10 +160,15 @@ class Allowance:
             return full
         if self.blocked is not None:
             return replace(reach, presets={})
+        # The presets of the full catalog are usable. A check of each entry takes long: check only what may have limits.
+        kept = {slug for slug, each in reach.presets.items() if self._is_usable_in_full(each)}
         usable = select_usable_presets(
-            reach.presets, reach, accepts=lambda each: each.preset is None or not self.check_selection(each)
+            {slug: each for slug, each in reach.presets.items() if slug not in kept},
+            reach,
+            accepts=lambda each: each.preset is None or not self.check_selection(each),
         )
-        return replace(reach, presets=usable)
+        presets = {slug: each if slug in kept else usable.get(slug) for slug, each in reach.presets.items()}
+        return replace(reach, presets={slug: each for slug, each in presets.items() if each is not None})
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
@@ -316,6 +321,22 @@ class Allowance:
     @property
     def _is_unlimited(self) -> bool:
         return self.full_catalog.policy is None and self.usage.quota is None
+
+    @cached_property
+    def _is_limited_by_preset_only(self) -> bool:
+        """Whether nothing limits the user but ``allowed_groups`` and ``allowed_users`` of presets and their entries."""
+        policy = self.full_catalog.policy
+        if policy is None or policy.pools or self.usage.quota is not None or self.rule != Rule():
+            return False
+        return all(kind == "preset" for kind, *_ in policy.access)
+
+    def _is_usable_in_full(self, preset: Preset) -> bool:
+        """Return whether a preset of ``reachable_catalog`` has the same default entries as in the full catalog."""
+        full = self.full_catalog.presets[preset.slug]
+        return self._is_limited_by_preset_only and all(
+            next(iter(choice.entries), None) == next(iter(full.choices[name].entries), None)
+            for name, choice in preset.choices.items()
+        )
 
     def _list_gpu_limits(self, gpu: GPUType) -> tuple[GPULimit, ...]:
         if self._is_unlimited:
@@ -493,11 +514,11 @@ def _explain_range(amount_field: AmountField, amount: int, *, allowed: AmountRan
     limit = amount_field.notation.show(most if amount > most else allowed.min or 0)
     if amount_field is CPU:
         if amount > most:
-            return gettext("You may have no more than {most}.", most=limit)
-        return gettext("You may have no less than {least}.", least=limit)
+            return gettext("You may not have more than {most}.", most=limit)
+        return gettext("You may not have less than {least}.", least=limit)
     if amount > most:
-        return gettext("You may have no more than {most} of memory.", most=limit)
-    return gettext("You may have no less than {least} of memory.", least=limit)
+        return gettext("You may not have more than {most} of memory.", most=limit)
+    return gettext("You may not have less than {least} of memory.", least=limit)
 
 
 def _explain_amount(name: str, bounds: Bounds | None) -> str:

@@ -20,8 +20,10 @@ from gpuspawner.core.catalog.model import (
     CustomImages,
     GPUType,
     Image,
+    OwnResources,
     Preset,
     PresetChoice,
+    PresetOptions,
     find_lowest_limit,
     narrow_bounds,
 )
@@ -43,7 +45,6 @@ from gpuspawner.core.request.fields import AmountField, ClosedChoiceField
 from gpuspawner.core.request.presets import (
     PRESET_CHOICES,
     ChosenEntries,
-    FixedPreset,
     build_variant,
     open_bounds,
     pick_default_entries,
@@ -113,17 +114,42 @@ def validate(options: object, catalog: Catalog) -> Selection:
     preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalog.presets)
     if preset is None and "preset" not in problems:
         preset = catalog.default_preset
-    fixed: FixedPreset | None = None
     if preset is not None and catalog.is_fixed(preset):
-        fixed = resolve_preset(given, catalog.presets[preset], problems=problems)
-        given = fixed.options
-        catalog = open_bounds(catalog, given)
+        selection = _validate_fixed(given, catalog.presets[preset], catalog=catalog, problems=problems)
     else:
         _refuse_missing_preset(given, catalog=catalog, problems=problems)
-    merged = _merge_with_preset(given, catalog.presets[preset].options if preset and not fixed else {}, catalog=catalog)
+        own = catalog.presets[preset].options if preset is not None else {}
+        selection = _validate_fields(given, own, catalog=catalog, problems=problems)
+    problems.raise_any()
+    return selection
+
+
+def _validate_fixed(given: Mapping[str, object], preset: Preset, *, catalog: Catalog, problems: Problems) -> Selection:
+    fixed = resolve_preset(given, preset, problems=problems)
+    selection = _validate_fields(fixed.options, {}, catalog=open_bounds(catalog, fixed.options), problems=problems)
+    own_image = None if selection.custom_image is None else str(fixed.options["custom_image"])
+    selection = replace(
+        selection,
+        custom_image=own_image,
+        preset=preset.slug,
+        preset_choices=fixed.choices,
+        cpu_request_millis=fixed.requests.get(CPU.name),
+        memory_request_bytes=fixed.requests.get(MEMORY.name),
+    )
+    _check_requests(selection, catalog.own, problems=problems)
+    return selection
+
+
+def _validate_fields(
+    given: Mapping[str, object], preset: PresetOptions, *, catalog: Catalog, problems: Problems
+) -> Selection:
+    """Return the selection that fields describe; if a field is wrong, add a problem and return any value of it.
+
+    :param given: name of a field → any JSON value.
+    :param preset: the values of the preset for fields that are not given.
+    """
+    merged = _merge_with_preset(given, preset, catalog=catalog)
     image, custom_image = _check_image(given, merged, catalog=catalog, problems=problems)
-    if fixed is not None and custom_image is not None:
-        custom_image = str(given["custom_image"])
     cpu = problems.check_amount(CPU, merged.get("cpu"), bounds=catalog.cpu)
     memory = problems.check_amount(MEMORY, merged.get("memory"), bounds=catalog.memory)
     chosen = _look_up_image(image, custom_image, catalog=catalog) if image or custom_image else None
@@ -138,10 +164,6 @@ def validate(options: object, catalog: Catalog) -> Selection:
     run_time = problems.check_amount(RUN_TIME, merged.get("run_time"), bounds=run_time_bounds)
     most_shared = None if memory == NO_LIMIT else memory
     shared = problems.check_shared_memory(merged.get("shared_memory"), most_shared, bounds=catalog.shared_memory)
-    choices = _check_closed_choices(merged, catalog=catalog, problems=problems)
-    requests = fixed.requests if fixed is not None else {}
-    _check_requests(requests, {"cpu": cpu, "memory": memory}, catalog=catalog, problems=problems)
-    problems.raise_any()
     return Selection(
         image=image,
         custom_image=custom_image,
@@ -151,32 +173,28 @@ def validate(options: object, catalog: Catalog) -> Selection:
         gpu_count=count,
         run_time_s=run_time,
         shared_memory_bytes=shared,
-        choices=choices,
-        preset=preset if fixed is not None else None,
-        preset_choices=fixed.choices if fixed is not None else {},
-        cpu_request_millis=requests.get(CPU.name),
-        memory_request_bytes=requests.get(MEMORY.name),
+        choices=_check_closed_choices(merged, catalog=catalog, problems=problems),
     )
 
 
-def _check_requests(
-    requests: Mapping[str, int], limits: Mapping[str, int | None], *, catalog: Catalog, problems: Problems
-) -> None:
+def _check_requests(selection: Selection, own: OwnResources, *, problems: Problems) -> None:
     """Refuse a request above the limit, which the API server would refuse.
 
-    :param requests: name of an amount's form field → request in base units.
-    :param limits: name of an amount's form field → limit in base units, None for KubeSpawner's own limit.
+    :param selection: a selection with a fixed preset.
+    :param own: KubeSpawner's own limits, for a selection without a limit of its own.
     """
-    for each, own in ((CPU, catalog.own.cpu), (MEMORY, catalog.own.memory)):
-        request, limit = requests.get(each.name, 0), limits[each.name]
-        limit = own.limit if limit is None else limit
+    for each, request, base in (
+        (CPU, selection.cpu_request_millis or 0, own.cpu.limit),
+        (MEMORY, selection.memory_request_bytes or 0, own.memory.limit),
+    ):
+        amount = find_amount(selection, each)
+        limit = base if amount is None else amount
         if limit and request > limit and each.name not in problems:
-            show = each.notation.show
             message = gettext(
                 "{subject}: the preset reserves {request}, more than its limit of {limit}.",
                 subject=each.notation.title,
-                request=show(request),
-                limit=show(limit),
+                request=each.notation.show(request),
+                limit=each.notation.show(limit),
             )
             problems.add(each.name, "out_of_range", message=message)
 
@@ -453,12 +471,21 @@ def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dic
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
     """
     usable = select_usable_presets(presets, catalog)
-    found: dict[str, SelectionError] = {}
-    for slug, preset in presets.items():
-        if slug not in usable:
-            variant, options = build_variant(preset, pick_default_entries(preset))
-            try:
-                validate(options, replace(catalog, presets={slug: variant}))
-            except SelectionError as error:
-                found[slug] = error
-    return found
+    invalid = ((slug, preset) for slug, preset in presets.items() if slug not in usable)
+    errors = {slug: find_error(preset, pick_default_entries(preset), catalog=catalog) for slug, preset in invalid}
+    return {slug: error for slug, error in errors.items() if error is not None}
+
+
+def find_error(preset: Preset, chosen: ChosenEntries, *, catalog: Catalog) -> SelectionError | None:
+    """Return why a preset with some entries of its choices is not a valid choice, or None if it is.
+
+    :param preset: the preset, from the settings.
+    :param chosen: an entry for each choice of the preset.
+    :param catalog: the catalog; the function ignores its own presets.
+    """
+    variant, options = build_variant(preset, chosen)
+    try:
+        validate(options, replace(catalog, presets={preset.slug: variant}))
+    except SelectionError as error:
+        return error
+    return None

@@ -42,7 +42,7 @@ def find_alternatives(
     types come in the order of ``types``. If no change of one choice fits, the search changes CPU and memory together.
     If that does not fit either, it changes the GPU type or count, together with CPU and memory where necessary.
 
-    A fixed preset has no alternatives: a user can change nothing in it.
+    A fixed preset has no alternatives here: :func:`list_preset_variants` yields what could replace it.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.
@@ -91,13 +91,15 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
             for entry in choice.entries:
-                yield from _validate_preset(slug, {**selection.preset_choices, name: entry}, catalog, but=selection)
+                yield from _validate_preset(
+                    slug, {**selection.preset_choices, name: entry}, catalog=catalog, but=selection
+                )
     for other in catalog.presets:
         if other != slug and catalog.is_fixed(other):
-            yield from _validate_preset(other, {}, catalog, but=selection)
+            yield from _validate_preset(other, {}, catalog=catalog, but=selection)
 
 
-def _validate_preset(slug: str, choices: Mapping[str, str], catalog: Catalog, *, but: Selection) -> Iterator[Selection]:
+def _validate_preset(slug: str, choices: Mapping[str, str], *, catalog: Catalog, but: Selection) -> Iterator[Selection]:
     try:
         found = validate({"preset": slug, PRESET_CHOICES: choices}, catalog)
     except SelectionError:

@@ -51,7 +51,7 @@ class OverriddenValues:
 
 
 def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = copy_nested(dict(before))
+    merged: dict[str, Any] = copy_nested(dict(before))
     for key, value in changes.items():
         if value is None:
             merged.pop(key, None)

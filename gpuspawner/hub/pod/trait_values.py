@@ -63,6 +63,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
     resources, base = choice.resources, OverriddenValues(base, choice.placement.overrides)
     placement = run_time.add_run_time(choice.placement, base["extra_pod_config"])
     volumes, mounts = _build_volumes(placement, base)
+    priority = placement.additions.priority_class
     return {
         **{trait: value for trait, value in base.changed.items() if trait != "start_timeout"},
         **_convert_amounts(placement, base),
@@ -92,9 +93,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
             **{name: escape_braces(value) for name, value in placement.labels.items()},
             **(base["extra_labels"] or {}),
         },
-        "priority_class_name": base["priority_class_name"]
-        if placement.additions.priority_class is None
-        else placement.additions.priority_class,
+        "priority_class_name": base["priority_class_name"] if priority is None else priority,
         "volumes": append_entries(base["volumes"], volumes),
         "volume_mounts": append_entries(base["volume_mounts"], mounts),
         **{name: isolate_containers(base[name], resources) for name in ("extra_containers", "init_containers")},

@@ -66,8 +66,8 @@ async def _find_named_alternatives(
         allowance = await spawner.admission.find_allowance(spawner, offer, is_start=True)
         own = split_options(spawner.user_options, spawner.extra_options).own
         selection, reach = validate(own, allowance.complete_catalog), allowance.catalog
-        if reason in _SETUP_REASONS or selection.preset is not None:
-            return []  # A user can change nothing in a fixed preset.
+        if reason in _SETUP_REASONS:
+            return []
         if reason in _IMAGE_REASONS:
             choices = _find_other_images(selection, reach)
         elif reason in _MEMORY_REASONS:

@@ -230,6 +230,28 @@ JSON_BODIES: Mapping[str, bytes] = {
     "a display name that is none": b'{"display_name": {}, "user_options": {"gpu": null}}',
     "a thousand unknown keys": json_object([(f"gpu_{number}", "1") for number in range(1000)]),
     "a hundred thousand unknown keys": json_object([(f"gpu_{number}", "1") for number in range(100_000)]),
+    "choices that are a list": b'{"preset": "small", "preset_choices": ["size"]}',
+    "choices that are a text": b'{"preset": "small", "preset_choices": "size:big"}',
+    "a choice of another preset": b'{"preset": "small", "preset_choices": {"cards": "one"}}',
+    "a choice that is an object": b'{"preset": "small", "preset_choices": {"size": {"tiny": 1}}}',
+    "a choice that is null": b'{"preset": "small", "preset_choices": {"size": null, "lab": ""}}',
+    "a choice twice": b'{"preset": "small", "preset_choices": {"size": "tiny", "size": "huge"}}',
+    "a forbidden choice": b'{"preset": "small", "preset_choices": {"size": "huge"}}',
+    "a forbidden preset": b'{"preset": "staff"}',
+    "choices without a preset": b'{"preset_choices": {"size": "big"}}',
+    "choices of prototypes": b'{"preset": "small", "preset_choices": {"__proto__": "big", "__class__": "x"}}',
+    "marked choices": json_object([("preset", '"small"'), ("preset_choices", json.dumps({MARK: MARK, "size": MARK}))]),
+    "a hundred thousand choices": json_object(
+        [("preset", '"small"'), ("preset_choices", json.dumps({f"c{number}": "x" for number in range(100_000)}))]
+    ),
+    "choices too deep": json_object(
+        [("preset", '"small"'), ("preset_choices", _nested(500, first='{"size":[', last="]}"))]
+    ),
+    "an override in the options": b'{"preset": "small", "kubespawner_override": {"privileged": true}}',
+    "an override for an entry": b'{"preset": "small", "preset_choices": {"size": "tiny", "kubespawner_override": {}}}',
+    "an image and its entry": b'{"preset_choices": {"lab": "usual"}, "custom_image": "quay.io/jupyter/a"}',
+    "an image of elsewhere": b'{"preset": "small", "custom_image": "quay.io/jupyterhub/a"}',
+    "an image after a line": b'{"preset": "small", "custom_image": "quay.io/jupyter/a\\nb"}',
     "many wrong ones": json_object([(name, '{"a": []}') for name in ("v", "preset", "image", "cpu", "memory", "gpu")]),
 }
 
@@ -270,6 +292,20 @@ FORM_BODIES: Mapping[str, bytes] = {
     "too many names": urlencoded([(f"gpu_{number}", "1") for number in range(5000)]),
     "keys of KubeSpawner": b"profile=x&profile-option-x--image=y&kubespawner_override=1",
     "prototype": b"__proto__=1&constructor=1&__class__=1",
+    "a choice": b"start_preset=small&preset:small:size=big",
+    "a choice twice": b"start_preset=small&preset:small:size=big&preset:small:size=huge",
+    "a choice of another preset": b"start_preset=small&preset:train:cards=many&preset:small:cards=one",
+    "a forbidden choice": b"start_preset=train&preset:train:cards=many",
+    "an empty choice without its image": b"start_preset=small&preset:small:lab=&preset-image:small:lab=",
+    "an image beside an entry": b"start_preset=small&preset:small:lab=usual&preset-image:small:lab=quay.io/jupyter/a",
+    "an image for a choice without": b"start_preset=small&preset:small:size=&preset-image:small:size=quay.io/jupyter/a",
+    "names of choices": b"start_preset=small&preset:=1&preset::=1&preset:::=1&preset-image:=&preset:small=1",
+    "choices without a preset": b"preset:small:size=big",
+    "a marked choice": urlencoded(
+        [("start_preset", "small"), (f"preset:small:{MARK}", MARK), (f"preset:{MARK}:a", "b")]
+    ),
+    "choices of a link": b"preset=small&preset_choices=size:big,lab:torch",
+    "choices of a link, broken": b"preset=small&preset_choices=size:big,,:,lab",
     "arguments of JupyterHub": b"_xsrf=1&next=%2Fhub&display_name=x&gpu=h900",
 }
 

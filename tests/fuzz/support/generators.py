@@ -30,6 +30,7 @@ _NO_REFERENCES = (
 )
 _OTHER_NAMES = (
     *("v", "preset", "start_preset", "profile", "_xsrf", "opt-gpu", "user_options", "display_name", "next"),
+    *("preset_choices", "preset:small:size", "preset:train:cards", "preset-image:small:lab", "preset:", "preset::"),
     *("gpus", "GPU", "gpu ", "gpu[]", "gpu_cuont", "", "__proto__", "environment", "kubespawner_override"),
 )
 _NAMES = st.sampled_from(_FIELDS) | st.sampled_from(_OTHER_NAMES) | st.text(max_size=12)
@@ -52,6 +53,7 @@ _JSON_JUNK = st.one_of(
         max_leaves=4,
     ).map(json.dumps),
 )
+_UNIQUE = st.uuids().map(str)
 V = TypeVar("V")
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Fields = list[tuple[str, str]]
@@ -120,9 +122,13 @@ def _damaged(draw: Draw, requests: st.SearchStrategy[bytes]) -> bytes:
 @st.composite
 def _asked(draw: Draw, site: Site, *, is_json: bool = False, is_link: bool = False) -> Fields:
     """Generate fields: what is offered, then up to two changes."""
-    fields = _fair(draw, site, is_json=is_json, is_link=is_link)
+    fair = _fair_preset if site.bundles else _fair
+    fields = fair(draw, site, is_json=is_json, is_link=is_link)
+    changes = (_put, _put, _near, _near, _add, _repeat, _swap, _drop, _rename)
+    if site.bundles:
+        changes = (_put, _add, _repeat, _swap, _drop, _rename, _mix_up, _mix_up, _mix_up)
     for _ in range(_one(draw, (0, 0, 1, 1, 2))):
-        change = _one(draw, (_put, _put, _near, _near, _add, _repeat, _swap, _drop, _rename))
+        change = _one(draw, changes)
         change(draw, fields, site=site, is_json=is_json)
     return fields
 
@@ -152,6 +158,33 @@ def _fair(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
         values |= _one(draw, ({}, {}, {"v": 1 if is_json else "1"}))
     if is_json:
         values |= _one(draw, ({}, {}, {"profile": "A summary"}, {"profile": ["junk"]}))
+    return [(name, json.dumps(value) if is_json else str(value)) for name, value in values.items()]
+
+
+def _fair_preset(draw: Draw, site: Site, *, is_json: bool, is_link: bool) -> Fields:
+    """Draw a fixed preset and entries in it, as a form, a link or JSON says them."""
+    slug = _one(draw, tuple(site.bundles))
+    bundle, entries, reference = site.bundles[slug], {}, ""
+    for name, offered in bundle.choices.items():
+        if name == bundle.images_in and _one(draw, (False, True)):
+            reference = f"{bundle.origin}/lab:{draw(_UNIQUE)}"
+        elif _one(draw, (True, True, False)):
+            entries[name] = _one(draw, tuple(offered))
+    if not (is_json or is_link):
+        fields = [("start_preset", slug), *((f"preset:{slug}:{name}", entry) for name, entry in entries.items())]
+        if reference:
+            fields += [
+                (f"preset:{slug}:{bundle.images_in}", ""),
+                (f"preset-image:{slug}:{bundle.images_in}", reference),
+            ]
+        return fields
+    values: dict[str, object] = {"preset": slug} | _one(draw, ({}, {"v": 1}))
+    if entries:
+        values["preset_choices"] = entries if is_json else ",".join(f"{name}:{each}" for name, each in entries.items())
+    if reference:
+        values["custom_image"] = reference
+    if is_json:
+        values["profile"] = draw(_UNIQUE)
     return [(name, json.dumps(value) if is_json else str(value)) for name, value in values.items()]
 
 
@@ -215,6 +248,24 @@ def _put(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
     written = _one(draw, _REFERENCES + _NO_REFERENCES).format(_one(draw, site.origins or ("quay.io",)))
     known = _one(draw, (*site.images, *site.cards, *site.presets, "1", "4G", written, written))
     _set(fields, name, json.dumps(known) if is_json else known)
+
+
+def _mix_up(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:
+    """Name a preset or an entry that the person may not have, that is in another choice, or that is not there."""
+    preset = _one(draw, (*site.presets, "gone"))
+    name = _one(draw, ("size", "lab", "cards", "none"))
+    entry = _one(draw, ("tiny", "huge", "many", "usual", "two", "gone", ""))
+    if _one(draw, (True, False)):
+        entry = json.loads(draw(_JSON_JUNK)) if is_json else draw(_JUNK)
+    names = [each for each, _ in fields]
+    if "start_preset" in names:
+        kind = _one(draw, ("preset", "preset", "preset-image"))
+        _set(fields, *_one(draw, (("start_preset", preset), (f"{kind}:{preset}:{name}", str(entry)))))
+    elif is_json:
+        whole = _one(draw, ({name: entry}, {name: entry}, {str(entry): name}, [name], entry))
+        _set(fields, *_one(draw, (("preset", json.dumps(preset)), ("preset_choices", json.dumps(whole)))))
+    else:
+        _set(fields, *_one(draw, (("preset", preset), ("preset_choices", f"{name}:{entry}"))))
 
 
 def _near(draw: Draw, fields: Fields, *, site: Site, is_json: bool) -> None:

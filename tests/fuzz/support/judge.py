@@ -6,17 +6,19 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from markupsafe import escape
 
+from gpuspawner.core.errors import PolicyError
 from gpuspawner.hub.errors import RefusedStart
 from tests.fuzz.support.corpus import MARK
-from tests.fuzz.support.sites import Card, Offered, Range, Site
+from tests.fuzz.support.sites import Card, Offered, Part, Range, Site
 
 FIELDS = frozenset(
-    {"v", "preset", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"}
+    {"v", "preset", "preset_choices", "start_preset", "image", "custom_image", "cpu", "memory", "gpu", "gpu_count"}
     | {"run_time", "shared_memory", "priority"}
 )
 NOT_AN_OBJECT = ""
@@ -37,6 +39,8 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
 
     :param plain: KubeSpawner's own pod of the same person; a choice must change nothing in it but what belongs to it.
     """
+    if site.bundles:
+        return _strange_preset(pod, site, plain=plain)
     marks = pod["metadata"]["annotations"]
     said = {name: marks.get(f"{_OURS}{name}") for name in ("image", "gpu", "gpu-count", "summary")}
     image, card = site.images.get(said["image"]) or site.named(said["image"]), site.cards.get(said["gpu"])
@@ -75,6 +79,62 @@ def strange(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
     return [*found, *differences(_ordered(expected), _ordered(pod))]
 
 
+def _strange_preset(pod: Pod, site: Site, *, plain: Pod) -> list[str]:
+    """List what of a pod is not as its fixed preset and the entries in it say."""
+    marks = pod["metadata"]["annotations"]
+    said = {name: marks.get(f"{_OURS}{name}") for name in ("image", "gpu", "gpu-count", "summary")}
+    variables = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+    bundle = site.bundles.get(variables.get("PRESET"))
+    if bundle is None:
+        return [f"no preset: {variables.get('PRESET')}"]
+    parts: list[Part] = [bundle]
+    image: Offered | None = None
+    for name, entries in bundle.choices.items():
+        slug = variables.get(f"CHOICE_{name.upper()}")
+        if slug is None and name == bundle.images_in:
+            image = replace(site, origins=(bundle.origin,)).named(said["image"])
+            if image is None:
+                return [f"not an image of {bundle.origin}: {said['image']}"]
+        elif slug not in entries:
+            return [f"not offered: {name} {slug}"]
+        else:
+            parts.append(entries[slug])
+    if not str(said["summary"]).startswith(bundle.name):
+        return [f"summary: {said['summary']}"]
+    expected = deepcopy(plain)
+    image = image or site.images[next(each.image for each in reversed(parts) if each.image)]
+    gpu, count = next((each.gpu for each in reversed(parts) if each.gpu), ("", 0))
+    _choose_parts(expected, parts)
+    _choose_image(expected, said, image)
+    selector, tolerations = expected["spec"]["nodeSelector"], expected["spec"].get("tolerations", [])
+    card = site.cards.get(gpu)
+    _choose_card(expected, card, count=count)
+    if card is not None:
+        expected["spec"]["nodeSelector"] = {**selector, **card.spec["nodeSelector"]}
+        expected["spec"]["tolerations"] = [*tolerations, *card.spec["tolerations"]]
+    _choose_nodes(expected, site, image=image, card=card)
+    return list(differences(_ordered(expected), _ordered(pod)))
+
+
+def _choose_parts(pod: Pod, parts: list[Part]) -> None:
+    notebook = pod["spec"]["containers"][0]
+    cpu, memory = (0, 0), (0, 0)
+    for part in parts:
+        pod["spec"]["nodeSelector"] = {**pod["spec"].get("nodeSelector", {}), **part.selector}
+        # A list takes the place of what was there.
+        pod["spec"]["tolerations"] = [*part.tolerations] or pod["spec"].get("tolerations", [])
+        _set(notebook, **part.environment)
+        cpu = part.cpu or cpu
+        limit, request = part.memory or memory
+        memory = (limit, memory[1] if request is None else request)
+    amounts = {"cpu": tuple(each / 1000 for each in cpu), "memory": memory}
+    for kind, name, index in (("limits", "LIMIT", 0), ("requests", "GUARANTEE", 1)):
+        found = {resource: pair[index] for resource, pair in amounts.items() if pair[index]}
+        notebook["resources"] = {**notebook.get("resources", {}), kind: found}
+        short = {"cpu": "CPU", "memory": "MEM"}
+        _set(notebook, **{f"{short[resource]}_{name}": amount for resource, amount in found.items()})
+
+
 def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
     """List what of a refusal does not say which field is meant.
 
@@ -94,7 +154,8 @@ def unnamed(refused: RefusedStart, names: frozenset[str]) -> list[str]:
     found += [f"not told: {each}" for each, line in lines.items() if line not in told]
     if not problems:
         found.append(f"no field: {told}")
-    if (refused.status_code, told.isprintable()) != (400, True):
+    status = 403 if isinstance(refused.__cause__, PolicyError) else 400
+    if (refused.status_code, told.isprintable()) != (status, True):
         found.append(f"{refused.status_code}: {told!r}")
     return found
 

@@ -1,4 +1,4 @@
-"""Two sites as their administrators know them: settings, nodes, and what a pod of each choice has to look like.
+"""Three sites as their administrators know them: settings, nodes, and what a pod of each choice has to look like.
 
 What is expected stands here in Kubernetes' own words, written by hand: nothing of gpuspawner had a part in it.
 """
@@ -66,6 +66,40 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a fixed preset, or one entry of a choice in it, says; what it leaves out stays as it was.
+
+    :param environment: variables, one of which tells which preset or entry it is.
+    :param cpu: limit and request in millicores, 0 for none.
+    :param memory: the same, in bytes; a request of None stays as it was.
+    :param gpu: slug of the GPU type and number.
+    """
+
+    environment: Mapping[str, str]
+    image: str | None = None
+    cpu: tuple[int, int] | None = None
+    memory: tuple[int, int | None] | None = None
+    gpu: tuple[str, int] | None = None
+    selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[dict[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle(Part):
+    """A fixed preset that the person may have.
+
+    :param choices: entries that the person may have, the default first, by choice. A variable ``CHOICE_`` and the
+        choice's name tells which entry it is.
+    :param images_in: the choice in which the person may name an image instead; such images begin with ``origin``.
+    """
+
+    name: str
+    choices: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
+    images_in: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """A hub and its cluster.
 
@@ -77,6 +111,8 @@ class Site:
     :param run_time: how long servers run at most, None if they run on.
     :param shared_memory: size of /dev/shm, None if only the GPU types decide.
     :param priorities: PriorityClass by slug.
+    :param presets: all presets, also those that the person may not have.
+    :param bundles: the fixed presets that the person may have; with nothing else to choose, the default first.
     """
 
     name: str
@@ -93,6 +129,7 @@ class Site:
     run_time: Range | None = None
     shared_memory: Range | None = None
     priorities: Mapping[str, str] = field(default_factory=dict)
+    bundles: Mapping[str, Bundle] = field(default_factory=dict)
 
     def named(self, reference: str | None) -> Offered | None:
         """Return an image that people may name, by its full name; None for any other."""
@@ -313,4 +350,150 @@ DISCOVERED = Site(
     avoided=(_not_in(PRODUCT, A100, T4),),
 )
 
-SITES = (DESCRIBED, DISCOVERED)
+
+def _marked(**variables: str) -> dict[str, Any]:
+    return {"kubespawner_override": {"environment": variables}}
+
+
+_BIG = {"environment": {"CHOICE_SIZE": "big"}, "tolerations": [EXISTS], "node_selector": {"size": "big"}}
+FIXED = Site(
+    name="presets",
+    settings={
+        "only_presets": True,
+        "images": {
+            "pytorch": {"display_name": "PyTorch", "image": "registry.example/pytorch:1", "vendors": ["nvidia"]},
+            "minimal": {"display_name": "Minimal", "image": "registry.example/minimal:1"},
+        },
+        "gpus": {
+            "a100": {
+                "display_name": "A100",
+                "resource": NVIDIA,
+                "vendor": "nvidia",
+                "match": {PRODUCT: [A100]},
+                "max_count": 4,
+                "tolerations": [EXISTS],
+            },
+        },
+        "presets": {
+            "small": {
+                "order": 1,
+                "display_name": "Small",
+                "image": "minimal",
+                "cpu": "unlimited",
+                "cpu_guarantee": 0.25,
+                "memory": "2G",
+                "memory_guarantee": "1G",
+                "kubespawner_override": {
+                    "environment": {"PRESET": "small", "OWNER": "{username}"},
+                    "node_selector": {"pool": "small"},
+                },
+                "choices": {
+                    "size": {
+                        "entries": {
+                            "tiny": {"default": True, **_marked(CHOICE_SIZE="tiny")},
+                            "big": {"memory": "8G", "kubespawner_override": _BIG},
+                            "huge": {"memory": "64G", "allowed_groups": ["staff"], **_marked(CHOICE_SIZE="huge")},
+                        },
+                    },
+                    "lab": {
+                        "entries": {
+                            "usual": {"default": True, **_marked(CHOICE_LAB="usual")},
+                            "torch": {"image": "pytorch", **_marked(CHOICE_LAB="torch")},
+                        },
+                        "custom_image": {"pattern": "^quay[.]io/jupyter/.+$", "message": "Images of Jupyter only."},
+                    },
+                },
+            },
+            "train": {
+                "order": 2,
+                "display_name": "Training",
+                "image": "pytorch",
+                "gpu": "a100",
+                "gpu_count": 2,
+                "cpu": 8,
+                "memory": "16G",
+                **_marked(PRESET="train"),
+                "choices": {
+                    "cards": {
+                        "entries": {
+                            "two": {"default": True, **_marked(CHOICE_CARDS="two")},
+                            "one": {"gpu_count": 1, **_marked(CHOICE_CARDS="one")},
+                            "many": {"gpu_count": 4, "allowed_users": ["grace"], **_marked(CHOICE_CARDS="many")},
+                            "none": {"gpu": "", "gpu_count": 0, **_marked(CHOICE_CARDS="none")},
+                        },
+                    },
+                },
+            },
+            "staff": {"display_name": "Staff", "cpu": 1, "allowed_groups": ["staff"], **_marked(PRESET="staff")},
+        },
+        "discover_gpus": False,
+        "dry_run": False,
+    },
+    kubespawner={"environment": {"BASE": "1", "OWNER": "nobody"}, "node_selector": {"zone": "a"}},
+    nodes=(
+        _node("a100", {PRODUCT: A100, "zone": "a"}, **{NVIDIA: "4"}),
+        _node("small", {"zone": "a", "pool": "small"}),
+        _node("big", {"zone": "a", "pool": "small", "size": "big"}),
+        _node("cpu", {"zone": "a"}),
+    ),
+    images={
+        "pytorch": Offered(name="PyTorch", reference="registry.example/pytorch:1", vendors=frozenset({"nvidia"})),
+        "minimal": Offered(name="Minimal", reference="registry.example/minimal:1"),
+    },
+    cpu=Range(least=500, most=8000, step=500),
+    memory=Range(least=GIB, most=64 * GIB, step=GIB),
+    cards={
+        "a100": Card(
+            resource=NVIDIA,
+            vendor="nvidia",
+            most=4,
+            spec={"nodeSelector": {PRODUCT: A100}, "tolerations": _tolerated(NVIDIA)},
+        ),
+    },
+    presets=("small", "train", "staff"),
+    bundles={
+        "small": Bundle(
+            name="Small",
+            image="minimal",
+            cpu=(0, 250),
+            memory=(2 * GIB, GIB),
+            environment={"PRESET": "small", "OWNER": "ada"},
+            selector={"pool": "small"},
+            choices={
+                "size": {
+                    "tiny": Part(environment={"CHOICE_SIZE": "tiny"}),
+                    "big": Part(
+                        environment={"CHOICE_SIZE": "big"},
+                        memory=(8 * GIB, None),
+                        selector={"size": "big"},
+                        tolerations=(EXISTS,),
+                    ),
+                },
+                "lab": {
+                    "usual": Part(environment={"CHOICE_LAB": "usual"}),
+                    "torch": Part(environment={"CHOICE_LAB": "torch"}, image="pytorch"),
+                },
+            },
+            images_in="lab",
+            origin="quay.io/jupyter",
+        ),
+        "train": Bundle(
+            name="Training",
+            image="pytorch",
+            cpu=(8000, 4000),
+            memory=(16 * GIB, 16 * GIB),
+            gpu=("a100", 2),
+            environment={"PRESET": "train"},
+            choices={
+                "cards": {
+                    "two": Part(environment={"CHOICE_CARDS": "two"}),
+                    "one": Part(environment={"CHOICE_CARDS": "one"}, gpu=("a100", 1)),
+                    "none": Part(environment={"CHOICE_CARDS": "none"}, gpu=("", 0)),
+                },
+            },
+        ),
+    },
+    avoided=(_not_in(PRODUCT, A100),),
+)
+
+SITES = (DESCRIBED, DISCOVERED, FIXED)

@@ -112,6 +112,12 @@ def test_a_missing_file_is_named(files: list[str], capsys: pytest.CaptureFixture
     )
 
 
+def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["diff", "-", "-"])
+    assert (stopped.value.code, "only one file" in capsys.readouterr().err) == (2, True)
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "²", "1000001"])
 def test_a_limit_is_a_number(number: str, files: list[str]):
     with pytest.raises(SystemExit) as stopped:

@@ -81,6 +81,12 @@ def required(*terms: Any) -> dict[str, Any]:
             id="variables that repeat amounts",
         ),
         pytest.param(
+            {"env": [{"name": "CPU_LIMIT", "value": "3.3810000000000002"}],
+             "resources": {"limits": {"cpu": 3.3810000000000002}}},
+            {"env": [{"name": "CPU_LIMIT", "value": "3.382"}], "resources": {"limits": {"cpu": 3.382}}},
+            id="a variable that repeats an inexact amount",
+        ),
+        pytest.param(
             {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]},
             {"volumes": [{"name": "b", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]},
             id="volumes have no order",

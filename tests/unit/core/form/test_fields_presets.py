@@ -108,7 +108,7 @@ def test_the_image_that_was_named_is_restored():
             {"preset": "lab", "preset_choices": {"size": "huge"}},
             {"preset_choices": "Memory: what you had last time (huge) is no longer offered: 4 GiB is selected."},
         ),
-        ({"image": "torch", "cpu": 1}, {"": "Your last choice is no longer offered: only presets are."}),
+        ({"image": "torch", "cpu": 1}, {"": "Your last choice is no longer offered. Pick a preset."}),
         ({"profile": "old"}, {}),
         ({"preset": "lab", "preset_choices": "size:large"}, {}),
         ({"preset": "lab", "preset_choices": {"size": ["large"]}, "custom_image": 7}, None),

@@ -96,6 +96,13 @@ def test_a_verdict_is_about_the_picked_entries_and_gives_way_to_a_refusal():
     assert shown["staff"] == VerdictView(outcome="never", sentence="Staff is not among the presets that you may use.")
 
 
+def test_whoever_may_name_no_image_gets_no_field_for_one():
+    (_, image) = card("lab", Rule(custom_images=False)).choices
+    assert (image.image, [each.slug for each in image.entries]) == (None, ["torch", "r"])
+    assert [each.slug for each in view(Rule(custom_images=False)).presets] == ["lab", "staff", "named"]
+    assert card("named", Rule(custom_images=False)).is_denied
+
+
 def test_a_preset_for_others_is_denied_and_has_no_lists():
     policy = Policy(access={("preset", "lab"): Access(users=frozenset({"bob"}))})
     lab = card("lab", policy)
@@ -127,11 +134,11 @@ def test_a_card_whose_entries_are_refused_can_be_started_with_others():
     assert lab.outlook.outcome == "never"
 
 
-def test_an_entry_with_a_type_that_is_gone_is_disabled():
+def test_an_entry_that_is_not_valid_is_disabled_without_a_reason():
     gone = replace(SIZES.entries["gpu"], options={"gpu": "gone", "gpu_count": 1})
     sizes = replace(SIZES, entries={**SIZES.entries, "gpu": gone})
     catalog = replace(ONLY, presets={"lab": replace(LAB, choices={"size": sizes})})
-    lab = card("lab", catalog=catalog)
+    lab = card("lab", Rule(max_gpus=9), catalog=catalog)
     assert entries(lab)["With a GPU (not available to you)"]
     assert lab.choices[0].reason == ""
 

@@ -25,6 +25,7 @@ from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.admission import Admission, admit
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.presets import build_variant, pick_default_entries
+from gpuspawner.core.request.selection import select_usable_presets
 from tests.unit.core.policies import CATALOG, GIB, allowed
 
 STAFF, TUTORS, ADA = (
@@ -193,23 +194,23 @@ def test_an_image_that_is_for_others_may_still_be_named_but_brings_no_override()
         ({"cpu": 99}, Rule(), OwnAmount(), None),
         ({"cpu": 99}, Rule(cpu=AmountRange(max=UNLIMITED)), OwnAmount(), None),
         ({"cpu": 4}, Rule(cpu=AmountRange(max=4000)), OwnAmount(), None),
-        ({"cpu": 4.001}, Rule(cpu=AmountRange(max=4000)), OwnAmount(), "You may have no more than 4 CPUs."),
+        ({"cpu": 4.001}, Rule(cpu=AmountRange(max=4000)), OwnAmount(), "You may not have more than 4 CPUs."),
         ({"cpu": "unlimited"}, Rule(), OwnAmount(), None),
         ({"cpu": "unlimited"}, Rule(cpu=AmountRange(min=1000)), OwnAmount(), None),
-        ({"cpu": "unlimited"}, Rule(cpu=AmountRange(max=4000)), OwnAmount(), "You may have no more than 4 CPUs."),
+        ({"cpu": "unlimited"}, Rule(cpu=AmountRange(max=4000)), OwnAmount(), "You may not have more than 4 CPUs."),
         ({"cpu": "unlimited"}, Rule(cpu=AmountRange(max=UNLIMITED)), OwnAmount(), None),
-        ({"cpu": 0.5}, Rule(cpu=AmountRange(min=1000)), OwnAmount(), "You may have no less than 1 CPU."),
+        ({"cpu": 0.5}, Rule(cpu=AmountRange(min=1000)), OwnAmount(), "You may not have less than 1 CPU."),
         (
             {"memory": "600G"},
             Rule(memory=AmountRange(max=GIB)),
             OwnAmount(),
-            "You may have no more than 1 GiB of memory.",
+            "You may not have more than 1 GiB of memory.",
         ),
         (
             {"memory": "1M"},
             Rule(memory=AmountRange(min=GIB)),
             OwnAmount(),
-            "You may have no less than 1 GiB of memory.",
+            "You may not have less than 1 GiB of memory.",
         ),
         ({}, Rule(cpu=AmountRange(max=4000)), OwnAmount(limit=4000), None),
         ({}, Rule(cpu=AmountRange(max=4000)), OwnAmount(limit=8000), None),
@@ -388,16 +389,26 @@ RULES = st.builds(
     st.none() | st.booleans(),
     st.none() | st.integers(0, 4),
 )
+
+
+def without_unusable_presets(allowance: Allowance) -> Allowance:
+    """Return the allowance for a catalog as `assemble_catalog` builds it."""
+    full = allowance.full_catalog
+    return replace(allowance, full_catalog=replace(full, presets=select_usable_presets(full.presets, full)))
+
+
 ALLOWANCES = st.builds(
-    lambda presets, access, rule, groups, left, only, unbound, own: resolve(
-        *presets.values(),
-        access=access,
-        rule=rule,
-        groups=groups,
-        left=left,
-        only_presets=only,
-        own=OwnResources(cpu=own),
-        **({"cpu": None, "memory": None} if unbound else {}),
+    lambda presets, access, rule, groups, left, only, unbound, own: without_unusable_presets(
+        resolve(
+            *presets.values(),
+            access=access,
+            rule=rule,
+            groups=groups,
+            left=left,
+            only_presets=only,
+            own=OwnResources(cpu=own),
+            **({"cpu": None, "memory": None} if unbound else {}),
+        )
     ),
     PRESETS,
     st.dictionaries(st.sampled_from(KEYS), ACCESS, max_size=6),

@@ -137,6 +137,11 @@ def test_nothing_is_returned_where_nothing_fits():
     assert found(WANTED, lambda _choice: False) == []
 
 
+def test_nothing_takes_the_place_of_a_fixed_preset():
+    fixed = replace(WANTED, preset="p")
+    assert (found(fixed, lambda _choice: True), list_other_types(fixed, CATALOG)) == ([], [])
+
+
 def test_a_server_without_a_gpu_takes_less():
     wanted = Selection(image="any", cpu_millis=8000, memory_bytes=16 * GIB)
     assert found(wanted, lambda choice: choice.cpu_millis < 8000) == [{"cpu_millis": 7500}]

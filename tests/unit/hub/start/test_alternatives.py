@@ -64,6 +64,13 @@ async def test_no_more_memory_is_named_than_is_offered(make_spawner: MakeSpawner
     assert format_exception(error)[0] == f"It <failed>.{advice}"
 
 
+@pytest.mark.parametrize("reason", ["image_not_found", "out_of_memory", "rejected_by_node"])
+async def test_nothing_in_a_fixed_preset_can_be_chosen_instead(make_spawner: MakeSpawner, reason: str):
+    presets = {"p": {"memory": "4G", "gpu": "a100", "kubespawner_override": {"default_url": "/lab"}}}
+    spawner = make_spawner(settings={**SETTINGS, "presets": presets})
+    assert format_exception(await refused(spawner, reason, {"preset": "p"})) == ("It <failed>.", None)
+
+
 @pytest.mark.parametrize("reason", ["crashed", "container_config", "refused_by_admission"])
 async def test_where_no_choice_would_help_none_is_named(make_spawner: MakeSpawner, reason: str):
     assert format_exception(await refused(make_spawner(), reason)) == ("It <failed>.", None)
