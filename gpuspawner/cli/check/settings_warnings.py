@@ -447,17 +447,17 @@ def _find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
         yield Problem(field="custom_images", code="unused", message=message)
     used = {each.image for each in values} | {None}
     offered = [slug for slug, image in model.images.items() if image.enabled]
-    unused = [slug for slug in offered if slug not in used and not _is_default_image(slug, model, presets)]
+    unused = [slug for slug in offered if slug not in used and not _is_default_image(slug, model)]
     if unused:
         message = f"has entries without effect: no preset has {format_list(unused)}, and with only_presets users start"
         yield Problem(field="images", code="unused", message=f"{message} only presets")
 
 
-def _is_default_image(slug: str, model: SettingsModel, presets: Iterable[PresetEntry]) -> bool:
+def _is_default_image(slug: str, model: SettingsModel) -> bool:
     """Return whether an image is the one of presets that say no image."""
-    return next(iter(sort_entries(model.images)), None) == slug and not all(
-        _always_sets(each, "image") for each in presets
-    )
+    presets = (each for each in model.presets.values() if each.enabled)
+    first = next(iter(sort_entries(model.images)), None)
+    return slug == first and not all(_always_sets(each, "image") for each in presets)
 
 
 def _always_sets(preset: PresetEntry, name: str) -> bool:
@@ -489,10 +489,11 @@ def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
         message = f"must be {', '.join(_PULL_POLICIES[:-1])} or {_PULL_POLICIES[-1]}, not {quote(policy)}"
         yield Problem(field=f"{path}.image_pull_policy", code="doubtful", message=message)
     tolerations = override.get("tolerations")
-    entries = tolerations.items() if isinstance(tolerations, Mapping) else enumerate(as_dicts(tolerations))
-    for key, toleration in entries:
+    if not isinstance(tolerations, Mapping):
+        tolerations = {str(index): each for index, each in enumerate(as_dicts(tolerations))}
+    for key, toleration in tolerations.items():
         for name, reason in _explain_toleration(as_dict(toleration)):
-            field = f"{path}.tolerations.{sanitize_name(str(key))}.{name}"
+            field = f"{path}.tolerations.{sanitize_name(key)}.{name}"
             yield Problem(field=field, code="doubtful", message=reason)
 
 
