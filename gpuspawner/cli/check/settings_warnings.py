@@ -283,7 +283,6 @@ def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Itera
     yield from _find_rounded_amounts(raw)
     yield from _find_denied_presets(catalog, configured)
     yield from _find_replaced_overrides(configured)
-    yield from _find_unused_settings(settings.model)
     for path, entry in list_overriding_entries(settings.model):
         yield from _check_override(f"{path}.kubespawner_override", entry.kubespawner_override)
 
@@ -340,7 +339,7 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
         for path in [""] if len(denied) == len(denials) else filter(None, denied):
             answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
             message = f"is allowed to no group and no user{answer}"
-            yield Problem(field=f"presets.{slug}{path}", code="for_nobody", message=message)
+            yield Problem(field=f"presets.{slug}{path}", code="no_user", message=message)
 
 
 def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -366,7 +365,7 @@ def _list_persons(policy: Policy) -> list[Person]:
 def _find_denial(
     options: Mapping[str, object], *, allowances: Iterable[Allowance], unread_types: frozenset[str]
 ) -> str | None:
-    """Return why nobody may have a valid choice, or None if at least one user may have it.
+    """Return why no user may have a valid choice, or None if at least one user may have it.
 
     The reason is empty for a preset that is hidden from all users.
     """
@@ -426,18 +425,20 @@ def _list_conflicts(lower: TraitValues, upper: TraitValues) -> Iterator[str]:
             yield sanitize_name(name)
 
 
-def _find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each setting that has no effect because users can only start presets."""
+def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
+    """Yield a problem for each setting that has no effect because users can only start presets.
+
+    :param model: the settings as written.
+    """
     if not model.only_presets:
         return
     presets = [each for each in model.presets.values() if each.enabled]
     for name in ("cpu", "memory"):
         setting = getattr(model, name)
         if setting is not None and all(_always_sets(preset, name) for preset in presets):
-            for key in ("min", "max", "step", "default"):
-                if key in setting.model_fields_set:
-                    message = f"has no effect: with only_presets users start only presets, and each says its {name}"
-                    yield Problem(field=f"{name}.{key}", code="unused", message=message)
+            part = "has no effect" if setting.guarantee is None else "has no effect, except its guarantee"
+            message = f"{part}: with only_presets users start only presets, and each says its {name}"
+            yield Problem(field=name, code="unused", message=message)
     values = [each for _, each in _list_preset_values(model)]
     if model.shared_memory is not None and all(each.shared_memory is None for each in values):
         message = "has no effect: with only_presets users start only presets, and none says its shared_memory"
