@@ -22,7 +22,7 @@ from kubespawner import KubeSpawner
 
 from bench.result import Result
 from gpuspawner.cli.cluster.offline_spawner import make_offline_spawner, share_connection
-from gpuspawner.cli.compare import Outcome, Report, Scope
+from gpuspawner.cli.compare.comparison import ChoiceOutcome, ComparisonReport, Scope
 from gpuspawner.cli.convert import build_values, convert_source, read_profile_source, verify
 from gpuspawner.cli.values.chart_config import build_spawner_config
 from gpuspawner.core.catalog.policy_model import Person
@@ -79,16 +79,16 @@ def _measure_file(file: Path) -> dict[str, Any]:
     return {
         "file": file.name,
         "choices": len(report.results),
-        "same": counts.get(Outcome.SAME, 0),
-        "differ": counts.get(Outcome.DIFFERS, 0),
-        "no_equivalent": counts.get(Outcome.NO_EQUIVALENT, 0),
+        "same": counts.get(ChoiceOutcome.SAME, 0),
+        "differ": counts.get(ChoiceOutcome.DIFFERS, 0),
+        "no_equivalent": counts.get(ChoiceOutcome.NO_EQUIVALENT, 0),
         "widened": sum(each.widens for each in report.results),
         "exit_status": status,
         "seconds": round(seconds, 2),
         "processor_s": round(processor_s, 2),
         "verify_s": round(verify_s, 3),
         "kubespawner_s": round(time.process_time() - began, 3),
-        "what": sorted({each.details for each in report.results if each.outcome is not Outcome.SAME}),
+        "what": sorted({each.details for each in report.results if each.outcome is not ChoiceOutcome.SAME}),
     }
 
 
@@ -98,7 +98,7 @@ def _measure_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _verify(file: Path) -> Report:
+def _verify(file: Path) -> ComparisonReport:
     source = read_profile_source([str(file)], io.StringIO())
     converted = convert_source(source)
     return verify(source, converted, build_values(source, converted), scope=Scope())

@@ -78,7 +78,7 @@ parts.push((root, data, form) => {
     const { about, outcome, sentence, holds, isDenied } = told.get(card);
     const [line, button] = [card.querySelector(".gs-outlook"), card.querySelector("[name=start_preset]")];
     const isAbout = isDenied || about === JSON.stringify(heldBy(card));
-    const isKnown = outcome === "never" || (age !== null && !ageText(age));
+    const isKnown = ["never", "unknown"].includes(outcome) || (age !== null && !ageText(age));
     const shown = isAbout ? { outcome: isKnown ? outcome : "", sentence: isKnown ? sentence : "" } : isAsking ? CHECKING : NOT_KNOWN;
     set(line, "data-outcome", shown.outcome);
     write(line, shown.sentence);

@@ -39,7 +39,7 @@ from typing_extensions import override
 
 from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
 from gpuspawner.cli.common.output import OK, Paint, sanitize
-from gpuspawner.cli.compare import ChoicePair, Report, Scope, compare_values, format_report
+from gpuspawner.cli.compare import ChoicePair, ComparisonReport, Scope, compare_values, format_report
 from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_configured_trait, needs_chart_tag
 from gpuspawner.cli.values.helm_values import HelmValues, merge_documents
@@ -157,7 +157,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     :param notes: stream for warnings, notes and the table of --verify.
     :raises OSError: a file cannot be read.
     """
-    report: Report | None = None
+    report: ComparisonReport | None = None
     try:
         source = read_profile_source(arguments.files, notes)
         converted = convert_source(source)
@@ -258,7 +258,9 @@ def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[st
     return values
 
 
-def verify(source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope) -> Report:
+def verify(
+    source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope
+) -> ComparisonReport:
     """Return the comparison of all old choices with the new ones.
 
     :param source: the profile list and its values.

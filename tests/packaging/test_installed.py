@@ -13,8 +13,8 @@ from typing import Protocol
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Of the unit tests those of what an admin meets first: settings, commands, traits and pods. A minute on two cores.
-UNIT_TESTS = [f"tests/unit/{name}" for name in ("settings", "cli", "hub/config", "hub/pod", "test_init.py")]
+# Of the unit tests those of what an admin meets first: settings, `check`, traits and pods. A minute on two cores.
+UNIT_TESTS = [f"tests/unit/{name}" for name in ("settings", "cli/check", "hub/config", "hub/pod", "test_init.py")]
 
 
 class Installation(Protocol):
@@ -113,4 +113,5 @@ def test_unit_tests_pass_where_only_the_wheel_is(installation: Installation, tmp
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     command = [installation.interpreter, "-m", "pytest", "--quiet", "--numprocesses=auto", *UNIT_TESTS]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout[-4000:]
+    if ended.returncode != 0:
+        pytest.fail(f"{ended.stdout[-4000:]}{ended.stderr[-4000:]}", pytrace=False)

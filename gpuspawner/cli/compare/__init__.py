@@ -12,18 +12,13 @@ spawners' own code, without a hub, a cluster or a network.
 - ``sides``: one values file, with its spawner.
 """
 
-from gpuspawner.cli.compare.comparison import ChoicePair, ChoiceResult, Outcome, Report, Scope, compare_values
-from gpuspawner.cli.compare.pods import Difference
-from gpuspawner.cli.compare.report import format_counts, format_report
+from gpuspawner.cli.compare.comparison import ChoicePair, ComparisonReport, Scope, compare_values
+from gpuspawner.cli.compare.report import format_report
 
 __all__ = [
     "ChoicePair",
-    "ChoiceResult",
-    "Difference",
-    "Outcome",
-    "Report",
+    "ComparisonReport",
     "Scope",
     "compare_values",
-    "format_counts",
     "format_report",
 ]

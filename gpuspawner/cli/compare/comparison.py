@@ -15,7 +15,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration, CoreV1Api
 from gpuspawner.cli.cluster.offline_spawner import share_connection
 from gpuspawner.cli.compare.menu import UNLISTED, MenuMatch, Pick, ReachedPicks, draw_sample
 from gpuspawner.cli.compare.pods import BY_DESIGN, Difference, list_differences
-from gpuspawner.cli.compare.sides import Answer, RefusedError, SettingsSide, Side, UncomparedError, open_side
+from gpuspawner.cli.compare.sides import HubAnswer, RefusedError, SettingsSide, Side, UncomparedError, open_side
 from gpuspawner.cli.values.chart_config import list_omissions
 from gpuspawner.cli.values.helm_values import HelmValues
 from gpuspawner.core.catalog.policy_model import Person, normalize_group
@@ -30,7 +30,7 @@ _NO_HOST = "http://127.0.0.1:9"
 """Address of the API client, to which no request is sent."""
 
 
-class Outcome(StrEnum):
+class ChoiceOutcome(StrEnum):
     """How the two sides of a choice compare."""
 
     SAME = "same"
@@ -67,6 +67,7 @@ class ChoiceResult:
     """The comparison of one choice.
 
     :param pair: the choice.
+    :param outcome: how the two sides compare.
     :param differences: what differs between the servers.
     :param gained: users who may have it now and could not before, such as ``group tutors``.
     :param lost: users who could have it before and may no longer.
@@ -74,7 +75,7 @@ class ChoiceResult:
     """
 
     pair: ChoicePair
-    outcome: Outcome
+    outcome: ChoiceOutcome
     differences: tuple[Difference, ...] = ()
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -83,7 +84,7 @@ class ChoiceResult:
     @property
     def widens(self) -> bool:
         """Whether users may have something that they could not have before."""
-        return self.outcome in (Outcome.WIDER, Outcome.ADDED) or any(
+        return self.outcome in (ChoiceOutcome.WIDER, ChoiceOutcome.ADDED) or any(
             each.aspect == _PATTERN for each in self.differences
         )
 
@@ -115,7 +116,7 @@ class ChoiceResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ComparisonReport:
     """The comparison of two values files.
 
     :param results: one for each choice, in the order of the old file; the added choices are last.
@@ -137,15 +138,15 @@ class Report:
         return self.tried < self.total
 
     @property
-    def counts(self) -> Mapping[Outcome, int]:
+    def counts(self) -> Mapping[ChoiceOutcome, int]:
         """Number of results of each outcome; outcomes without results are missing."""
         found = Counter(each.outcome for each in self.results)
-        return {outcome: found[outcome] for outcome in Outcome if found[outcome]}
+        return {outcome: found[outcome] for outcome in ChoiceOutcome if found[outcome]}
 
     @property
     def is_same(self) -> bool:
         """Whether all choices are the same on both sides."""
-        return self.counts.keys() <= {Outcome.SAME}
+        return self.counts.keys() <= {ChoiceOutcome.SAME}
 
     def serialize(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
@@ -179,7 +180,7 @@ class Scope:
     seed: int = 0
 
 
-def compare_values(old: HelmValues, new: HelmValues, *, scope: Scope | None = None) -> Report:
+def compare_values(old: HelmValues, new: HelmValues, *, scope: Scope | None = None) -> ComparisonReport:
     """Return the comparison of two values files. It needs no cluster, and runs its own event loop.
 
     :param old: the values before.
@@ -190,14 +191,14 @@ def compare_values(old: HelmValues, new: HelmValues, *, scope: Scope | None = No
     return asyncio.run(_compare(old, new, scope=scope or Scope()))
 
 
-async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> Report:
+async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> ComparisonReport:
     async with ApiClient(Configuration(host=_NO_HOST)) as client:
         with share_connection(CoreV1Api(client)):
             sides = open_side(old, is_helm=scope.old_is_helm), open_side(new)
             comparer = _Comparer(*sides, scope=scope)
             results = tuple([each async for each in comparer.compare()])
     by_design = (BY_DESIGN,) if any(isinstance(each, SettingsSide) for each in sides) else ()
-    return Report(
+    return ComparisonReport(
         results=results,
         total=comparer.sample.total + 1,
         tried=len(comparer.sample.picks) + 1,
@@ -242,7 +243,7 @@ class _Comparer:
             options = self._new.make_options(pick)
             pair = ChoicePair(label=pick.label, old_options=None, new_options=options)
             result = await self._compare_pair(_TriedPair(pair=pair, new=pick))
-            if result.outcome is not Outcome.SAME:
+            if result.outcome is not ChoiceOutcome.SAME:
                 yield result
 
     def _find_pair(self, pick: Pick) -> _TriedPair:
@@ -264,19 +265,19 @@ class _Comparer:
             preferred = old.allowed if old is not None else frozenset()
             new, new_refusal = await self._answer(self._new, pair.new_options, preferred=preferred)
         except UncomparedError as error:
-            return ChoiceResult(pair=pair, outcome=Outcome.UNKNOWN, reason=str(error))
+            return ChoiceResult(pair=pair, outcome=ChoiceOutcome.UNKNOWN, reason=str(error))
         if old is None and new is None:
-            return ChoiceResult(pair=pair, outcome=Outcome.SAME, reason=join_sentences(old_refusal, new_refusal))
+            return ChoiceResult(pair=pair, outcome=ChoiceOutcome.SAME, reason=join_sentences(old_refusal, new_refusal))
         if old is None and new is not None:
             return self._compare_new(pair, new, refusal=old_refusal)
         if new is None or old is None:
-            outcome = Outcome.NO_EQUIVALENT if self._scope.is_conversion else Outcome.REMOVED
+            outcome = ChoiceOutcome.NO_EQUIVALENT if self._scope.is_conversion else ChoiceOutcome.REMOVED
             return ChoiceResult(pair=pair, outcome=outcome, reason=pair.reason or new_refusal)
         return self._compare_answers(tried, old, new=new)
 
     async def _answer(
         self, side: Side, options: Mapping[str, object] | None, *, preferred: Iterable[int] = ()
-    ) -> tuple[Answer | None, str]:
+    ) -> tuple[HubAnswer | None, str]:
         """Return a side's answer, or None and why the hub refuses the options."""
         if options is None:
             return None, ""
@@ -286,21 +287,23 @@ class _Comparer:
         except RefusedError as error:
             return None, str(error)
 
-    def _compare_new(self, pair: ChoicePair, new: Answer, *, refusal: str) -> ChoiceResult:
+    def _compare_new(self, pair: ChoicePair, new: HubAnswer, *, refusal: str) -> ChoiceResult:
         if not new.allowed:
-            return ChoiceResult(pair=pair, outcome=Outcome.SAME)
+            return ChoiceResult(pair=pair, outcome=ChoiceOutcome.SAME)
         if pair.old_options is None:
             gained, _ = self._describe_access(frozenset(), new.allowed)
-            return ChoiceResult(pair=pair, outcome=Outcome.ADDED, gained=gained)
+            return ChoiceResult(pair=pair, outcome=ChoiceOutcome.ADDED, gained=gained)
         refused = Difference(aspect="start", old=refusal, new="starts")
-        return ChoiceResult(pair=pair, outcome=Outcome.DIFFERS, differences=(refused,))
+        return ChoiceResult(pair=pair, outcome=ChoiceOutcome.DIFFERS, differences=(refused,))
 
-    def _compare_answers(self, tried: _TriedPair, old: Answer, *, new: Answer) -> ChoiceResult:
+    def _compare_answers(self, tried: _TriedPair, old: HubAnswer, *, new: HubAnswer) -> ChoiceResult:
         differences = list(_compare_patterns(tried))
         if old.server is not None and new.server is not None:
             differences += list_differences(old.server, new.server)
         gained, lost = self._describe_access(old.allowed, new.allowed) if tried.pair.old_options else ((), ())
-        outcome = Outcome.WIDER if gained else Outcome.DIFFERS if differences or lost else Outcome.SAME
+        outcome = (
+            ChoiceOutcome.WIDER if gained else ChoiceOutcome.DIFFERS if differences or lost else ChoiceOutcome.SAME
+        )
         return ChoiceResult(pair=tried.pair, outcome=outcome, differences=tuple(differences), gained=gained, lost=lost)
 
     def _describe_access(self, old: frozenset[int], new: frozenset[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:

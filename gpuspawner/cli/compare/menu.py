@@ -20,7 +20,7 @@ FORM = "--form"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class MenuEntry:
     """An entry of an option.
 
     :param slug: key in the values file, or :data:`UNLISTED`.
@@ -38,7 +38,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class MenuOption:
     """An option of a profile, from which the user picks one entry.
 
     :param name: key in the values file.
@@ -48,26 +48,26 @@ class Option:
 
     name: str
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[MenuEntry, ...]
 
     @property
-    def listed(self) -> tuple[Entry, ...]:
+    def listed(self) -> tuple[MenuEntry, ...]:
         """The entries without the text field, or only the text field if there is no other entry."""
         return tuple(each for each in self.entries if each.slug != UNLISTED) or self.entries
 
     @property
-    def unlisted(self) -> Entry | None:
+    def unlisted(self) -> MenuEntry | None:
         """The text field if there are other entries too, else None."""
         return self.entries[-1] if len(self.listed) < len(self.entries) else None
 
     @property
-    def default(self) -> Entry:
+    def default(self) -> MenuEntry:
         """The entry that is selected if the user picks none."""
         return next((each for each in self.listed if each.is_default), self.listed[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class MenuProfile:
     """What the user picks first.
 
     :param slug: key in the values file.
@@ -77,7 +77,7 @@ class Profile:
 
     slug: str
     title: str
-    options: tuple[Option, ...] = ()
+    options: tuple[MenuOption, ...] = ()
 
     @property
     def number(self) -> int:
@@ -108,10 +108,6 @@ class Profile:
             entries.append(option.listed[place])
         return Pick(profile=self, entries=tuple(reversed(entries)))
 
-    def find_option(self, name: str) -> Option | None:
-        """Return the option with a name, or None."""
-        return next((option for option in self.options if option.name == name), None)
-
 
 PickKey = tuple[str, ...]
 
@@ -123,11 +119,11 @@ class Pick:
     :param entries: one for each option, in the same order.
     """
 
-    profile: Profile
-    entries: tuple[Entry, ...] = ()
+    profile: MenuProfile
+    entries: tuple[MenuEntry, ...] = ()
 
     @property
-    def chosen(self) -> Iterator[tuple[Option, Entry]]:
+    def chosen(self) -> Iterator[tuple[MenuOption, MenuEntry]]:
         """The options with their entries."""
         return zip(self.profile.options, self.entries, strict=True)
 
@@ -141,7 +137,7 @@ class Pick:
         """Text that names the pick: ``GPU server · Memory: 16 GB``."""
         return " · ".join((self.profile.title, *(f"{option.title}: {entry.title}" for option, entry in self.chosen)))
 
-    def replace(self, name: str, entry: Entry) -> Pick:
+    def replace(self, name: str, entry: MenuEntry) -> Pick:
         """Return the pick with another entry of an option.
 
         :param name: name of the option.
@@ -168,7 +164,7 @@ class Sample:
         return len(self.picks) == self.total
 
 
-def draw_sample(profiles: Sequence[Profile], *, limit: int, seed: int) -> Sample:
+def draw_sample(profiles: Sequence[MenuProfile], *, limit: int, seed: int) -> Sample:
     """Return all picks of a menu; if there are too many, a random part of them.
 
     The part has each profile and each entry at least once, as far as the limit allows.
@@ -196,7 +192,7 @@ def draw_sample(profiles: Sequence[Profile], *, limit: int, seed: int) -> Sample
     return Sample(picks=tuple(sorted(found.values(), key=lambda pick: order[pick.profile.slug])), total=total)
 
 
-def _cover_entries(profile: Profile) -> Iterator[Pick]:
+def _cover_entries(profile: MenuProfile) -> Iterator[Pick]:
     """Yield picks that together have each entry of a profile."""
     yield profile.default
     for place in range(max((len(option.listed) for option in profile.options), default=0)):
@@ -219,7 +215,7 @@ class ReachedPicks:
         self.keys.add(pick.key)
         self.entries.update((pick.profile.slug, option.name, entry.slug) for option, entry in pick.chosen)
 
-    def list_missing(self, profiles: Sequence[Profile], *, limit: int | None) -> Iterator[Pick]:
+    def list_missing(self, profiles: Sequence[MenuProfile], *, limit: int | None) -> Iterator[Pick]:
         """Yield the picks of a menu that were not added.
 
         :param profiles: the menu.
@@ -258,7 +254,7 @@ class MenuMatch:
     :param new: the new menu.
     """
 
-    def __init__(self, old: Sequence[Profile], new: Sequence[Profile]) -> None:
+    def __init__(self, old: Sequence[MenuProfile], new: Sequence[MenuProfile]) -> None:
         self._profiles = _match(old, new, key=lambda each: each.slug)
 
     def find(self, pick: Pick) -> Pick | None:

@@ -136,7 +136,7 @@ def _read_facts(server: Server, *, other: Server) -> dict[str, Any]:
         "annotations": {key: value for key, value in annotations.items() if not key.startswith(ANNOTATION_PREFIX)},
     }
     variables = _read_variables(notebook.pop("env", None), server, known=others.get(as_text(notebook.get("name"))))
-    facts |= {f"variable {key}": value for key, value in _drop_derived(variables, facts, server).items()}
+    facts |= {f"variable {key}": value for key, value in _drop_derived(variables, facts, server=server).items()}
     facts |= {f"notebook {key}": _index(value) for key, value in notebook.items()}
     facts |= {f"pod {key}": _index(value) for key, value in (*metadata.items(), *spec.items())}
     facts |= {_NAMED_TRAITS.get(name, f"trait {name}"): value for name, value in server.traits.items()}
@@ -326,19 +326,19 @@ _DERIVED = {
 """Variable that JupyterHub sets → (fact from which it follows, function that reads the variable)."""
 
 
-def _drop_derived(variables: _Variables, facts: Mapping[str, Any], server: Server) -> _Variables:
+def _drop_derived(variables: _Variables, facts: Mapping[str, Any], *, server: Server) -> _Variables:
     """Return the environment without variables that only repeat another fact, which is compared itself."""
     derived = {"JUPYTER_IMAGE": facts["image"], "JUPYTER_IMAGE_SPEC": facts["image"]}
     derived["JUPYTERHUB_DEFAULT_URL"] = server.traits.get("default_url")
     return {
         name: value
         for name, value in variables.items()
-        if not (name in derived and value == derived[name]) and not _repeats_amount(name, value, facts)
+        if not (name in derived and value == derived[name]) and not _repeats_amount(name, value, facts=facts)
     }
 
 
-def _repeats_amount(name: str, value: Any, facts: Mapping[str, Any]) -> bool:
+def _repeats_amount(name: str, value: Any, *, facts: Mapping[str, Any]) -> bool:
     if name not in _DERIVED:
         return False
     aspect, parse = _DERIVED[name]
-    return _parse(value, parse) == facts.get(aspect)
+    return bool(_parse(value, parse) == facts.get(aspect))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from gpuspawner.cli.common.output import Paint, format_columns, sanitize
-from gpuspawner.cli.compare.comparison import ChoiceResult, Outcome, Report
+from gpuspawner.cli.compare.comparison import ChoiceOutcome, ChoiceResult, ComparisonReport
 
 
-def format_report(report: Report, paint: Paint, *, shows_same: bool = True) -> Iterator[str]:
+def format_report(report: ComparisonReport, paint: Paint, *, shows_same: bool = True) -> Iterator[str]:
     """Yield the lines of a report.
 
     :param report: the comparison.
     :param paint: the colors of the output.
     :param shows_same: whether the table has the choices that are the same on both sides.
     """
-    shown = [each for each in report.results if shows_same or each.outcome is not Outcome.SAME or each.reason]
+    shown = [each for each in report.results if shows_same or each.outcome is not ChoiceOutcome.SAME or each.reason]
     if shown:
         yield from format_columns(map(_format_cells, shown), titles=("OUTCOME", "CHOICE", "WHAT"), paint=paint)
         yield ""
@@ -29,7 +29,7 @@ def format_report(report: Report, paint: Paint, *, shows_same: bool = True) -> I
     yield style(paint, format_counts(report))
 
 
-def format_counts(report: Report) -> str:
+def format_counts(report: ComparisonReport) -> str:
     """Return a sentence with the number of choices and of each outcome, such as ``12 choices: 12 same.``.
 
     :param report: the comparison.
@@ -43,13 +43,13 @@ def _format_cells(result: ChoiceResult) -> tuple[str, ...]:
     return result.outcome.value, result.pair.label, result.details or "-"
 
 
-_NAMES: Mapping[Outcome, str] = {Outcome.DIFFERS: "different", Outcome.WIDER: "with wider access"}
-_PAINTS: Mapping[Outcome, Callable[[Paint, str], str]] = {
-    Outcome.WIDER: Paint.style_error,
-    Outcome.NO_EQUIVALENT: Paint.style_error,
-    Outcome.ADDED: Paint.style_warning,
-    Outcome.DIFFERS: Paint.style_warning,
-    Outcome.REMOVED: Paint.style_warning,
-    Outcome.UNKNOWN: Paint.style_warning,
+_NAMES: Mapping[ChoiceOutcome, str] = {ChoiceOutcome.DIFFERS: "different", ChoiceOutcome.WIDER: "with wider access"}
+_PAINTS: Mapping[ChoiceOutcome, Callable[[Paint, str], str]] = {
+    ChoiceOutcome.WIDER: Paint.style_error,
+    ChoiceOutcome.NO_EQUIVALENT: Paint.style_error,
+    ChoiceOutcome.ADDED: Paint.style_warning,
+    ChoiceOutcome.DIFFERS: Paint.style_warning,
+    ChoiceOutcome.REMOVED: Paint.style_warning,
+    ChoiceOutcome.UNKNOWN: Paint.style_warning,
 }
 """Outcomes from the gravest, with the color of a report that has them."""

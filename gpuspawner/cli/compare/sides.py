@@ -22,12 +22,12 @@ from typing_extensions import override
 
 from gpuspawner.cli.cluster.cluster_view import FALLBACK_IMAGE, read_configured_resources
 from gpuspawner.cli.cluster.offline_spawner import make_offline_spawner
-from gpuspawner.cli.compare.menu import FORM, UNLISTED, Entry, Option, Pick, Profile
+from gpuspawner.cli.compare.menu import FORM, UNLISTED, MenuEntry, MenuOption, MenuProfile, Pick
 from gpuspawner.cli.compare.pods import Server
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_chart_value, get_configured_trait
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, require_sections
 from gpuspawner.core.catalog.model import Catalog, Preset, PresetChoice
-from gpuspawner.core.catalog.policy_model import UNLIMITED, AccessKey, Person, Rule, normalize_group
+from gpuspawner.core.catalog.policy_model import UNLIMITED, Access, AccessKey, Person, Rule, normalize_group
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
@@ -70,11 +70,11 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HubAnswer:
     """What the hub makes of a choice.
 
     :param allowed: indexes of the persons who may have the choice.
-    :param server: the server; None if nobody may have the choice.
+    :param server: the server; None if no person may have the choice.
     """
 
     allowed: frozenset[int]
@@ -89,7 +89,7 @@ class Side(ABC):
     :ivar users: names of users that any rule names.
     """
 
-    profiles: tuple[Profile, ...] = ()
+    profiles: tuple[MenuProfile, ...] = ()
     groups: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
 
@@ -110,7 +110,7 @@ class Side(ABC):
     @abstractmethod
     async def answer(
         self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
-    ) -> Answer:
+    ) -> HubAnswer:
         """Return what the hub makes of user options.
 
         :param options: the user options; empty = no choice.
@@ -167,17 +167,6 @@ _TRAITS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Access:
-    """The users who may have a profile or one of its choices, as ``allowed_groups`` and ``allowed_users`` say."""
-
-    groups: frozenset[str] = frozenset()
-    users: frozenset[str] = frozenset()
-
-    def admits(self, person: Person) -> bool:
-        return person.name in self.users or not self.groups.isdisjoint(person.normalized_groups)
-
-
 class ProfileSide(Side):
     """A hub with KubeSpawner and a profile list, or without one.
 
@@ -190,9 +179,9 @@ class ProfileSide(Side):
 
     def __init__(self, config: Config) -> None:
         kind: type[KubeSpawner] = type("KubeSpawner", (KubeSpawner,), {"reflectors": {}})
-        self._spawner: Any = make_offline_spawner(kind, config=config, person=_USER)
+        self._spawner: KubeSpawner = make_offline_spawner(kind, config=config, person=_USER)
         self._base = dict(private_api.get_trait_values(self._spawner))
-        self._access: dict[tuple[str, ...], _Access] = {}
+        self._access: dict[tuple[str, ...], Access] = {}
         self._names: dict[str, None] = {}
         found = self._spawner.profile_list
         if callable(found):
@@ -203,7 +192,7 @@ class ProfileSide(Side):
         self.groups = tuple(self._names)
         self.users = tuple(dict.fromkeys(name for each in self._access.values() for name in sorted(each.users)))
 
-    def _read_profile(self, entry: Any, number: int) -> Profile:
+    def _read_profile(self, entry: Any, number: int) -> MenuProfile:
         title = entry.get("display_name") if isinstance(entry, Mapping) else None
         if not isinstance(title, str):
             raise _make_list_error(f"needs a display_name in profile {number}")
@@ -213,30 +202,30 @@ class ProfileSide(Side):
         self._entries[slug] = {**entry, "slug": own}
         self._read_access(entry, (slug,))
         options = as_dict(entry.get("profile_options"))
-        found = (self._read_option(slug, str(name), as_dict(option)) for name, option in options.items())
-        return Profile(slug=slug, title=title, options=tuple(option for option in found if option.entries))
+        found = (self._read_option(slug, str(name), option=as_dict(option)) for name, option in options.items())
+        return MenuProfile(slug=slug, title=title, options=tuple(option for option in found if option.entries))
 
-    def _read_option(self, slug: str, name: str, option: Mapping[str, Any]) -> Option:
+    def _read_option(self, slug: str, name: str, *, option: Mapping[str, Any]) -> MenuOption:
         choices = as_dict(option.get("choices"))
         entries = []
         for key, choice in choices.items():
             self._read_access(choice, (slug, name, str(key)))
             title = as_text(as_dict(choice).get("display_name")) or str(key)
             is_default = as_dict(choice).get("default") is True
-            entries.append(Entry(slug=str(key), title=title, is_default=is_default))
+            entries.append(MenuEntry(slug=str(key), title=title, is_default=is_default))
         unlisted = as_dict(option.get("unlisted_choice"))
         if unlisted.get("enabled"):
             self._read_access(unlisted, (slug, name, UNLISTED))
             pattern = as_text(unlisted.get("validation_regex"))
             entries.append(
-                Entry(
+                MenuEntry(
                     slug=UNLISTED,
                     title=as_text(unlisted.get("display_name_in_choices")) or "Other…",
                     text=_find_example(pattern),
                     pattern=pattern,
                 )
             )
-        return Option(name=name, title=as_text(option.get("display_name")) or name, entries=tuple(entries))
+        return MenuOption(name=name, title=as_text(option.get("display_name")) or name, entries=tuple(entries))
 
     def _read_access(self, entry: Any, key: tuple[str, ...]) -> None:
         groups, users = (as_dict(entry).get(name) for name in ("allowed_groups", "allowed_users"))
@@ -244,7 +233,7 @@ class ProfileSide(Side):
             return
         named = _list_texts(groups)
         self._names |= dict.fromkeys(named)
-        self._access[key] = _Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
+        self._access[key] = Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
 
     @override
     def make_options(self, pick: Pick) -> dict[str, object]:
@@ -267,7 +256,7 @@ class ProfileSide(Side):
     @override
     async def answer(
         self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
-    ) -> Answer:
+    ) -> HubAnswer:
         pick = self.find_pick(options)
         if pick is not None and any(each.slug == UNLISTED and not each.text for each in pick.entries):
             message = "no text is known that matches the pattern for the user's text"
@@ -276,7 +265,7 @@ class ProfileSide(Side):
         allowed = frozenset(
             number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
         )
-        return Answer(allowed=allowed, server=await self._build(options))
+        return HubAnswer(allowed=allowed, server=await self._build(options))
 
     async def _build(self, options: Mapping[str, object]) -> Server:
         spawner = self._spawner
@@ -309,7 +298,7 @@ def _make_unique(slug: str, *, known: Collection[str]) -> str:
     return next(each for each in itertools.chain((slug,), numbers) if each not in known)
 
 
-def _tell_apart(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+def _tell_apart(profiles: Iterable[MenuProfile]) -> tuple[MenuProfile, ...]:
     """Return profiles with their slugs behind titles that several of them have."""
     found = tuple(profiles)
     titles = Counter(each.title for each in found)
@@ -393,12 +382,12 @@ class SettingsSide(Side):
     @override
     async def answer(
         self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
-    ) -> Answer:
+    ) -> HubAnswer:
         found = {number: self._admit(options, person) for number, person in enumerate(persons)}
         allowed = {number: each for number, each in found.items() if each is not None}
         place = next((number for number in preferred if number in allowed), next(iter(allowed), None))
         server = None if place is None else await self._build(allowed[place])
-        return Answer(allowed=frozenset(allowed), server=server)
+        return HubAnswer(allowed=frozenset(allowed), server=server)
 
     def _admit(self, options: Mapping[str, object], person: Person) -> Admission | None:
         """Return a person's admission of user options, or None if the policy denies it."""
@@ -487,33 +476,35 @@ def _open_count(gpu: Any, configured: ConfiguredCatalog) -> Any:
     return replace(gpu, max_count=_MANY_GPUS) if gpu.slug in configured.uncounted else gpu
 
 
-def _read_preset(preset: Preset) -> Profile:
+def _read_preset(preset: Preset) -> MenuProfile:
     options = (_read_choice(each) for each in preset.choices.values())
-    return Profile(slug=preset.slug, title=preset.display_name, options=tuple(each for each in options if each.entries))
+    return MenuProfile(
+        slug=preset.slug, title=preset.display_name, options=tuple(each for each in options if each.entries)
+    )
 
 
-def _read_choice(choice: PresetChoice) -> Option:
+def _read_choice(choice: PresetChoice) -> MenuOption:
     entries = [
-        Entry(slug=slug, title=each.display_name, is_default=number == 0)
+        MenuEntry(slug=slug, title=each.display_name, is_default=number == 0)
         for number, (slug, each) in enumerate(choice.entries.items())
     ]
     if choice.custom_image is not None:
         pattern = choice.custom_image.pattern
         title = choice.custom_image.label or "Other…"
-        entries.append(Entry(slug=UNLISTED, title=title, text=_find_example(pattern), pattern=pattern))
-    return Option(name=choice.name, title=choice.display_name, entries=tuple(entries))
+        entries.append(MenuEntry(slug=UNLISTED, title=title, text=_find_example(pattern), pattern=pattern))
+    return MenuOption(name=choice.name, title=choice.display_name, entries=tuple(entries))
 
 
-def _read_form(catalog: Catalog) -> Profile:
-    images = [Entry(slug=slug, title=each.display_name) for slug, each in catalog.images.items()]
-    gpus = [Entry(slug=slug, title=each.display_name) for slug, each in catalog.gpus.items()]
-    none = Entry(slug="", title="none", is_default=True)
-    return Profile(
+def _read_form(catalog: Catalog) -> MenuProfile:
+    images = [MenuEntry(slug=slug, title=each.display_name) for slug, each in catalog.images.items()]
+    gpus = [MenuEntry(slug=slug, title=each.display_name) for slug, each in catalog.gpus.items()]
+    none = MenuEntry(slug="", title="none", is_default=True)
+    return MenuProfile(
         slug=FORM,
         title="Form",
         options=(
-            Option(name="image", title="Image", entries=tuple(images)),
-            Option(name="gpu", title="GPU", entries=(none, *gpus)),
+            MenuOption(name="image", title="Image", entries=tuple(images)),
+            MenuOption(name="gpu", title="GPU", entries=(none, *gpus)),
         ),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from gpuspawner.core.autoscaling.node_pools import may_add_gpu_type
@@ -216,31 +216,45 @@ def build_view(
     """
     live = live or LiveState()
     allowance = allowance or Allowance(full_catalog=catalog, person=Person(name=""))
-    allowed = catalog if allowance.blocked else allowance.catalog
     filled = filled or fill_fields(catalog, allowance=allowance)
-    values = filled.values
     errors = _group_by_field(problems, filled)
-    selection = None if errors else filled.selection
-    presets = build_preset_views(allowance, filled, verdicts=live.presets, error=errors.get(START_PRESET, ""))
-    if catalog.only_presets:
-        return FormView(
-            images=(),
-            cpu=None,
-            memory=None,
-            vendors=(),
-            presets=presets,
-            values=values,
-            errors=errors,
-            notices=filled.notices,
-            capacity_notice=_format_capacity_notice(inventory),
-            age_s=inventory.age_s,
-            age_text=format_data_age(inventory.age_s),
-            policy=build_policy_view(allowance, values),
-            only_presets=True,
-        )
-    standard_values = (restore_fields(None, allowed)[0], *(preset.values for preset in presets if not preset.is_fixed))
-    changed = (errors.keys() | filled.notices.keys()) - _PRESET_FIELDS
-    return FormView(
+    common = FormView(
+        images=(),
+        cpu=None,
+        memory=None,
+        vendors=(),
+        presets=build_preset_views(allowance, filled, verdicts=live.presets, error=errors.get(START_PRESET, "")),
+        values=filled.values,
+        errors=errors,
+        notices=filled.notices,
+        capacity_notice=_format_capacity_notice(inventory),
+        age_s=inventory.age_s,
+        age_text=format_data_age(inventory.age_s),
+        policy=build_policy_view(allowance, filled.values),
+        only_presets=catalog.only_presets,
+    )
+    return (
+        common
+        if catalog.only_presets
+        else _add_fields(common, allowance, inventory=inventory, filled=filled, live=live)
+    )
+
+
+def _add_fields(
+    common: FormView, allowance: Allowance, *, inventory: Inventory, filled: FilledFields, live: LiveState
+) -> FormView:
+    """Return a view with all fields that do not belong to a preset.
+
+    :param common: the view without these fields.
+    """
+    catalog, values = allowance.full_catalog, filled.values
+    allowed = catalog if allowance.blocked else allowance.catalog
+    selection = None if common.errors else filled.selection
+    plain = [preset.values for preset in common.presets if not preset.is_fixed]
+    standard_values = (restore_fields(None, allowed)[0], *plain)
+    changed = (common.errors.keys() | common.notices.keys()) - _PRESET_FIELDS
+    return replace(
+        common,
         images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
         custom_image=build_custom_image_view(allowed.custom_images, values["custom_image"]),
         cpu=build_number_view(allowed.cpu, CPU.format_input),
@@ -249,17 +263,9 @@ def build_view(
         shared_memory=build_number_view(catalog.shared_memory, SHARED_MEMORY.format_input),
         choices=tuple(_build_choice_field_views(allowed)),
         vendors=_build_vendor_views(allowance, inventory, live=live),
-        presets=presets,
-        values=values,
-        errors=errors,
-        notices=filled.notices,
-        capacity_notice=_format_capacity_notice(inventory),
         summary="" if selection is None else describe_selection(selection, catalog),
         verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalog=catalog),
-        age_s=inventory.age_s,
-        age_text=format_data_age(inventory.age_s),
         is_open=bool(changed) or values not in standard_values,
-        policy=build_policy_view(allowance, values),
     )
 
 

@@ -282,7 +282,10 @@ def _build_fixed_preset_view(
         is_fixed=True,
         choices=tuple(
             _build_preset_choice_view(
-                preset, replace(preset.choices[name], custom_image=own.custom_image), fields, allowance=allowance
+                preset,
+                replace(preset.choices[name], custom_image=own.custom_image),
+                fields=fields,
+                allowance=allowance,
             )
             for name, own in (reached.choices.items() if reached else ())
         ),
@@ -292,12 +295,14 @@ def _build_fixed_preset_view(
 
 
 def _build_preset_choice_view(
-    preset: Preset, choice: PresetChoice, fields: PresetFields, *, allowance: Allowance
+    preset: Preset, choice: PresetChoice, *, fields: PresetFields, allowance: Allowance
 ) -> PresetChoiceView:
     entries, reasons = [], []
     picked = fields.entries[choice.name]
     for entry in choice.entries.values():
-        denials_found = [] if entry.slug == picked else _find_entry_denials(preset, choice, entry, allowance=allowance)
+        denials_found = (
+            [] if entry.slug == picked else _find_entry_denials(preset, choice, entry=entry, allowance=allowance)
+        )
         if is_hidden_by_policy(denials_found, allowance):
             continue
         reasons += [each.message for each in denials_found if each.message]
@@ -326,7 +331,7 @@ def _build_preset_choice_view(
 
 
 def _find_entry_denials(
-    preset: Preset, choice: PresetChoice, entry: PresetEntry, *, allowance: Allowance
+    preset: Preset, choice: PresetChoice, *, entry: PresetEntry, allowance: Allowance
 ) -> list[Denial]:
     """Return why the user cannot pick an entry beside the first entries of the preset's other choices.
 

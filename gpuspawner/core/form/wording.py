@@ -84,7 +84,7 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
     :param catalog: what the hub offers, without any user's limits.
     """
     if other.preset is not None:
-        return _describe_other_preset(other, selection, catalog)
+        return _describe_other_preset(other, selection, catalog=catalog)
     if selection is None or other == selection:
         return describe_selection(other, catalog)
     parts = []
@@ -101,7 +101,7 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
     return join_with_and(parts)
 
 
-def _describe_other_preset(other: Selection, selection: Selection | None, catalog: Catalog) -> str:
+def _describe_other_preset(other: Selection, selection: Selection | None, *, catalog: Catalog) -> str:
     preset = catalog.presets[other.preset or ""]
     if selection is None or selection.preset != other.preset:
         return preset.display_name

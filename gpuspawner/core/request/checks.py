@@ -233,16 +233,10 @@ class Problems:
         return size
 
     def _check_bounds(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds) -> int | None:
-        limits = {
-            "subject": notation.title,
-            "least": notation.format_minimum(bounds),
-            "most": notation.show(bounds.max),
-            "step": notation.show(bounds.step),
-        }
         try:
             number = notation.parse(value)
         except TooPreciseError:
-            self.refuse(field, "off_step", value=value, message=_OFF_STEP, **limits)
+            self.refuse(field, "off_step", value=value, message=_OFF_STEP, **_format_bounds(bounds, notation))
             return None
         except QuantityError as error:
             self.refuse(
@@ -256,6 +250,7 @@ class Problems:
             return None
         if bounds.contains(number):
             return number
+        limits = _format_bounds(bounds, notation)
         if not bounds.min <= number <= bounds.max:
             message = gettext(
                 "{subject} must be {least} to {most}, not {value}.", value=notation.show(number), **limits
@@ -264,6 +259,15 @@ class Problems:
         else:
             self.add(field, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits))
         return number
+
+
+def _format_bounds(bounds: Bounds, notation: AmountNotation) -> dict[str, str]:
+    return {
+        "subject": notation.title,
+        "least": notation.format_minimum(bounds),
+        "most": notation.show(bounds.max),
+        "step": notation.show(bounds.step),
+    }
 
 
 def _explain_too_long(subject: str, longest: int) -> str:

@@ -91,13 +91,15 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
             for entry in choice.entries:
-                yield from _validate_preset(slug, {**selection.preset_choices, name: entry}, catalog, but=selection)
+                yield from _validate_preset(
+                    slug, {**selection.preset_choices, name: entry}, catalog=catalog, but=selection
+                )
     for other in catalog.presets:
         if other != slug and catalog.is_fixed(other):
-            yield from _validate_preset(other, {}, catalog, but=selection)
+            yield from _validate_preset(other, {}, catalog=catalog, but=selection)
 
 
-def _validate_preset(slug: str, choices: Mapping[str, str], catalog: Catalog, *, but: Selection) -> Iterator[Selection]:
+def _validate_preset(slug: str, choices: Mapping[str, str], *, catalog: Catalog, but: Selection) -> Iterator[Selection]:
     try:
         found = validate({"preset": slug, PRESET_CHOICES: choices}, catalog)
     except SelectionError:

@@ -59,7 +59,8 @@ async def build_live(
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
     reach = reach or offer.catalog
-    presets = await _predict_presets(previews, _list_preset_selections(reach, filled))
+    picked = "" if filled is None else filled.picked_preset
+    presets = await _predict_presets(previews, _list_preset_selections(reach, filled), picked=picked)
     live = LiveState(availabilities=counts, presets=presets, cache=offer.cache)
     if selection is None:
         return live
@@ -110,14 +111,14 @@ def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iter
 
 
 async def _predict_presets(
-    previews: PodPreviews, selections: Iterable[tuple[str, Selection]], *, limit: int = _MAX_PRESETS
+    previews: PodPreviews, selections: Iterable[tuple[str, Selection]], *, picked: str
 ) -> dict[str, Verdict]:
     found = {}
-    for slug, selection in islice(selections, limit):
+    for slug, selection in islice(selections, _MAX_PRESETS):
         await previews.prepare(selection)
         found[slug] = _predict_verdict(selection, previews)
-    # Leave out presets without a prediction: the form says once for all choices why the hub cannot predict.
-    return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN}
+    # Of presets without a prediction, keep only the current one: the form says once why the hub cannot predict.
+    return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN or slug == picked}
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:

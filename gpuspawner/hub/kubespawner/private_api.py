@@ -82,6 +82,7 @@ PRIVATE_NAMES = (
     PrivateName(KubeSpawner, "_get_pod_url", _RESTARTS, ("pod",)),
     PrivateName(KubeSpawner, "_ensure_not_exists", _RESTARTS, ("kind", "name")),
     PrivateName(KubeSpawner, "_make_create_resource_request", _RESTARTS, ("kind", "manifest")),
+    PrivateName(KubeSpawner, "_expand_all", "a kubespawner_override is not checked before a start", ("src",)),
     PrivateName(KubeSpawner, "_pvc_exists", "a server whose volume claim was removed has no home at its next start"),
     PrivateName(KubeSpawner, "_last_event", "progress shows events of earlier pods"),
     PrivateName(KubeSpawner, "_get_reflector_key", _PODS, ("kind",)),

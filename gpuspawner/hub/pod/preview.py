@@ -1,8 +1,9 @@
 """Builds the pod that KubeSpawner would create for a user's choice, without creating it.
 
 gpuspawner predicts from this pod whether the server can start, so the pod needs the admin's node selector, affinity,
-tolerations and containers. For each display of the form, KubeSpawner builds one manifest without a choice. gpuspawner
-merges each choice into a copy of this manifest, by the rules for ``extra_pod_config``.
+tolerations and containers. For each display of the form, KubeSpawner builds one manifest without a choice, and one for
+each different ``kubespawner_override``. gpuspawner merges each choice into a copy of such a manifest, by the rules for
+``extra_pod_config``.
 """
 
 from __future__ import annotations

@@ -58,6 +58,10 @@ _NO_GPUS = frozenset({"", "void", "none"})
 _NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
 
 
+_EMPTYING = (NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
+"""Causes that leave a profile out."""
+
+
 @dataclass(slots=True)
 class ConvertedChoice:
     """A choice of a preset.
@@ -163,8 +167,10 @@ def convert_profile_list(
         converter.add(profile)
     found = converter.finish()
     if not found.presets:
-        reasons = "; ".join(dict.fromkeys(f"{note.profile}: {note.cause.name}" for note in found.notes))
-        raise ProfileListError((), f"has no profile with which a server could start ({reasons})")
+        reasons = [
+            f"{note.profile}: {note.cause.text} {note.detail}" for note in found.notes if note.cause in _EMPTYING
+        ]
+        raise ProfileListError((), f"has no profile with which a server could start. {'; '.join(reasons)}")
     return found
 
 

@@ -17,7 +17,7 @@ def test_help_names_every_command_with_what_it_does(capsys: pytest.CaptureFixtur
         main(["--help"])
     assert left.value.code == 0
     assert "convert" in (told := capsys.readouterr().out)
-    assert "Turn a KubeSpawner profile_list into gpuspawner settings." in told
+    assert "Turn a KubeSpawner profile_list into gpuspawner settings" in told
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]):

@@ -13,7 +13,7 @@ def checkout(folder: Path) -> Path:
     texts = {
         "pyproject.toml": '[project]\nname = "gpuspawner"\nversion = "0.1.0"\ndependencies = ["x>=0.1.0"]\n',
         "README.md": "pip install gpuspawner-0.1.0-py3-none-any.whl\n",
-        "docs/a/page.md": "registry.example.org/k8s-hub-gpuspawner:4.4.0-0.1.0 and chart 4.4.0, 0.1.0 of another\n",
+        "docs/page.of.md": "registry.example.org/k8s-hub-gpuspawner:4.4.0-0.1.0 and chart 4.4.0, 0.1.0 of another\n",
         "helm-values/values.yaml": "image:\n  tag: 4.4.0-0.1.0\nother:\n  tag: 4.4.0\n",
         "helm-values/Dockerfile": "# k8s-hub-gpuspawner:4.4.0-0.1.0\nARG CHART_VERSION=4.4.0\n",
     }
@@ -36,7 +36,7 @@ def test_a_version_is_written_everywhere(tmp_path: Path, version: str):
     root = checkout(tmp_path)
     write_version(version, root)
     assert read_version(root) == version
-    names = ("README.md", "docs/a/page.md", "helm-values/Dockerfile", "helm-values/values.yaml")
+    names = ("README.md", "docs/page.of.md", "helm-values/Dockerfile", "helm-values/values.yaml")
     assert list_examples(root) == {name: [version] for name in names}
 
 
@@ -44,7 +44,7 @@ def test_other_numbers_stay(tmp_path: Path):
     root = checkout(tmp_path)
     write_version("0.2.0", root)
     assert 'dependencies = ["x>=0.1.0"]' in (root / "pyproject.toml").read_text()
-    assert (root / "docs/a/page.md").read_text().endswith("and chart 4.4.0, 0.1.0 of another\n")
+    assert (root / "docs/page.of.md").read_text().endswith("and chart 4.4.0, 0.1.0 of another\n")
     assert (root / "helm-values/values.yaml").read_text().endswith("tag: 4.4.0\n")
 
 

@@ -84,6 +84,16 @@ async def test_the_pod_has_what_the_chosen_entries_say(make_spawner: MakeSpawner
     }
 
 
+async def test_no_limit_holds_where_the_admin_writes_over_the_container(make_spawner: MakeSpawner):
+    amounts = {"limits": {"cpu": "3", "memory": "3G", "rdma/hca": "1"}, "requests": {"cpu": "1", "memory": "1G"}}
+    kubespawner = {**AMOUNTS, "extra_container_config": {"resources": amounts}}
+    presets = {"p": {"cpu": "unlimited", "cpu_guarantee": 0.5, "memory": "unlimited", "memory_guarantee": 0}}
+    pod = await pod_of(
+        make_spawner(settings={**SETTINGS, "presets": presets}, kubespawner=kubespawner), {"preset": "p"}
+    )
+    assert resources(pod) == {"limits": {"rdma/hca": "1"}, "requests": {"cpu": 0.5}}
+
+
 async def test_the_stored_choice_starts_the_same_pod(make_spawner: MakeSpawner):
     spawner = make_spawner(settings=FIXED)
     first = await pod_of(spawner, {"preset": "course", "custom_image": "acme/own:1"})

@@ -22,7 +22,7 @@ from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.request.test_context_prefill import asked
 from tests.unit.hub.starts import begin
 from tests.unit.islands import faults
-from tests.unit.kube.watch_server import PODS, WatchServer, pod
+from tests.unit.kube.watch_server import NODES, PODS, WatchServer, pod
 
 LAB = {
     "order": 1,
@@ -161,6 +161,12 @@ async def test_the_card_that_somebody_looks_at_is_judged_first(make_spawner: Mak
     assert outlook(card(await opened(spawner), "p19")) == ""
     page = await opened(spawner, asking(header={"start_preset": "p19"}))
     assert outlook(card(page, "p19")).startswith("Starts now")
+
+
+async def test_what_is_not_known_is_said_at_the_current_card(make_spawner: MakeSpawner, server: WatchServer):
+    server.status[NODES] = 403
+    page = await opened(make_spawner(settings=ONLY, name="bob"))
+    assert (outlook(card(page)), outlook(card(page, "staff"))) == ("Unknown", "")
 
 
 @pytest.mark.parametrize("settings", [ONLY, MIXED], ids=["only presets", "beside fields"])

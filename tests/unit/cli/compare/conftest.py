@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from gpuspawner.cli.compare import ChoiceResult, Report, Scope, compare_values
+from gpuspawner.cli.compare.comparison import ChoiceResult, ComparisonReport, Scope, compare_values
 from gpuspawner.cli.values.helm_values import HelmValues
 
 Values = dict[str, Any]
@@ -143,16 +143,16 @@ def make_settings(edit: Edit | None = None, **chart: Any) -> Values:
     return {"singleuser": {"memory": {"guarantee": None}}, "hub": {"config": config}}
 
 
-def compare(old: Values, new: Values, **scope: Any) -> Report:
+def compare(old: Values, new: Values, **scope: Any) -> ComparisonReport:
     """Return the comparison of two values files."""
     return compare_values(HelmValues(merged=old), HelmValues(merged=new), scope=Scope(**scope))
 
 
-def find_result(report: Report, label: str) -> ChoiceResult:
+def find_result(report: ComparisonReport, label: str) -> ChoiceResult:
     """Return the result of a choice."""
     return next(each for each in report.results if each.pair.label == label)
 
 
-def list_outcomes(report: Report) -> dict[str, str]:
+def list_outcomes(report: ComparisonReport) -> dict[str, str]:
     """Return label → outcome of each choice."""
     return {each.pair.label: each.outcome.value for each in report.results}

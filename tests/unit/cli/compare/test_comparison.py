@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.compare import ChoicePair, Outcome
+from gpuspawner.cli.compare.comparison import ChoiceOutcome, ChoicePair
 from gpuspawner.core.errors import SettingsError
 from tests.unit.cli.compare.conftest import (
     CUSTOM,
@@ -154,7 +154,7 @@ MORE_VOLUMES = {"volumes": [{"name": "data", "emptyDir": {}}], "volume_mounts": 
 def test_each_difference_of_a_server_is_named(edit: Edit, details: list[str]):
     result = find_result(compare(make_profiles(), make_settings(edit)), SMALL)
     assert [str(each) for each in result.differences] == details
-    assert result.outcome is Outcome.DIFFERS
+    assert result.outcome is ChoiceOutcome.DIFFERS
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_profiles_are_matched_by_name_where_keys_differ():
 
 def test_an_open_form_is_an_added_choice():
     report = compare(make_profiles(), make_settings(_set("only_presets", value=False)))
-    added = [each.pair.label for each in report.results if each.outcome is Outcome.ADDED]
+    added = [each.pair.label for each in report.results if each.outcome is ChoiceOutcome.ADDED]
     assert added == [f"Form · Image: {image} · GPU: {gpu}" for image in ("cpu", "gpu") for gpu in ("none", "t4")]
 
 
@@ -315,7 +315,7 @@ def test_a_conversion_tells_the_counterpart_of_each_choice():
         return ChoicePair(label=str(options), old_options=options, new_options=new, reason="Too large.")
 
     report = compare(make_profiles(), make_settings(), find_pair=find_pair, is_conversion=True)
-    counts = {Outcome.SAME: 1, Outcome.NO_EQUIVALENT: 4, Outcome.ADDED: 3}
+    counts = {ChoiceOutcome.SAME: 1, ChoiceOutcome.NO_EQUIVALENT: 4, ChoiceOutcome.ADDED: 3}
     assert (len(asked), asked[0], asked[1], report.counts) == (5, {}, {"profile": "small"}, counts)
     assert report.results[-4].details == "Too large."
 
@@ -330,7 +330,7 @@ def test_a_choice_that_gpuspawner_refuses_has_no_equivalent():
 
     result = compare(make_profiles(), make_settings(), find_pair=find_pair, is_conversion=True).results[1]
     assert (result.outcome, result.reason) == (
-        Outcome.NO_EQUIVALENT,
+        ChoiceOutcome.NO_EQUIVALENT,
         "gpuspawner refuses it: cpu: The preset 'GPU' sets cpu itself.",
     )
 
@@ -342,7 +342,10 @@ def test_a_choice_that_kubespawner_refuses_too_is_the_same():
 
     report = compare(make_profiles(edit), make_profiles(edit))
     result = find_result(report, "No choice")
-    assert (result.outcome, "Unable to determine a default choice for image" in result.reason) == (Outcome.SAME, True)
+    assert (result.outcome, "Unable to determine a default choice for image" in result.reason) == (
+        ChoiceOutcome.SAME,
+        True,
+    )
     image = "GPU · Image: Other… · Size:"
     expected = {"No choice": "same", "Small": "same", f"{image} Large": "same", f"{image} Small": "same"}
     assert list_outcomes(report) == expected
@@ -364,7 +367,7 @@ def test_a_text_that_no_example_fits_is_not_compared():
 
     result = find_result(compare(make_profiles(edit), make_settings()), CUSTOM)
     assert (result.outcome, result.reason) == (
-        Outcome.UNKNOWN,
+        ChoiceOutcome.UNKNOWN,
         "no text is known that matches the pattern for the user's text",
     )
 
@@ -374,7 +377,7 @@ def test_a_gpu_type_that_only_nodes_describe_is_not_compared():
         settings |= {"gpus": {}, "discover_gpus": True}
 
     report = compare(make_profiles(), make_settings(edit))
-    assert find_result(report, SMALL).outcome is Outcome.UNKNOWN
+    assert find_result(report, SMALL).outcome is ChoiceOutcome.UNKNOWN
 
 
 def test_of_two_profiles_with_one_slug_each_is_compared():

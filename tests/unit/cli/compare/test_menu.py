@@ -2,16 +2,25 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.cli.compare.menu import UNLISTED, Entry, MenuMatch, Option, Pick, Profile, ReachedPicks, draw_sample
+from gpuspawner.cli.compare.menu import (
+    UNLISTED,
+    MenuEntry,
+    MenuMatch,
+    MenuOption,
+    MenuProfile,
+    Pick,
+    ReachedPicks,
+    draw_sample,
+)
 
 
-def make_option(name: str, *slugs: str, default: str = "", title: str = "") -> Option:
-    entries = (Entry(slug=slug, title=f"the {slug}", is_default=slug == default) for slug in slugs)
-    return Option(name=name, title=title or name.upper(), entries=tuple(entries))
+def make_option(name: str, *slugs: str, default: str = "", title: str = "") -> MenuOption:
+    entries = (MenuEntry(slug=slug, title=f"the {slug}", is_default=slug == default) for slug in slugs)
+    return MenuOption(name=name, title=title or name.upper(), entries=tuple(entries))
 
 
-def make_profile(slug: str, *options: Option, title: str = "") -> Profile:
-    return Profile(slug=slug, title=title or slug.title(), options=options)
+def make_profile(slug: str, *options: MenuOption, title: str = "") -> MenuProfile:
+    return MenuProfile(slug=slug, title=title or slug.title(), options=options)
 
 
 SIZE = make_option("size", "s", "m", "l", default="m")
@@ -19,7 +28,7 @@ IMAGE = make_option("image", "a", "b", UNLISTED)
 GPU = make_profile("gpu", SIZE, IMAGE)
 
 
-def list_keys(profile: Profile) -> list[tuple[str, ...]]:
+def list_keys(profile: MenuProfile) -> list[tuple[str, ...]]:
     return [profile.get_pick(index).key for index in range(profile.number)]
 
 
@@ -59,10 +68,10 @@ def test_a_sample_is_that_of_its_seed():
 
 
 OTHER_SIZE = make_option("memory", "x", "m", title="Size")
-OTHER_SIZE_TITLED = Option(
+OTHER_SIZE_TITLED = MenuOption(
     name="memory",
     title="size",
-    entries=(Entry(slug="1", title="The S"), Entry(slug="2", title="the m"), Entry(slug="3", title="new")),
+    entries=(MenuEntry(slug="1", title="The S"), MenuEntry(slug="2", title="the m"), MenuEntry(slug="3", title="new")),
 )
 
 
@@ -80,7 +89,7 @@ OTHER_SIZE_TITLED = Option(
         pytest.param(make_profile("cpu", SIZE, IMAGE), None, id="no profile"),
     ],
 )  # fmt: skip
-def test_a_counterpart_is_found_by_key_or_title(new: Profile, key: tuple[str, ...] | None):
+def test_a_counterpart_is_found_by_key_or_title(new: MenuProfile, key: tuple[str, ...] | None):
     pick = GPU.default.replace("size", SIZE.entries[0])
     found = MenuMatch([GPU], [new]).find(pick)
     assert (found and found.key) == key

@@ -174,7 +174,7 @@ def test_limits_refuse_the_picked_entries_only():
     rule = Rule(memory=AmountRange(max=4 * GIB))
     large = {"preset": "lab", "preset_choices": {"size": "large"}}
     assert filled(policy=rule).presets["lab"].refusal == ""
-    assert filled(large, policy=rule).presets["lab"].refusal == "You may have no more than 4 GiB of memory."
+    assert filled(large, policy=rule).presets["lab"].refusal == "You may not have more than 4 GiB of memory."
 
 
 def test_a_first_entry_that_is_not_offered_any_more_gives_way():

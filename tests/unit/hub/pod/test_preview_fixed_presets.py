@@ -23,7 +23,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "containers": {"extra_containers": [SIDE], "init_containers": [SIDE]},
     "resources": {"extra_resource_limits": {"rdma/hca": "1"}, "extra_resource_guarantees": {"rdma/hca": "1"}},
     "container": {"extra_container_config": {"resources": {"requests": {"ephemeral-storage": "1Gi"}}}},
-    "claim": {"storage_pvc_ensure": True, "storage_class": "fast", "storage_capacity": "1Gi"},
+    "volumes": {"volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "claim-{username}"}}]},
     "traits without an effect": {"default_url": "/lab", "environment": {"A": "b"}, "start_timeout": 5},
 }
 AMOUNTS = {"cpu_limit": 3, "cpu_guarantee": 1, "mem_limit": "3G", "mem_guarantee": "1G"}
@@ -54,10 +54,9 @@ async def test_it_is_the_pod_that_the_traits_make(
     chosen = PodChoice(placement=place(selection, catalog), resources=list_gpu_resources(catalog))
     spawner.trait_overrides.assign(build_trait_values(chosen, spawner.trait_overrides))
     manifest = serialize_pod(spawner, await spawner.get_pod_manifest())
-    claims = {spawner.pvc_name: "fast"} if override is OVERRIDES["claim"] else {}
     pod = previews.find_pod(selection)
     assert pod is not None
-    assert pod == await previews.offer.add_volume_topology(manifest, new_claims=claims)
+    assert pod == await previews.offer.add_volume_topology(manifest, new_claims={})
 
 
 async def test_each_combination_has_a_pod_of_its_own(make_spawner: MakeSpawner):
@@ -82,6 +81,25 @@ async def test_each_combination_has_a_pod_of_its_own(make_spawner: MakeSpawner):
         assert pod is not None
         found.append(pod.constraints.node_selector)
     assert found == [{"size": "small"}, {"size": "large"}, {}, {"image": "p"}, {}]
+
+
+async def test_the_claim_that_a_start_creates_is_that_of_the_override(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch
+):
+    override = {"storage_pvc_ensure": True, "storage_class": "fast", "storage_capacity": "1Gi"}
+    spawner = make_spawner(settings=settings(p={"kubespawner_override": override}))
+    previews = PodPreviews(spawner, await spawner.make_offer())
+    seen: list[dict[str, str | None]] = []
+    original = type(previews.offer).add_volume_topology
+
+    async def noted(offer: Any, manifest: Any, *, new_claims: Any) -> Any:
+        seen.append(new_claims)
+        return await original(offer, manifest, new_claims=new_claims)
+
+    monkeypatch.setattr(type(previews.offer), "add_volume_topology", noted)
+    for options in ({"preset": "p"}, {"image": "minimal"}):
+        await previews.prepare(validate(options, previews.offer.catalog))
+    assert seen == [{spawner.pvc_name: "fast"}, {}]
 
 
 async def test_what_has_no_limit_reserves_what_is_guaranteed(make_spawner: MakeSpawner):

@@ -4,119 +4,109 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.settings.profiles.profile_gpus import (
-    ProfileGPUs,
-    describe_lost_parts,
-    find_unplaced_traits,
-    make_unique_slug,
-)
-from gpuspawner.settings.profiles.variants import ProfileVariant
+from gpuspawner.settings.profiles.notes import SEVERAL_ACCELERATORS, NoteList
+from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, make_unique_slug, tells_gpu
 
-T4 = {"extra_resource_limits": {"nvidia.com/gpu": 1}, "node_selector": {"nvidia.com/gpu.product": "Tesla-T4"}}
-TYPE = {
-    "display_name": "T4",
-    "resource": "nvidia.com/gpu",
-    "match": {"nvidia.com/gpu.product": ["Tesla-T4"]},
-    "max_count": 1,
-}
-LEFT_OUT = "left out: with braces, or no text, which here is the same for everybody; set it on KubeSpawner for all."
+GKE = "cloud.google.com/gke-accelerator"
+TYPE = "node.kubernetes.io/instance-type"
 
 
-def variant(name: str = "P", **overrides: Any) -> ProfileVariant:
-    return ProfileVariant(name=name, overrides=overrides)
+@pytest.fixture
+def gpus(notes: NoteList) -> ProfileGPUs:
+    return ProfileGPUs(notes)
+
+
+def test_without_accelerators_there_is_no_type(gpus: ProfileGPUs):
+    assert (gpus.find({"nvidia.com/gpu": 0}, {TYPE: "g4dn.xlarge"}, profile="P"), gpus.types) == ({}, {})
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("resource", "labels", "slug", "expected"),
     [
-        ({"tolerations": [{"key": "a", "operator": "Exists"}]}, {"tolerations": [{"key": "a", "operator": "Exists"}]}),
-        ({"tolerations": {"x": {"key": "a"}}}, {"tolerations": [{"key": "a"}]}),
-        ({"environment": {"A": 1, "B": True}}, {"environment": {"A": "1", "B": "true"}}),
-        ({"extra_pod_config": {"runtimeClassName": "nvidia"}}, {"runtime_class": "nvidia"}),
-        ({"start_timeout": 1200}, {"start_timeout": 1200}),
-    ],
-)
-def test_what_differs_on_the_same_nodes_makes_a_type_of_its_own(override: dict[str, Any], told: dict[str, Any]):
-    notes: list[str] = []
-    gpus = ProfileGPUs(notes)
-    taken = [gpus.add_variant(each)["gpu"] for each in (variant(**T4), variant("Q", **T4, **override), variant(**T4))]
-    assert (taken, notes) == (["t4", "t4-2", "t4"], [])
-    assert gpus.types == {"t4": TYPE, "t4-2": {**TYPE, "display_name": "T4 (Q)", **told}}
-
-
-def test_what_is_null_is_passed_over():
-    gpus = ProfileGPUs([])
-    nothing = variant(
-        extra_resource_limits=T4["extra_resource_limits"],
-        node_selector={**T4["node_selector"], "pool": None},
-        environment={"A": None},
-        extra_pod_config={"runtimeClassName": None},
-        tolerations=None,
-        start_timeout=None,
-    )
-    assert (gpus.add_variant(nothing), gpus.types) == ({"gpu": "t4", "gpu_count": 1}, {"t4": TYPE})
-    assert list(describe_lost_parts(nothing)) == []
-
-
-def test_variables_that_are_made_at_the_start_are_named_without_their_values():
-    environment = {"HOME": "/home/{username}", "B": {"valueFrom": {}}, "C": '{"a": "secret"}', "D": "d"}
-    with_gpu = variant(**T4, environment=environment)
-    gpus = ProfileGPUs([])
-    gpus.add_variant(with_gpu)
-    assert gpus.types["t4"]["environment"] == {"D": "d"}
-    assert list(describe_lost_parts(with_gpu)) == [f"P: environment B, C, HOME {LEFT_OUT}"]
-
-
-@pytest.mark.parametrize(
-    ("override", "note"),
-    [
-        ({"tolerations": [{"key": "a", "tolerationSeconds": 30}]}, "of tolerations only key, operator, value, effect"),
-        ({"tolerations": ["a"]}, "of tolerations only key, operator, value, effect are kept."),
-        ({"tolerations": "a"}, "tolerations is none that could be read, which is left out."),
-        ({"start_timeout": "900"}, "start_timeout is none that could be read, which is left out."),
-        ({"environment": ["a"]}, "environment is none that could be read, which is left out."),
-        ({"node_selector": "a"}, "node_selector is none that could be read, which is left out."),
-    ],
-)
-def test_what_a_type_cannot_hold_is_said(override: dict[str, Any], note: str):
-    (told,) = describe_lost_parts(variant(**{**T4, **override}))
-    assert told.startswith(f"P: {note}")
-
-
-@pytest.mark.parametrize(
-    ("override", "has_gpu", "left"),
-    [
-        (T4, True, set()),
-        ({"environment": {"A": "1"}, "start_timeout": 9}, False, {"environment", "start_timeout"}),
-        ({"extra_pod_config": {"runtimeClassName": "a"}}, True, set()),
-        ({"extra_pod_config": {"runtimeClassName": "a"}}, False, {"extra_pod_config"}),
-        ({"extra_pod_config": {"hostIPC": True}}, True, {"extra_pod_config"}),
-        ({"extra_pod_config": "a"}, True, {"extra_pod_config"}),
-        (
-            {"extra_resource_limits": {"smarter-devices/fuse": 1}},
-            True,
-            {"extra_resource_limits of smarter-devices/fuse"},
+        pytest.param(
+            "nvidia.com/gpu",
+            {GKE: "nvidia-tesla-t4", "topology.kubernetes.io/zone": "a"},
+            "t4",
+            {"display_name": "T4", "match": {GKE: "nvidia-tesla-t4"}},
+            id="known model",
         ),
-        ({"extra_resource_limits": {"nvidia.com/gpu": 0}}, False, set()),
-        ({"extra_resource_limits": {"nvidia.com/gpu": "many"}}, False, {"extra_resource_limits of nvidia.com/gpu"}),
-        (
-            {"extra_resource_guarantees": {"ephemeral-storage": "1Gi"}},
-            True,
-            {"extra_resource_guarantees of ephemeral-storage"},
+        pytest.param(
+            "nvidia.com/gpu",
+            {TYPE: "g4dn.xlarge"},
+            "gpu-g4dn.xlarge",
+            {"display_name": "GPU (g4dn.xlarge)", "match": {TYPE: "g4dn.xlarge"}},
+            id="instance type",
         ),
-        ({"extra_resource_guarantees": ["a"]}, True, {"extra_resource_guarantees"}),
+        pytest.param("nvidia.com/gpu", {}, "gpu", {"display_name": "nvidia.com/gpu"}, id="any node"),
+        pytest.param(
+            "nvidia.com/mig-1g.5gb",
+            {GKE: "nvidia-tesla-a100"},
+            "mig-1g.5gb-nvidia-tesla-a100",
+            {"display_name": "MIG 1g.5gb (nvidia-tesla-a100)", "match": {GKE: "nvidia-tesla-a100"}},
+            id="MIG",
+        ),
+        pytest.param(
+            "google.com/tpu", {}, "tpu", {"display_name": "google.com/tpu", "vendor": "other"}, id="other vendor"
+        ),
     ],
 )
-def test_what_has_no_place_is_named(override: dict[str, Any], has_gpu: bool, left: set[str]):
-    assert find_unplaced_traits(variant(**override), has_gpu=has_gpu) == left
+def test_a_type_is_named_after_its_nodes(
+    gpus: ProfileGPUs, resource: str, labels: dict[str, object], slug: str, expected: Any
+):
+    assert gpus.find({resource: 2}, labels, profile="P") == {"gpu": slug, "gpu_count": 2}
+    assert gpus.types == {slug: {"resource": resource, "tolerations": [], "max_count": 2, **expected}}
 
 
-def test_a_slug_is_new():
-    assert [
-        make_unique_slug("Big one", taken, fallback="gpu") for taken in ((), ("big-one",), ("big-one", "big-one-2"))
-    ] == [
-        "big-one",
-        "big-one-2",
-        "big-one-3",
+def test_profiles_share_a_type_of_the_same_nodes(gpus: ProfileGPUs):
+    found = [gpus.find({"nvidia.com/gpu": count}, {TYPE: "p3"}, profile="P") for count in (1, 4, 2)]
+    assert [each["gpu_count"] for each in found] == [1, 4, 2]
+    assert {slug: each["max_count"] for slug, each in gpus.types.items()} == {"gpu-p3": 4}
+
+
+def test_other_nodes_are_another_type_with_another_name(gpus: ProfileGPUs):
+    for kind in ("n1", "n2"):
+        gpus.find({"nvidia.com/gpu": 1}, {GKE: "nvidia-tesla-t4", TYPE: kind}, profile="P")
+    assert [each["display_name"] for each in gpus.types.values()] == ["T4", "T4 2"]
+    assert list(gpus.types) == ["t4", "t4-2"]
+
+
+def test_several_kinds_at_once_are_refused(gpus: ProfileGPUs, notes: NoteList):
+    assert gpus.find({"google.com/tpu": 1, "nvidia.com/gpu": 1}, {}, profile="P") == {"gpu": "gpu", "gpu_count": 1}
+    assert [(each.cause, each.detail) for each in notes.notes] == [
+        (SEVERAL_ACCELERATORS, "google.com/tpu, nvidia.com/gpu")
     ]
-    assert make_unique_slug("  ", (), fallback="gpu") == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        pytest.param(TYPE, "g4dn.xlarge", True, id="instance type"),
+        pytest.param("pool", "gpu", True, id="own label"),
+        pytest.param("topology.kubernetes.io/zone", "a", False, id="zone"),
+        pytest.param("topology.gke.io/zone", "a", False, id="GKE's zone"),
+        pytest.param("kubernetes.io/arch", "arm64", False, id="architecture"),
+        pytest.param("hub.jupyter.org/node-purpose", "user", False, id="purpose"),
+        pytest.param("pool", None, False, id="removed"),
+        pytest.param("pool", "no label value!", False, id="bad value"),
+        pytest.param("no key!", "x", False, id="bad key"),
+        pytest.param("pool", True, False, id="no text"),
+    ],
+)
+def test_labels_that_tell_gpus(key: object, value: object, expected: bool):
+    assert tells_gpu(key, value) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "taken", "has_underscores", "expected"),
+    [
+        pytest.param("GPU Server, big", [], False, "gpu-server-big", id="words"),
+        pytest.param("mem_2_gb", [], True, "mem_2_gb", id="underscores"),
+        pytest.param("mem_2_gb", [], False, "mem-2-gb", id="no underscores"),
+        pytest.param("__x__", [], True, "x", id="underscores at the ends"),
+        pytest.param("大", [], False, "x", id="fallback"),
+        pytest.param("a", ["a", "a-2"], False, "a-3", id="taken"),
+        pytest.param("a" * 80, ["a" * 63], False, "a" * 61 + "-2", id="long"),
+    ],
+)
+def test_slugs_are_unique(text: str, taken: list[str], has_underscores: bool, expected: str):
+    assert make_unique_slug(text, taken, fallback="x", has_underscores=has_underscores) == expected
