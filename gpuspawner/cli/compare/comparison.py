@@ -270,7 +270,7 @@ class _Comparer:
             return ChoiceResult(pair=pair, outcome=ChoiceOutcome.SAME, reason=join_sentences(old_refusal, new_refusal))
         if old is None and new is not None:
             return self._compare_new(pair, new, refusal=old_refusal)
-        if new is None and old is not None and pair.old_options and not old.allowed:
+        if new is None and old is not None and not old.allowed:
             return ChoiceResult(pair=pair, outcome=ChoiceOutcome.SAME, reason="No user may have it.")
         if new is None or old is None:
             outcome = ChoiceOutcome.NO_EQUIVALENT if self._scope.is_conversion else ChoiceOutcome.REMOVED

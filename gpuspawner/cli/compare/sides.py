@@ -172,7 +172,7 @@ class ProfileSide(Side):
     """A hub with KubeSpawner and a profile list, or without one.
 
     Plain KubeSpawner ignores ``allowed_groups`` and ``allowed_users``; hubs have hooks that read these keys. A missing
-    key does not restrict, and an empty list admits no user.
+    key does not restrict, and an empty list admits no user. What no user may have is no choice.
 
     :param config: the configuration of the hub's spawners.
     :raises SettingsError: KubeSpawner does not accept the values.
@@ -189,7 +189,8 @@ class ProfileSide(Side):
             raise _make_list_error("is made by a function, which is not run here")
         entries = [found[key] for key in sorted(found)] if isinstance(found, Mapping) else list(found or ())
         self._entries: dict[str, Mapping[str, Any]] = {}
-        self.profiles = _tell_apart(self._read_profile(entry, number) for number, entry in enumerate(entries, start=1))
+        found = [self._read_profile(entry, number) for number, entry in enumerate(entries, start=1)]
+        self.profiles = _tell_apart(each for each in found if self._is_open(each.slug))
         self.groups = tuple(self._names)
         self.users = tuple(dict.fromkeys(name for each in self._access.values() for name in sorted(each.users)))
 
@@ -211,12 +212,14 @@ class ProfileSide(Side):
         entries = []
         for key, choice in choices.items():
             self._read_access(choice, (slug, name, str(key)))
+            if not self._is_open(slug, name, str(key)):
+                continue
             title = as_text(as_dict(choice).get("display_name")) or str(key)
             is_default = as_dict(choice).get("default") is True
             entries.append(MenuEntry(slug=str(key), title=title, is_default=is_default))
         unlisted = as_dict(option.get("unlisted_choice"))
-        if unlisted.get("enabled"):
-            self._read_access(unlisted, (slug, name, UNLISTED))
+        self._read_access(unlisted, (slug, name, UNLISTED))
+        if unlisted.get("enabled") and self._is_open(slug, name, UNLISTED):
             pattern = as_text(unlisted.get("validation_regex"))
             entries.append(
                 MenuEntry(
@@ -235,6 +238,10 @@ class ProfileSide(Side):
         named = _list_texts(groups)
         self._names |= dict.fromkeys(named)
         self._access[key] = Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
+
+    def _is_open(self, *key: str) -> bool:
+        access = self._access.get(key)
+        return access is None or bool(access.groups or access.users)
 
     @override
     def make_options(self, pick: Pick) -> dict[str, object]:

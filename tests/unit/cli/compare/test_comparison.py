@@ -230,11 +230,13 @@ def test_a_group_is_the_same_in_any_letter_case():
     assert compare(make_profiles(), make_settings(edit)).is_same
 
 
-def test_an_empty_list_of_groups_admits_nobody():
+def test_what_an_empty_list_of_groups_gives_to_no_user_is_no_choice():
     def edit(profiles: Any) -> None:
         profiles[0]["allowed_groups"] = []
+        profiles[1]["profile_options"]["size"]["choices"]["small"]["allowed_groups"] = []
 
     report = compare(make_profiles(edit), make_settings())
+    assert list_outcomes(report)["Small"] == list_outcomes(report)[SMALL] == "added"
     assert find_result(report, "Small").details == "also for all users"
 
 
@@ -375,9 +377,11 @@ def test_a_text_for_another_trait_is_one_that_kubespawner_takes():
 
 def test_a_choice_that_no_user_may_have_needs_no_equivalent():
     def edit(profiles: Any) -> None:
-        profiles[1]["profile_options"]["size"]["choices"]["large"]["allowed_groups"] = []
+        profiles[1] |= {"allowed_groups": None, "allowed_users": ["ada"]}
+        profiles[1]["profile_options"]["size"]["choices"]["large"] |= {"allowed_groups": None, "allowed_users": ["bob"]}
 
     def edit_settings(settings: Any) -> None:
+        settings["presets"]["gpu"] |= {"allowed_groups": None, "allowed_users": ["ada"]}
         del settings["presets"]["gpu"]["choices"]["size"]["entries"]["large"]
 
     report = compare(make_profiles(edit), make_settings(edit_settings))
