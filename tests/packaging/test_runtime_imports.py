@@ -27,7 +27,8 @@ IN_THE_HUB_IMAGE = {
     "traitlets": {"traitlets"},
     "typing-extensions": {"typing_extensions"},
 }
-# Come with a declared dependency that cannot do without them: kubernetes_asyncio, jinja2, kubespawner, jupyterhub, pydantic.
+# Come with a declared dependency that cannot do without them: kubernetes_asyncio, jinja2,
+# jupyterhub, KubeSpawner, pydantic.
 BROUGHT_ALONG = {"aiohttp", "markupsafe", "python-slugify", "sqlalchemy", "typing-extensions"}
 # The command line may say that its extra is not installed.
 WITH_AN_EXTRA = {"gpuspawner/cli": {"kubernetes"}}
