@@ -37,6 +37,7 @@ from gpuspawner.settings.profiles.overrides import (
     OverrideSplitter,
     SpawnerTraits,
     read_amount,
+    replaces_selector,
     split_resources,
 )
 from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, make_unique_slug, tells_gpu
@@ -59,6 +60,11 @@ _TRAITS_BY_KEY = {
 }
 """Key of a preset → KubeSpawner's trait of the amount."""
 _LONGEST_PATTERN = 1000
+REPEATED = "#"
+"""Mark between a slug and a number in :attr:`ConvertedProfiles.presets`, if several profiles have the slug.
+
+A hook may leave only one of these profiles to a user.
+"""
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _NO_GPUS = frozenset({"", "void", "none"})
 _NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
@@ -190,6 +196,7 @@ class _Level:
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     accelerators: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, object] = field(default_factory=dict)
+    has_own_selector: bool = False
 
     def overlay(self, parts: OverrideParts) -> _Level:
         labels = {**self.labels, **parts.labels}
@@ -198,6 +205,7 @@ class _Level:
             amounts={**self.amounts, **parts.amounts},
             accelerators={**self.accelerators, **parts.accelerators},
             labels={key: value for key, value in labels.items() if value is not None},
+            has_own_selector=self.has_own_selector or replaces_selector(parts.rest.get("extra_pod_config")),
         )
 
     def requests_too_much(self, key: str) -> bool:
@@ -256,6 +264,7 @@ def _read_base(base: Mapping[str, Any]) -> _Level:
         amounts=amounts,
         accelerators=split_resources(base.get(RESOURCE_TRAITS[0]))[0],
         labels=selector if isinstance(selector, Mapping) else {},
+        has_own_selector=replaces_selector(base.get("extra_pod_config")),
     )
 
 
@@ -281,10 +290,10 @@ class _Converter:
 
     def add(self, profile: Profile) -> None:
         where = profile.display_name
-        if (
-            not self._seen.setdefault(profile.slug, profile).access.is_restricted
-            and profile is not self._seen[profile.slug]
-        ):
+        earlier = [each for each in self._seen.values() if each.slug == profile.slug]
+        key = f"{profile.slug}{REPEATED}{len(earlier) + 1}" if earlier else profile.slug
+        self._seen[key] = profile
+        if not all(each.access.is_restricted for each in earlier):
             self._notes.add(SAME_SLUG, profile=where, field="slug", detail=profile.slug)
             return
         if not self._is_allowed(profile.access, where):
@@ -317,7 +326,7 @@ class _Converter:
             )
             for each in options
         }
-        self._found.setdefault(profile.slug, ConvertedProfile(slug, profile, found_choices))
+        self._found[key] = ConvertedProfile(slug, profile, found_choices)
 
     def _is_allowed(self, access: ProfileAccess, where: str) -> bool:
         if access.admits_nobody:
@@ -353,12 +362,14 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
+        if any("{value}" in text for text in _list_texts(constants)):  # KubeSpawner replaces it by the user's text
+            self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
+            return None
         parts = self._splitter.split(constants, profile=where)
         if parts is None:
             return None
-        has_text = any("{value}" in text for text in _list_texts(constants))
         is_plain = not (parts.amounts or parts.accelerators or parts.labels or parts.variables)
-        if unlisted.overrides.get("image") != "{value}" or has_text or not is_plain:
+        if unlisted.overrides.get("image") != "{value}" or not is_plain:
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
         if fault := _find_pattern_fault(unlisted.pattern):
@@ -419,7 +430,7 @@ class _Converter:
         sets_image = any(all(entry.parts.image is not None for entry in each.entries) for each in options)
         if not sets_image:
             preset["image"] = self._find_image(level.image, "") if level.image else OWN_IMAGE
-        amounts, amounts_by_entry = _plan_amounts(level, options)
+        amounts, amounts_by_entry = _plan_amounts(level, options, base=self._base)
         gpus, gpus_by_entry = self._plan_gpus(level, options, where)
         preset |= amounts | gpus
         preset |= _format_access(profile.access)
@@ -473,7 +484,11 @@ class _Converter:
         those that no choice changes.
         """
         has_gpus = any(level.accelerators.values()) or any(each.resources for each in options)
-        drivers = [each for each in options if each.resources or each.labels] if has_gpus else []
+        has_labels = not any(
+            each.has_own_selector
+            for each in (level, *(level.overlay(entry.parts) for option in options for entry in option.entries))
+        )
+        drivers = [each for each in options if each.resources or (has_labels and each.labels)] if has_gpus else []
         unsettled = set().union(*(each.labels for each in drivers)) if len(drivers) > 1 else set()
         with_resources = [each for each in options if each.resources]
         if len(with_resources) > 1:
@@ -483,13 +498,15 @@ class _Converter:
             if len(every) > 1:
                 detail = ", ".join(sorted(every))
                 self._notes.add(SEVERAL_ACCELERATORS, profile=where, field="extra_resource_limits", detail=detail)
-        settled = replace(level, labels={key: each for key, each in level.labels.items() if key not in unsettled})
+        labels = {key: each for key, each in level.labels.items() if has_labels and key not in unsettled}
+        settled = replace(level, labels=labels)
         by_entry: dict[int, dict[str, Any]] = {}
         for driver in drivers if len(drivers) == 1 else with_resources:
             for entry in driver.entries:
                 if len(drivers) > 1 and not entry.parts.accelerators:
                     continue
-                own = settled.overlay(entry.parts if len(drivers) == 1 else replace(entry.parts, labels={}))
+                is_settled = has_labels and len(drivers) == 1
+                own = settled.overlay(entry.parts if is_settled else replace(entry.parts, labels={}))
                 by_entry[id(entry)] = self._gpus.find(own.accelerators, own.labels, profile=entry.where) or dict(
                     _NO_GPU
                 )
@@ -547,11 +564,14 @@ def _find_pattern_fault(pattern: str) -> str:
     return ""
 
 
-def _plan_amounts(level: _Level, options: list[_Option]) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+def _plan_amounts(
+    level: _Level, options: list[_Option], *, base: _Level
+) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
     """Return the keys for CPU and memory of a preset and, by identity, of entries that change them.
 
     A server without a guarantee requests its limit. The keys say so with the number where one option at most changes
-    the amounts, and else with a guarantee of 0, as KubeSpawner does: a later entry may still set the limit.
+    the amounts, and else with a guarantee of 0, as KubeSpawner does: a later entry may still set the limit. A guarantee
+    of 0 also takes away that of the hub, ``base``.
     """
     preset: dict[str, Any] = {}
     by_entry: dict[int, dict[str, Any]] = {}
@@ -559,6 +579,8 @@ def _plan_amounts(level: _Level, options: list[_Option]) -> tuple[dict[str, Any]
         setting = [each for each in options if any(each.touches(trait) for trait in traits)]
         is_alone = len(setting) < 2  # noqa: PLR2004
         usual = _format_amounts(key, level, is_alone=is_alone)
+        if base.amounts.get(traits[1], NO_AMOUNT).size:
+            usual.setdefault(f"{key}_guarantee", 0)
         for entry in (entry for option in setting for entry in option.entries):
             own = _format_amounts(key, level.overlay(entry.parts), is_alone=is_alone)
             if is_alone and f"{key}_guarantee" in usual:
