@@ -115,12 +115,14 @@ class ProfileSource:
     :param values: values of zero-to-jupyterhub with the list at one of its paths there.
     :param path: keys that lead to the list in ``values``.
     :param is_chart: whether the files have the chart's values, and not only a part of them.
+    :param is_partial: whether what KubeSpawner itself gives each server is missing in the files.
     :param sorts_keys: whether the list reaches the hub through Helm, which sorts the keys of mappings.
     """
 
     values: HelmValues
     path: KeyPath
     is_chart: bool = True
+    is_partial: bool = False
     sorts_keys: bool = True
 
     @property
@@ -209,8 +211,9 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
 
 def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
     """Yield notes about what the files say beside the profile list."""
-    if not source.is_chart:
+    if source.is_partial:
         yield Note(cause=LIST_ONLY)
+    if not source.is_chart:
         return
     for name, script in source.values.get_chart_section(("hub", "extraConfig")).items():
         if "profile_list" in str(script):
@@ -342,13 +345,14 @@ def _place_document(document: YAMLDocument) -> ProfileSource:
     top = document.tree.value
     if isinstance(top, list):
         values = _wrap(document, ("singleuser", "profileList"))
-        return ProfileSource(values=values, path=("singleuser", "profileList"), is_chart=False)
+        return ProfileSource(values=values, path=("singleuser", "profileList"), is_chart=False, is_partial=True)
     for key, section in _SECTIONS.items():
         if key in top and "singleuser" not in top:
-            return replace(_find_in_chart(_wrap(document, section)), is_chart=False)
+            return replace(_find_in_chart(_wrap(document, section)), is_chart=False, is_partial=True)
     if any(key in top for key in _CONFIG_KEYS):
-        nested = ("hub", "config") if "profile_list" not in top else HUB_KUBESPAWNER
-        return replace(_find_in_chart(_wrap(document, nested)), is_chart=False, sorts_keys=False)
+        is_bare = "profile_list" in top
+        found = _find_in_chart(_wrap(document, HUB_KUBESPAWNER if is_bare else HUB_KUBESPAWNER[:2]))
+        return replace(found, is_chart=False, is_partial=is_bare, sorts_keys=False)
     return _find_in_chart(merge_documents([document]))
 
 

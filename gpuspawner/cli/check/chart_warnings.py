@@ -90,7 +90,8 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
     settings = merge_settings(values)
     for key, replaced in _REPLACED_TRAITS.items():
-        if not settings.get(key):
+        # With presets only, the image of KubeSpawner may be that of a preset, and the pre-pullers may pull it.
+        if not settings.get(key) or (key == "images" and settings.get("only_presets")):
             continue
         message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"
         for source in _list_sources(values, replaced):

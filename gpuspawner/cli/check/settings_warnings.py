@@ -203,7 +203,10 @@ KNOWN_LABELS = frozenset(
         *(f"{prefix}instance-gpu-{what}" for prefix in KARPENTER_PREFIXES for what in ("name", "count", "memory")),
         *(f"nvidia.com/gpu.{what}" for what in ("count", "family", "memory", "present", "replicas")),
         *("nvidia.com/gpu.sharing-strategy", "nvidia.com/mig.strategy", "nvidia.com/mig.config"),
-        *(f"cloud.google.com/gke-{what}" for what in ("gpu-sharing-strategy", "gpu-partition-size", "nodepool")),
+        *(
+            f"cloud.google.com/gke-{what}"
+            for what in ("gpu-sharing-strategy", "gpu-partition-size", "nodepool", "tpu-accelerator", "tpu-topology")
+        ),
         "cloud.google.com/gke-max-shared-clients-per-gpu",
         *("kubernetes.azure.com/accelerator", "kubernetes.azure.com/agentpool", "k8s.amazonaws.com/accelerator"),
         *("kubernetes.io/arch", "kubernetes.io/os", "kubernetes.io/hostname", "node.kubernetes.io/instance-type"),

@@ -270,6 +270,8 @@ class _Comparer:
             return ChoiceResult(pair=pair, outcome=ChoiceOutcome.SAME, reason=join_sentences(old_refusal, new_refusal))
         if old is None and new is not None:
             return self._compare_new(pair, new, refusal=old_refusal)
+        if new is None and old is not None and not old.allowed:
+            return ChoiceResult(pair=pair, outcome=ChoiceOutcome.SAME, reason="No user may have it.")
         if new is None or old is None:
             outcome = ChoiceOutcome.NO_EQUIVALENT if self._scope.is_conversion else ChoiceOutcome.REMOVED
             return ChoiceResult(pair=pair, outcome=outcome, reason=pair.reason or new_refusal)
@@ -316,14 +318,17 @@ class _Comparer:
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
         """Yield texts that name users; a text for several groups is left out if one for a part of them is there."""
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
+        users = dict.fromkeys(person.name for person in found if person.name)
         named: list[frozenset[str]] = []
         for person in found:
             groups = person.groups or frozenset()
-            if person.name:
-                yield f"user {person.name}"
-            elif not any(each <= groups for each in named if each):
+            if not person.name and not any(each <= groups for each in named if each):
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
+        for user in users:
+            # A user of groups that are named already is not named again.
+            if not named or Person(name=user) in found:
+                yield f"user {user}"
 
 
 def _copy_texts(old: Pick, new: Pick) -> Pick:
@@ -346,12 +351,17 @@ def _compare_patterns(tried: _TriedPair) -> Iterator[Difference]:
 
 
 def _list_persons(*sides: Side) -> Sequence[Person]:
-    """Return users who stand for all users: of no group, of each group, of each two groups, of all, and named ones."""
+    """Return users who stand for all users: of no group, of each group, of each two groups, of all groups.
+
+    Named users follow, of no group and of all groups.
+    """
     groups = tuple(dict.fromkeys(normalize_group(group) for side in sides for group in side.groups))
     pairs = itertools.combinations(groups, 2) if len(groups) <= _MOST_PAIRED else ()
     sets = dict.fromkeys(frozenset(each) for each in ((), *((group,) for group in groups), *pairs, groups))
     users = dict.fromkeys(user for side in sides for user in side.users)
-    return (*(Person(name="", groups=each) for each in sets), *(Person(name=user) for user in users))
+    ends = dict.fromkeys((frozenset[str](), frozenset(groups)))
+    named = (Person(name=user, groups=each) for user in users for each in ends)
+    return (*(Person(name="", groups=each) for each in sets), *named)
 
 
 def _describe_groups(groups: Sequence[str]) -> str:

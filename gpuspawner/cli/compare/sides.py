@@ -56,6 +56,7 @@ _EXAMPLES = (
     *("base-notebook:1.0", "base-notebook", "8G", "1G", "8", "1", "text"),
 )
 """Texts that stand for what a user writes; the first one that fits is taken."""
+_AMOUNT_EXAMPLES = {"cpu_limit": "2", "cpu_guarantee": "2", "mem_limit": "2G", "mem_guarantee": "2G"}
 _LITERAL_START = re.compile(r"\^?(?P<literal>(?:\\[.\-/:]|[\w./:@-](?![*+?{|]))*)", re.ASCII)
 """Beginning of a regular expression that matches only one text."""
 _ENDS = ("image:1.0", "team/image:1.0", ":1.0", "1.0", "")
@@ -171,7 +172,7 @@ class ProfileSide(Side):
     """A hub with KubeSpawner and a profile list, or without one.
 
     Plain KubeSpawner ignores ``allowed_groups`` and ``allowed_users``; hubs have hooks that read these keys. A missing
-    key does not restrict, and an empty list admits no user.
+    key does not restrict, and an empty list admits no user. What no user may have is no choice.
 
     :param config: the configuration of the hub's spawners.
     :raises SettingsError: KubeSpawner does not accept the values.
@@ -188,7 +189,8 @@ class ProfileSide(Side):
             raise _make_list_error("is made by a function, which is not run here")
         entries = [found[key] for key in sorted(found)] if isinstance(found, Mapping) else list(found or ())
         self._entries: dict[str, Mapping[str, Any]] = {}
-        self.profiles = _tell_apart(self._read_profile(entry, number) for number, entry in enumerate(entries, start=1))
+        found = [self._read_profile(entry, number) for number, entry in enumerate(entries, start=1)]
+        self.profiles = _tell_apart(each for each in found if self._is_open(each.slug))
         self.groups = tuple(self._names)
         self.users = tuple(dict.fromkeys(name for each in self._access.values() for name in sorted(each.users)))
 
@@ -210,18 +212,20 @@ class ProfileSide(Side):
         entries = []
         for key, choice in choices.items():
             self._read_access(choice, (slug, name, str(key)))
+            if not self._is_open(slug, name, str(key)):
+                continue
             title = as_text(as_dict(choice).get("display_name")) or str(key)
             is_default = as_dict(choice).get("default") is True
             entries.append(MenuEntry(slug=str(key), title=title, is_default=is_default))
         unlisted = as_dict(option.get("unlisted_choice"))
-        if unlisted.get("enabled"):
-            self._read_access(unlisted, (slug, name, UNLISTED))
+        self._read_access(unlisted, (slug, name, UNLISTED))
+        if unlisted.get("enabled") and self._is_open(slug, name, UNLISTED):
             pattern = as_text(unlisted.get("validation_regex"))
             entries.append(
                 MenuEntry(
                     slug=UNLISTED,
                     title=as_text(unlisted.get("display_name_in_choices")) or "Other…",
-                    text=_find_example(pattern),
+                    text=_find_example(pattern, traits=as_dict(unlisted.get("kubespawner_override"))),
                     pattern=pattern,
                 )
             )
@@ -234,6 +238,10 @@ class ProfileSide(Side):
         named = _list_texts(groups)
         self._names |= dict.fromkeys(named)
         self._access[key] = Access(groups=frozenset(map(normalize_group, named)), users=frozenset(_list_texts(users)))
+
+    def _is_open(self, *key: str) -> bool:
+        access = self._access.get(key)
+        return access is None or bool(access.groups or access.users)
 
     @override
     def make_options(self, pick: Pick) -> dict[str, object]:
@@ -258,26 +266,54 @@ class ProfileSide(Side):
         self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
     ) -> HubAnswer:
         pick = self.find_pick(options)
-        if pick is not None and any(each.slug == UNLISTED and not each.text for each in pick.entries):
+        texts = [entry.text for entry in pick.entries if entry.slug == UNLISTED] if pick is not None else []
+        if not all(texts):
             message = "no text is known that matches the pattern for the user's text"
             raise UncomparedError(message)
         needed = [access for key, access in self._access.items() if pick is not None and _concerns(key, pick)]
         allowed = frozenset(
             number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
         )
-        return HubAnswer(allowed=allowed, server=await self._build(options))
+        if pick is None:
+            # A hook leaves to each user what they may have, and KubeSpawner takes the default of that.
+            profiles = self._list_profiles_for(persons[0])
+        else:
+            # Of two profiles with one slug, a hook may leave only the second one to some users.
+            profiles = [self._entries[pick.profile.slug]]
+            options = {**options, "profile": profiles[0]["slug"]}
+        try:
+            return HubAnswer(allowed=allowed, server=await self._build(options, profiles))
+        except RefusedError as error:
+            if not texts:
+                raise
+            message = f"no text is known that suits the field: {error}"
+            raise UncomparedError(message) from error
 
-    async def _build(self, options: Mapping[str, object]) -> Server:
+    def _list_profiles_for(self, person: Person) -> list[Mapping[str, Any]]:
+        """Return the profiles that a person may have, with the choices that the person may have."""
+
+        def is_denied(*key: str) -> bool:
+            return key in self._access and not self._access[key].admits(person)
+
+        found = []
+        for slug, entry in self._entries.items():
+            if is_denied(slug):
+                continue
+            options = {}
+            for name, option in as_dict(entry.get("profile_options")).items():
+                choices = as_dict(as_dict(option).get("choices"))
+                kept = {key: choice for key, choice in choices.items() if not is_denied(slug, str(name), str(key))}
+                options[name] = {**as_dict(option), **({"choices": kept} if choices else {})}
+            found.append({**entry, **({"profile_options": options} if options else {})})
+        return found
+
+    async def _build(self, options: Mapping[str, object], profiles: list[Mapping[str, Any]]) -> Server:
         spawner = self._spawner
         # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies. It copies the
         # profile list itself.
-        values = {name: value if name == "profile_list" else copy_nested(value) for name, value in self._base.items()}
-        private_api.set_trait_values(spawner, values)
+        values = {name: copy_nested(value) for name, value in self._base.items() if name != "profile_list"}
+        private_api.set_trait_values(spawner, {**values, "profile_list": profiles})
         spawner.user_options = dict(options)
-        if (entry := self._entries.get(str(options.get("profile")))) is not None:
-            # Of two profiles with one slug, a hook may leave only the second one to some users.
-            values["profile_list"] = [entry]
-            spawner.user_options |= {"profile": entry["slug"]}
         try:
             await spawner.load_user_options()
             pod = await spawner.get_pod_manifest()
@@ -317,12 +353,18 @@ def _concerns(key: tuple[str, ...], pick: Pick) -> bool:
     return slug == pick.profile.slug and (not rest or rest in chosen)
 
 
-def _find_example(pattern: str) -> str:
-    """Return a text whose beginning matches a regular expression, or "" if none is known."""
+def _find_example(pattern: str, *, traits: Collection[str] = ("image",)) -> str:
+    """Return a text whose beginning matches a regular expression, or "" if none is known.
+
+    :param pattern: the regular expression.
+    :param traits: traits of KubeSpawner that get the text.
+    """
+    own = [_AMOUNT_EXAMPLES.get(trait, "text") for trait in traits]
+    examples = _EXAMPLES if "image" in traits else (*own, *_EXAMPLES)
     prefix = _LITERAL_START.match(pattern)
     literal = re.sub(r"\\(.)", r"\1", prefix["literal"]) if prefix else ""
     try:
-        return next((each for each in (*_EXAMPLES, *(literal + end for end in _ENDS)) if re.match(pattern, each)), "")
+        return next((each for each in (*examples, *(literal + end for end in _ENDS)) if re.match(pattern, each)), "")
     except re.error:
         return ""
 

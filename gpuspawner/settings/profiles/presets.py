@@ -8,7 +8,7 @@ overrides change.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,6 +52,12 @@ from gpuspawner.settings.profiles.profile_list import (
 OWN_IMAGE = "default"
 """Slug of KubeSpawner's own image, which presets may name although ``images`` lacks it."""
 _LONGEST = {"display_name": 200, "description": 2000, "message": 2000}
+_TRAITS_BY_KEY = {
+    name: trait
+    for key, (limit, guarantee) in AMOUNT_TRAITS.items()
+    for name, trait in ((key, limit), (f"{key}_guarantee", guarantee))
+}
+"""Key of a preset → KubeSpawner's trait of the amount."""
 _LONGEST_PATTERN = 1000
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _NO_GPUS = frozenset({"", "void", "none"})
@@ -99,11 +105,13 @@ class ConvertedProfiles:
     :param settings: keys below ``hub.config.GPUSpawner``.
     :param notes: what the settings do otherwise than the profile list.
     :param presets: slug of a profile → its preset.
+    :param profiles: slug → profile, also for profiles that are left out.
     """
 
     settings: Mapping[str, Any]
     notes: tuple[Note, ...]
     presets: Mapping[str, ConvertedProfile]
+    profiles: Mapping[str, Profile]
 
     def convert_options(self, options: Mapping[str, object]) -> dict[str, object] | None:
         """Return the user options of gpuspawner for those of KubeSpawner, or None if there is no equivalent.
@@ -137,11 +145,11 @@ class ConvertedProfiles:
         """
         if not options:
             return "No choice"
-        found = self.presets.get(str(options.get("profile")))
+        found = self.profiles.get(str(options.get("profile")))
         if found is None:
             return str(options.get("profile"))
-        parts = [found.profile.display_name]
-        for option in found.profile.options:
+        parts = [found.display_name]
+        for option in found.options:
             names = {choice.key: choice.display_name for choice in option.choices}
             picked, text = options.get(option.key), options.get(f"{option.key}{_UNLISTED_SUFFIX}")
             if text or picked:
@@ -264,15 +272,12 @@ class _Converter:
         self._seen: dict[str, Profile] = {}
 
     def finish(self) -> ConvertedProfiles:
-        if self._base.image and self._images:
-            # List the hub's own image even if no preset has it: the chart's pre-pullers pull it.
-            self._find_image(self._base.image, "")
         sections = {"images": self._images, "gpus": self._gpus.types, "presets": self._presets}
         settings: dict[str, Any] = {name: section for name, section in sections.items() if section}
         settings = {"only_presets": True, **settings}
         if self._gpus.types:
             settings["discover_gpus"] = False
-        return ConvertedProfiles(settings=settings, notes=self._notes.notes, presets=self._found)
+        return ConvertedProfiles(settings=settings, notes=self._notes.notes, presets=self._found, profiles=self._seen)
 
     def add(self, profile: Profile) -> None:
         where = profile.display_name
@@ -414,24 +419,28 @@ class _Converter:
         sets_image = any(all(entry.parts.image is not None for entry in each.entries) for each in options)
         if not sets_image:
             preset["image"] = self._find_image(level.image, "") if level.image else OWN_IMAGE
-        preset |= self._build_amounts(level, options)
-        gpus, by_entry = self._plan_gpus(level, options, where)
-        preset |= gpus
+        amounts, amounts_by_entry = _plan_amounts(level, options)
+        gpus, gpus_by_entry = self._plan_gpus(level, options, where)
+        preset |= amounts | gpus
         preset |= _format_access(profile.access)
-        has_gpu = bool(gpus) or any(each.get("gpu") for each in by_entry.values())
+        has_gpu = bool(gpus) or any(each.get("gpu") for each in gpus_by_entry.values())
         self._note_variables(parts, where, has_gpu=has_gpu)
         if parts.rest:
             preset["kubespawner_override"] = dict(parts.rest)
+        planned = {
+            key: amounts_by_entry.get(key, {}) | gpus_by_entry.get(key, {})
+            for key in (*amounts_by_entry, *gpus_by_entry)
+        }
         if options:
             preset["choices"] = {
-                each.name: self._build_choice(each, gpus=by_entry, order=order, has_gpu=has_gpu)
+                each.name: self._build_choice(each, planned=planned, order=order, has_gpu=has_gpu)
                 for order, each in enumerate(options, start=1)
             }
             _drop_needless_order(preset["choices"])
         return preset
 
     def _build_choice(
-        self, option: _Option, *, gpus: Mapping[int, dict[str, Any]], order: int, has_gpu: bool
+        self, option: _Option, *, planned: Mapping[int, dict[str, Any]], order: int, has_gpu: bool
     ) -> dict[str, Any]:
         choice: dict[str, Any] = {"order": order, "display_name": option.option.display_name[:200]}
         entries: dict[str, dict[str, Any]] = {}
@@ -442,8 +451,7 @@ class _Converter:
                 built["default"] = True
             if entry.parts.image is not None:
                 built["image"] = self._find_image(entry.parts.image, entry.choice.display_name)
-            built |= _build_entry_amounts(entry.parts)
-            built |= gpus.get(id(entry), {})
+            built |= planned.get(id(entry), {})
             built |= _format_access(entry.choice.access)
             self._note_variables(entry.parts, entry.where, has_gpu=has_gpu)
             if entry.parts.rest:
@@ -455,18 +463,6 @@ class _Converter:
         if option.image_input is not None:
             choice["custom_image"] = option.image_input
         return choice
-
-    @staticmethod
-    def _build_amounts(level: _Level, options: list[_Option]) -> dict[str, Any]:
-        """Return the keys for CPU and memory of a preset, without amounts that every entry of a choice replaces."""
-        found: dict[str, Any] = {}
-        for key, traits in AMOUNT_TRAITS.items():
-            limit, guarantee = (level.amounts.get(trait, NO_AMOUNT) for trait in traits)
-            if not _is_replaced(traits[0], options):
-                found[key] = limit.written if limit.size else UNLIMITED_AMOUNT
-            if guarantee.size and not _is_replaced(traits[1], options):
-                found[f"{key}_guarantee"] = guarantee.written
-        return found
 
     def _plan_gpus(
         self, level: _Level, options: list[_Option], where: str
@@ -551,18 +547,45 @@ def _find_pattern_fault(pattern: str) -> str:
     return ""
 
 
-def _is_replaced(trait: str, options: Iterable[_Option]) -> bool:
-    return any(each.is_closed and all(trait in entry.parts.amounts for entry in each.entries) for each in options)
+def _plan_amounts(level: _Level, options: list[_Option]) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+    """Return the keys for CPU and memory of a preset and, by identity, of entries that change them.
+
+    A server without a guarantee requests its limit. The keys say so with the number where one option at most changes
+    the amounts, and else with a guarantee of 0, as KubeSpawner does: a later entry may still set the limit.
+    """
+    preset: dict[str, Any] = {}
+    by_entry: dict[int, dict[str, Any]] = {}
+    for key, traits in AMOUNT_TRAITS.items():
+        setting = [each for each in options if any(each.touches(trait) for trait in traits)]
+        is_alone = len(setting) < 2  # noqa: PLR2004
+        usual = _format_amounts(key, level, is_alone=is_alone)
+        for entry in (entry for option in setting for entry in option.entries):
+            own = _format_amounts(key, level.overlay(entry.parts), is_alone=is_alone)
+            if is_alone and f"{key}_guarantee" in usual:
+                own.setdefault(f"{key}_guarantee", 0)
+            by_entry.setdefault(id(entry), {}).update(
+                {
+                    name: each
+                    for name, each in own.items()
+                    if _TRAITS_BY_KEY[name] in entry.parts.amounts or (is_alone and usual.get(name) != each)
+                }
+            )
+        replaced = {
+            name
+            for name in usual
+            if any(each.is_closed and all(name in by_entry[id(entry)] for entry in each.entries) for each in setting)
+        }
+        preset |= {name: each for name, each in usual.items() if name not in replaced}
+    return preset, by_entry
 
 
-def _build_entry_amounts(parts: OverrideParts) -> dict[str, Any]:
-    """Return the keys for CPU and memory of an entry. A guarantee of 0 takes an earlier one away."""
-    found: dict[str, Any] = {}
-    for key, (limit, guarantee) in AMOUNT_TRAITS.items():
-        if limit in parts.amounts:
-            found[key] = parts.amounts[limit].written if parts.amounts[limit].size else UNLIMITED_AMOUNT
-        if guarantee in parts.amounts:
-            found[f"{key}_guarantee"] = parts.amounts[guarantee].written
+def _format_amounts(key: str, level: _Level, *, is_alone: bool) -> dict[str, Any]:
+    limit, guarantee = (level.amounts.get(trait, NO_AMOUNT) for trait in AMOUNT_TRAITS[key])
+    found = {key: limit.written if limit.size else UNLIMITED_AMOUNT}
+    if not is_alone:
+        found[f"{key}_guarantee"] = guarantee.written
+    elif request := guarantee if guarantee.size else limit if limit.size else None:
+        found[f"{key}_guarantee"] = request.written
     return found
 
 

@@ -171,6 +171,8 @@ class ProfileListParser:
         name = _read_text(profile.get("display_name"))
         if not name:
             raise ProfileListError(path, "has no display_name, without which KubeSpawner starts no server")
+        if not isinstance(profile["display_name"], str):
+            raise ProfileListError((*path, "display_name"), "must be a text, so it needs quotes")
         self._note_unread(profile, known=_COMMON_KEYS | {"profile_options"}, profile=name)
         self._note_markup(profile, name)
         options = _require_mapping(profile.get("profile_options") or {}, (*path, "profile_options"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -229,11 +230,13 @@ def test_a_group_is_the_same_in_any_letter_case():
     assert compare(make_profiles(), make_settings(edit)).is_same
 
 
-def test_an_empty_list_of_groups_admits_nobody():
+def test_what_an_empty_list_of_groups_gives_to_no_user_is_no_choice():
     def edit(profiles: Any) -> None:
         profiles[0]["allowed_groups"] = []
+        profiles[1]["profile_options"]["size"]["choices"]["small"]["allowed_groups"] = []
 
     report = compare(make_profiles(edit), make_settings())
+    assert list_outcomes(report)["Small"] == list_outcomes(report)[SMALL] == "added"
     assert find_result(report, "Small").details == "also for all users"
 
 
@@ -358,6 +361,50 @@ def test_a_value_that_kubespawner_refuses_is_named():
     result = find_result(compare(make_profiles(edit), make_settings()), "Small")
     assert result.details.startswith("start KubeSpawner refuses it: TraitError: ")
     assert result.details.endswith(" → starts")
+
+
+def test_a_text_for_another_trait_is_one_that_kubespawner_takes():
+    def edit(profiles: Any) -> None:
+        unlisted = {"enabled": True, "kubespawner_override": {"mem_limit": "{value}"}}
+        profiles[1]["profile_options"]["size"]["unlisted_choice"] = unlisted
+
+    result = compare(make_profiles(edit), make_settings()).results[-1]
+    assert (result.outcome, result.pair.old_options) == (
+        ChoiceOutcome.REMOVED,
+        {"profile": "gpu", "image": "gpu", "size--unlisted-choice": "2G"},
+    )
+
+
+def test_a_choice_that_no_user_may_have_needs_no_equivalent():
+    def edit(profiles: Any) -> None:
+        profiles[1] |= {"allowed_groups": None, "allowed_users": ["ada"]}
+        profiles[1]["profile_options"]["size"]["choices"]["large"] |= {"allowed_groups": None, "allowed_users": ["bob"]}
+
+    def edit_settings(settings: Any) -> None:
+        settings["presets"]["gpu"] |= {"allowed_groups": None, "allowed_users": ["ada"]}
+        del settings["presets"]["gpu"]["choices"]["size"]["entries"]["large"]
+
+    report = compare(make_profiles(edit), make_settings(edit_settings))
+    assert (report.is_same, find_result(report, LARGE).reason) == (True, "No user may have it.")
+
+
+def test_a_user_may_be_of_groups_too():
+    def edit(profiles: Any) -> None:
+        profiles[1]["profile_options"]["size"]["choices"]["large"] |= {"allowed_groups": None, "allowed_users": ["ada"]}
+
+    def edit_settings(settings: Any, users: list[str]) -> None:
+        entries = settings["presets"]["gpu"]["choices"]["size"]["entries"]
+        entries["large"] = {**entries["large"], "allowed_groups": None, "allowed_users": users}
+
+    reports = [
+        compare(make_profiles(edit), make_settings(partial(edit_settings, users=users)))
+        for users in (["ada"], ["bob"], ["ada", "bob"])
+    ]
+    assert [find_result(report, LARGE).details for report in reports] == [
+        "",
+        "also for user bob; no longer for user ada",
+        "also for user bob",
+    ]
 
 
 def test_a_text_that_no_example_fits_is_not_compared():

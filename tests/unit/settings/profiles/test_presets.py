@@ -106,7 +106,7 @@ def test_a_profile_becomes_a_preset(convert: Convert):
         pytest.param(
             {"mem_guarantee": "1G", "cpu_limit": 2},
             {},
-            {"cpu": 2, "memory": "unlimited", "memory_guarantee": "1G"},
+            {"cpu": 2, "cpu_guarantee": 2, "memory": "unlimited", "memory_guarantee": "1G"},
             id="of the hub",
         ),
         pytest.param(
@@ -118,7 +118,7 @@ def test_a_profile_becomes_a_preset(convert: Convert):
         pytest.param(
             {"mem_limit": "2G", "mem_guarantee": "1G"},
             {"mem_guarantee": 0},
-            {"cpu": "unlimited", "memory": "2G"},
+            {"cpu": "unlimited", "memory": "2G", "memory_guarantee": "2G"},
             id="guarantee removed",
         ),
     ],
@@ -138,9 +138,23 @@ def test_entries_have_only_the_amounts_that_they_change(convert: Convert):
         "memory": None,
     }
     assert preset["choices"]["size"]["entries"] == {
-        "l": {"display_name": "l", "memory": "8G", "cpu_guarantee": 0},
-        "s": {"display_name": "s", "memory": "2G"},
+        "l": {"display_name": "l", "cpu_guarantee": 4, "memory": "8G", "memory_guarantee": "8G"},
+        "s": {"display_name": "s", "memory": "2G", "memory_guarantee": "2G"},
     }
+
+
+def test_amounts_of_several_options_are_merged_as_kubespawner_merges_them(convert: Convert):
+    options = {
+        "a": choices(x={"mem_guarantee": "1G"}, y={}),
+        "b": choices(x={"mem_limit": "8G"}, y={"mem_limit": None}),
+    }
+    preset = get_preset(convert(profile(options=options)))
+    entries = [each["entries"] for each in preset["choices"].values()]
+    assert ("memory" in preset, preset["memory_guarantee"]) == (False, 0)
+    assert entries == [
+        {"x": {"display_name": "x", "memory_guarantee": "1G"}, "y": {"display_name": "y"}},
+        {"x": {"display_name": "x", "memory": "8G"}, "y": {"display_name": "y", "memory": "unlimited"}},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +168,6 @@ def test_entries_have_only_the_amounts_that_they_change(convert: Convert):
 def test_every_preset_has_its_image(convert: Convert, base: Any, default: Any, expected: list[str]):
     found = convert(profile(**default), profile("Q", image="q/other:3"), **base)
     assert [each["image"] for each in found.settings["presets"].values()] == [*expected, "other-3"]
-    # The hub's own image stays among the images, because the chart's pre-pullers pull it.
-    assert ("base-1" in found.settings["images"]) == bool(base)
     Settings.parse(found.settings)
 
 

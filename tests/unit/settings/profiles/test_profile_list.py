@@ -141,6 +141,9 @@ def test_keys_that_kubespawner_does_not_read_are_noted(
             {"a": {}}, ("a",), "has no display_name, without which KubeSpawner starts no server", id="no name"
         ),
         pytest.param(
+            [{"display_name": 2026}], (0, "display_name"), "must be a text, so it needs quotes", id="number as name"
+        ),
+        pytest.param(
             [{"display_name": "P", "kubespawner_override": {"image": len}}],
             (0, "kubespawner_override", "image"),
             "is a Python function: its values are not known before a server starts",
