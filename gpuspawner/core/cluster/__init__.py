@@ -4,7 +4,7 @@ In: Kubernetes objects as the API's JSON. Out: immutable values, and :class:`Occ
 This package does not depend on GPU types, users or the hub. It compares one constraint with one node or pod; the
 package ``scheduling`` combines the results.
 
-- ``model``, ``dra_model``: the values; ``dra_counts``: how many DRA devices each node has
+- ``model``: the values; ``dra``: the values of DRA devices, and how many each node has
 - ``state``: :class:`Occupancy`, all nodes and pods with free amounts; :class:`Inventory`, a snapshot of the cluster
 - ``decode``, ``decode_selectors``: decode JSON into values; equal values share one object
 - ``pod_requests``: what a pod requests of a node: CPU, memory, huge pages, GPUs and other devices

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuspawner.core.cluster.dra_model import fits_claim
+from gpuspawner.core.cluster.dra import fits_claim
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity
 from gpuspawner.core.cluster.node_table import NodeGrouping

@@ -12,7 +12,7 @@ from dataclasses import replace
 from gpuspawner.core.autoscaling.node_pools import find_largest_size
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_pod, has_silent_plugin
-from gpuspawner.core.cluster.dra_model import MAX_CLAIM_DEVICES, fits_claim
+from gpuspawner.core.cluster.dra import MAX_CLAIM_DEVICES, fits_claim
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Toleration
 from gpuspawner.core.cluster.node_affinity import matches_node_affinity
 from gpuspawner.core.cluster.selectors import matches_any_term

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import (
     HostPort,
     LabelSelector,
