@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gpuspawner.core.cluster.model import Node, Pod, SpreadConstraint
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity
-from gpuspawner.core.cluster.selectors import selects_labels
+from gpuspawner.core.cluster.selectors import matches_node_affinity, selects_labels
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.scheduling.node_filters import build_node_grouping

@@ -14,8 +14,7 @@ from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_pod, has_silent_plugin
 from gpuspawner.core.cluster.dra import MAX_CLAIM_DEVICES, fits_claim
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Toleration
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity
-from gpuspawner.core.cluster.selectors import matches_any_term
+from gpuspawner.core.cluster.selectors import matches_any_term, matches_node_affinity
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
 from gpuspawner.core.text.i18n import gettext, ngettext
