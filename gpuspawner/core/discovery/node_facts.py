@@ -16,8 +16,8 @@ from gpuspawner.core.catalog.accelerators import (
     KARPENTER_PREFIXES,
     AcceleratorTable,
 )
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, matches_expressions
 from gpuspawner.core.catalog.model import GPUType, UnitKind
+from gpuspawner.core.catalog.node_labels import MatchExpression, matches_expressions
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
 
