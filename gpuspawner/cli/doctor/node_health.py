@@ -14,12 +14,11 @@ import yaml
 from gpuspawner.cli.doctor.diagnosis import Diagnosis, DiagnosisSeverity, format_node_commands, name_nodes, shorten_list
 from gpuspawner.cli.doctor.facts import ClusterFacts, KubernetesObject, ObjectKind, get_object_name
 from gpuspawner.cli.doctor.pod_health import find_pod_trouble
-from gpuspawner.core.catalog.node_labels import find_divided_models, find_vendor, read_node_gpu
+from gpuspawner.core.catalog.node_labels import find_divided_models, find_vendor, format_vendor, read_node_gpu
 from gpuspawner.core.catalog.nodes_by_type import count_units, may_have_units
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.taints import is_transient_taint
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text
-from gpuspawner.core.units.formatting import format_vendor
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings
 from gpuspawner.core.warnings.presets_and_policy import (
     find_dropped_gpu_warnings,

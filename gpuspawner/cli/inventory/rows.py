@@ -21,7 +21,7 @@ from gpuspawner.core.cluster.state import Occupancy, get_occupancy
 from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import Usage
-from gpuspawner.core.units.formatting import format_rounded_memory
+from gpuspawner.core.units.quantity import format_rounded_memory
 from gpuspawner.core.verdict.availability import Availability, count_availability
 from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
 

@@ -24,6 +24,7 @@ from gpuspawner.core.catalog.accelerators import (
 )
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.text.i18n import gettext_lazy
 
 GPU_RESOURCES = {
     "nvidia": re.compile(r"nvidia\.com/(?:gpu|mig-(?P<profile>\d+g\.\d+gb[a-z.-]*?))(?P<shared>\.shared)?", re.ASCII),
@@ -96,6 +97,17 @@ def find_vendor(resource: str) -> str | None:
     :param resource: extended resource, such as ``nvidia.com/gpu``.
     """
     return next((vendor for vendor, pattern in GPU_RESOURCES.items() if pattern.fullmatch(resource)), None)
+
+
+_VENDOR_NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+
+
+def format_vendor(vendor: str) -> str:
+    """Return a vendor's name in the vendor's spelling (``NVIDIA``).
+
+    Return an unknown name unchanged, and "Other" for an empty name.
+    """
+    return _VENDOR_NAMES.get(vendor, vendor) or gettext_lazy("Other")
 
 
 def is_gpu_label(key: str) -> bool:

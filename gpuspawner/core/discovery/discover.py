@@ -28,6 +28,7 @@ from gpuspawner.core.catalog.node_labels import (
     NodeGPU,
     find_divided_models,
     find_vendor,
+    format_vendor,
     is_gpu_label,
     matches_expressions,
     read_node_gpu,
@@ -37,7 +38,6 @@ from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_p
 from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.text.i18n import gettext_lazy
-from gpuspawner.core.units.formatting import format_vendor
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
 """Label (``"true"``) of simulated nodes, which exist only in the API (as in devcluster) and never start containers."""

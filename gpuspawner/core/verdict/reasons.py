@@ -19,8 +19,7 @@ from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import add_article
-from gpuspawner.core.units.formatting import format_rounded_cpus, format_rounded_memory, round_cpu
-from gpuspawner.core.units.quantity import format_cpu
+from gpuspawner.core.units.quantity import format_cpu, format_rounded_cpus, format_rounded_memory, round_cpu
 
 _ARCHITECTURE = "kubernetes.io/arch"
 _UNLIMITED = 2**63
