@@ -24,7 +24,7 @@ from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Person, Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.node_facts import SPOT_LABELS
+from gpuspawner.core.discovery.discover import SPOT_LABELS
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.admission import UnreadClusterError, admit
