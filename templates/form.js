@@ -94,7 +94,7 @@ function enhance(root, data, isLeaving) {
   }
 
   function presets() {
-    return data.presets.map((preset, index) => [find(`preset-${index + 1}`), preset]).filter(([button]) => button);
+    return data.presets.map((preset, index) => [find(`preset-${index + 1}`), preset]).filter(([button, { slug }]) => button?.value === slug);
   }
 
   function fill(wanted) {

@@ -81,6 +81,7 @@ parts.push((root, data, form) => {
     const isKnown = ["never", "unknown"].includes(outcome) || (age !== null && !ageText(age));
     const shown = isAbout ? { outcome: isKnown ? outcome : "", sentence: isKnown ? sentence : "" } : isAsking ? CHECKING : NOT_KNOWN;
     set(line, "data-outcome", shown.outcome);
+    set(line, "aria-live", card === picked ? "polite" : "off");
     write(line, shown.sentence);
     card.querySelector(".gs-holds").toggleAttribute("data-stale", !isAbout);
     if (isAbout && holds) write(card.querySelector(".gs-holds"), holds);
@@ -93,7 +94,7 @@ parts.push((root, data, form) => {
     if (!card || card === picked || card.hasAttribute("data-denied")) return;
     picked = card;
     cards.forEach((each) => each.toggleAttribute("data-picked", each === card));
-    form.soon();
+    if (!told.get(card).outcome) form.soon(); // the server says only of some cards what becomes of them
   }
 
   async function copyLink(card, button) {

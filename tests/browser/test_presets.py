@@ -107,13 +107,17 @@ ANSWERED = "<!DOCTYPE html><html lang=en><title>Sent</title><body>Sent</body></h
 
 @dataclass
 class Site:
-    """Answers as the hub does: the form for the choice in the header."""
+    """Answers as the hub does: the form for the choice in the header.
+
+    :param unjudged: slugs of presets without a verdict.
+    """
 
     catalog: Catalog = CATALOG
     options: dict[str, Any] | None = None
     typed: dict[str, str] | None = None
     problems: tuple[Problem, ...] = ()
     status: int = 200
+    unjudged: set[str] = field(default_factory=set)
     asked: list[dict[str, str] | None] = field(default_factory=list)
     url: str = ""
 
@@ -130,7 +134,7 @@ class Site:
         verdicts = {
             slug: Verdict(outcome=Outcome.WAITS if slug in waits else Outcome.NOW)
             for slug, each in filled.presets.items()
-            if each.selection is not None
+            if each.selection is not None and slug not in self.unjudged
         }
         live = LiveState(availabilities=(FREE,), presets=verdicts)
         problems = self.problems if choice is None else ()
@@ -266,13 +270,25 @@ async def test_the_question_names_the_card_and_what_is_picked(form: Form) -> Non
     await form.open(is_still=True)
     await form.card("gpu").locator(".gs-name").click()
     async with form.page.expect_response("**/spawn"):
-        await form.page.clock.run_for(SETTLED_MS)
+        await form.page.clock.run_for(REFRESH_MS)
     fields = {name: text for name, (text,) in COURSE_FIELDS.items()}
     asked = form.site.asked[-1]
     assert asked is not None
     assert {name: text for name, text in asked.items() if "preset" in name} == {"start_preset": "gpu", **fields}
     await expect(form.card("gpu")).to_have_attribute("data-picked", "")
     await expect(form.card("course")).not_to_have_attribute("data-picked", "")
+
+
+async def test_a_card_that_nothing_is_known_of_is_asked_for_once_it_is_looked_at(form: Form) -> None:
+    form.site.unjudged = {"gpu"}
+    await form.open(is_still=True)
+    await expect(form.outlook("gpu")).to_have_text("")
+    form.site.unjudged = set()
+    await form.start("gpu").focus()
+    async with form.page.expect_response("**/spawn"):
+        await form.page.clock.run_for(SETTLED_MS)
+    await expect(form.outlook("gpu")).to_have_text("Starts now")
+    await expect(form.outlook("gpu")).to_have_attribute("aria-live", "polite")
 
 
 async def test_an_image_of_ones_own_has_a_field_where_it_is_picked(form: Form) -> None:

@@ -92,9 +92,12 @@ def test_the_program_finds_no_error_in_an_example(block: Block, tmp_path: Path, 
 def test_the_program_has_no_doubts_about_an_example_over_the_base(
     block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    files = [*(under(block) or [str(HELM_VALUES / "gpuspawner.yaml")]), str(written(block, tmp_path))]
-    main(["check", "--strict", *files])
-    assert re.sub("[0-9]+ files: ", "", capsys.readouterr().out) == "no problems\n"
+    base = str(HELM_VALUES / "gpuspawner.yaml")
+    if "only_presets: true" in block.text:  # as `convert` writes them: bounds of the base would have no effect
+        base = str(tmp_path / "base.yaml")
+        Path(base).write_text("hub: {config: {JupyterHub: {spawner_class: gpuspawner.GPUSpawner}}}")
+    main(["check", "--strict", *(under(block) or [base]), str(written(block, tmp_path))])
+    assert re.sub("[0-9]+ files?: ", "", capsys.readouterr().out) == "no problems\n"
 
 
 @pytest.mark.parametrize("block", MANIFESTS)

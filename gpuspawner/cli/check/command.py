@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TextIO
 
 from gpuspawner.cli.check.chart_warnings import (
@@ -38,12 +39,14 @@ from gpuspawner.cli.check.settings_warnings import (
     find_oversized_limits,
     find_preset_mistakes,
     find_unknown_slugs,
+    find_unused_settings,
 )
 from gpuspawner.cli.check.type_warnings import find_type_warnings
 from gpuspawner.cli.cluster.connection import add_cluster_arguments
 from gpuspawner.cli.common.findings import Finding, Severity, format_findings, sort_findings
 from gpuspawner.cli.common.output import BAD, OK, Paint, add_output_argument, write_result
 from gpuspawner.cli.values.helm_values import HelmValues, merge_settings, read_values
+from gpuspawner.core.errors import Problem
 from gpuspawner.settings import Settings
 
 
@@ -120,9 +123,21 @@ def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
         *find_preset_mistakes(settings, raw),
     )
     yield from locate_problems(problems, values, severity=Severity.WARNING)
+    yield from _locate_unused_settings(values, settings)
     yield from find_dropped_gpus(values, configured)
     yield from find_unpulled_images(values, configured.images)
     yield from find_unoffered_images(values, configured)
+
+
+def _locate_unused_settings(values: HelmValues, settings: Settings) -> Iterator[Finding]:
+    """Yield a warning, or for a setting of another file than that of ``only_presets`` a hint.
+
+    Settings of a file that others build on, such as gpuspawner's own values, need not have an effect in each hub.
+    """
+    (only_presets,) = locate_problems([Problem(field="only_presets", code="", message="")], values)
+    for found in locate_problems(find_unused_settings(settings.model), values, severity=Severity.WARNING):
+        is_near = found.place and only_presets.place and found.place.file == only_presets.place.file
+        yield found if is_near else replace(found, severity=Severity.HINT)
 
 
 def _has_severity(found: Iterable[Finding], severity: Severity) -> bool:

@@ -24,12 +24,13 @@ from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Person, Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.node_facts import SPOT_LABELS
+from gpuspawner.core.discovery.discover import SPOT_LABELS
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.admission import UnreadClusterError, admit
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
@@ -203,7 +204,10 @@ KNOWN_LABELS = frozenset(
         *(f"{prefix}instance-gpu-{what}" for prefix in KARPENTER_PREFIXES for what in ("name", "count", "memory")),
         *(f"nvidia.com/gpu.{what}" for what in ("count", "family", "memory", "present", "replicas")),
         *("nvidia.com/gpu.sharing-strategy", "nvidia.com/mig.strategy", "nvidia.com/mig.config"),
-        *(f"cloud.google.com/gke-{what}" for what in ("gpu-sharing-strategy", "gpu-partition-size", "nodepool")),
+        *(
+            f"cloud.google.com/gke-{what}"
+            for what in ("gpu-sharing-strategy", "gpu-partition-size", "nodepool", "tpu-accelerator", "tpu-topology")
+        ),
         "cloud.google.com/gke-max-shared-clients-per-gpu",
         *("kubernetes.azure.com/accelerator", "kubernetes.azure.com/agentpool", "k8s.amazonaws.com/accelerator"),
         *("kubernetes.io/arch", "kubernetes.io/os", "kubernetes.io/hostname", "node.kubernetes.io/instance-type"),
@@ -283,7 +287,6 @@ def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Itera
     yield from _find_rounded_amounts(raw)
     yield from _find_denied_presets(catalog, configured)
     yield from _find_replaced_overrides(configured)
-    yield from _find_unused_settings(settings.model)
     for path, entry in list_overriding_entries(settings.model):
         yield from _check_override(f"{path}.kubespawner_override", entry.kubespawner_override)
 
@@ -333,6 +336,8 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
     allowances = [resolve_allowance(catalog, each, usage=Usage()) for each in _list_persons(catalog.policy)]
     find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
     for slug, preset in catalog.presets.items():
+        if not all(choice.entries for choice in preset.choices.values()):
+            continue  # Users must name an image, and which ones are valid is not known.
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]
@@ -340,7 +345,7 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
         for path in [""] if len(denied) == len(denials) else filter(None, denied):
             answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
             message = f"is allowed to no group and no user{answer}"
-            yield Problem(field=f"presets.{slug}{path}", code="for_nobody", message=message)
+            yield Problem(field=f"presets.{slug}{path}", code="no_user", message=message)
 
 
 def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -366,7 +371,7 @@ def _list_persons(policy: Policy) -> list[Person]:
 def _find_denial(
     options: Mapping[str, object], *, allowances: Iterable[Allowance], unread_types: frozenset[str]
 ) -> str | None:
-    """Return why nobody may have a valid choice, or None if at least one user may have it.
+    """Return why no user may have a valid choice, or None if at least one user may have it.
 
     The reason is empty for a preset that is hidden from all users.
     """
@@ -378,8 +383,9 @@ def _find_denial(
             return None
         except PolicyError as error:
             reason = reason or error.problems[0].message
-        except SelectionError:
-            continue
+        except SelectionError as error:
+            if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
+                return None  # Users must name an image first, and the program does not know one that the pattern takes.
         else:
             return None
     return reason
@@ -426,18 +432,20 @@ def _list_conflicts(lower: TraitValues, upper: TraitValues) -> Iterator[str]:
             yield sanitize_name(name)
 
 
-def _find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each setting that has no effect because users can only start presets."""
+def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
+    """Yield a problem for each setting that has no effect because users can only start presets.
+
+    :param model: the settings as written.
+    """
     if not model.only_presets:
         return
     presets = [each for each in model.presets.values() if each.enabled]
     for name in ("cpu", "memory"):
         setting = getattr(model, name)
         if setting is not None and all(_always_sets(preset, name) for preset in presets):
-            for key in ("min", "max", "step", "default"):
-                if key in setting.model_fields_set:
-                    message = f"has no effect: with only_presets users start only presets, and each says its {name}"
-                    yield Problem(field=f"{name}.{key}", code="unused", message=message)
+            part = "has no effect" if setting.guarantee is None else "has no effect, except its guarantee"
+            message = f"{part}: with only_presets users start only presets, and each says its {name}"
+            yield Problem(field=name, code="unused", message=message)
     values = [each for _, each in _list_preset_values(model)]
     if model.shared_memory is not None and all(each.shared_memory is None for each in values):
         message = "has no effect: with only_presets users start only presets, and none says its shared_memory"
@@ -447,17 +455,17 @@ def _find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
         yield Problem(field="custom_images", code="unused", message=message)
     used = {each.image for each in values} | {None}
     offered = [slug for slug, image in model.images.items() if image.enabled]
-    unused = [slug for slug in offered if slug not in used and not _is_default_image(slug, model, presets)]
+    unused = [slug for slug in offered if slug not in used and not _is_default_image(slug, model)]
     if unused:
         message = f"has entries without effect: no preset has {format_list(unused)}, and with only_presets users start"
         yield Problem(field="images", code="unused", message=f"{message} only presets")
 
 
-def _is_default_image(slug: str, model: SettingsModel, presets: Iterable[PresetEntry]) -> bool:
+def _is_default_image(slug: str, model: SettingsModel) -> bool:
     """Return whether an image is the one of presets that say no image."""
-    return next(iter(sort_entries(model.images)), None) == slug and not all(
-        _always_sets(each, "image") for each in presets
-    )
+    presets = (each for each in model.presets.values() if each.enabled)
+    first = next(iter(sort_entries(model.images)), None)
+    return slug == first and not all(_always_sets(each, "image") for each in presets)
 
 
 def _always_sets(preset: PresetEntry, name: str) -> bool:
@@ -489,10 +497,11 @@ def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
         message = f"must be {', '.join(_PULL_POLICIES[:-1])} or {_PULL_POLICIES[-1]}, not {quote(policy)}"
         yield Problem(field=f"{path}.image_pull_policy", code="doubtful", message=message)
     tolerations = override.get("tolerations")
-    entries = tolerations.items() if isinstance(tolerations, Mapping) else enumerate(as_dicts(tolerations))
-    for key, toleration in entries:
+    if not isinstance(tolerations, Mapping):
+        tolerations = {str(index): each for index, each in enumerate(as_dicts(tolerations))}
+    for key, toleration in tolerations.items():
         for name, reason in _explain_toleration(as_dict(toleration)):
-            field = f"{path}.tolerations.{sanitize_name(str(key))}.{name}"
+            field = f"{path}.tolerations.{sanitize_name(key)}.{name}"
             yield Problem(field=field, code="doubtful", message=reason)
 
 

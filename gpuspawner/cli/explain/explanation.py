@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from gpuspawner.core.catalog.model import Catalog
-from gpuspawner.core.catalog.policy_model import Access, Person
+from gpuspawner.core.catalog.policy_model import Access, AccessKey, Person
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import KnownOccupancy, get_occupancy
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError, SettingsError
@@ -131,9 +131,9 @@ class ChoiceDetails:
         }
 
 
-def _list_details(admission: Admission, catalog: Catalog, manifest: Mapping[str, Any]) -> ChoiceDetails:
+def _list_details(admission: Admission, catalog: Catalog, *, manifest: Mapping[str, Any]) -> ChoiceDetails:
     selection = admission.selection
-    named = {("image", selection.image): find_image(selection, catalog).display_name}
+    named: dict[AccessKey, str] = {("image", selection.image): find_image(selection, catalog).display_name}
     parts: list[str] = []
     if selection.gpu is not None:
         named["gpu", selection.gpu] = catalog.gpus[selection.gpu].display_name
@@ -269,7 +269,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
         groups=() if pod is None or known is None else group_nodes(pod, known),
         nearest=() if is_settled else await _find_nearest(spawner, admission.selection, offer=offer, allowed=allowed),
         manifest=manifest,
-        details=_list_details(admission, offer.catalog, manifest),
+        details=_list_details(admission, offer.catalog, manifest=manifest),
     )
 
 

@@ -385,8 +385,7 @@ class Preset:
     def is_fixed(self) -> bool:
         """Whether the preset sets more than the form's fields can: a server then gets exactly what the preset says."""
         is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
-        has_guarantee = not GUARANTEES.keys().isdisjoint(self.options)
-        return bool(self.overrides or self.choices or is_unlimited or has_guarantee)
+        return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
 
 
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
@@ -538,8 +537,7 @@ class Catalog:
         """Slug of the preset of a server without user options; None if such a server has no preset."""
         if not self.only_presets:
             return None
-        first = next(iter(self.presets), None)
-        return next((slug for slug, each in self.presets.items() if each.is_default), first)
+        return next((slug for slug, each in self.presets.items() if each.is_default), next(iter(self.presets), None))
 
     def is_fixed(self, preset: str) -> bool:
         """Return whether a server with a preset gets exactly what the preset says.

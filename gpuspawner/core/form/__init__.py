@@ -6,9 +6,9 @@ request. This package contains no HTML and makes no decisions: `core.policy` dec
 `core.verdict` whether a selection can start.
 
 - ``views`` declares the view, and the cache that keeps parts of it for all users: start reading here.
-- ``fields`` fills in the fields from saved user options, or from a submitted form with errors.
+- ``fields`` fills in the fields, and those in fixed presets, from saved user options or a submitted form with errors.
 - ``build`` builds the view, and encodes the part of it that form.js reads.
-- ``policy`` applies one user's limits and denials to images and GPU types.
+- ``policy`` applies one user's limits and denials to images, GPU types and presets, and builds the cards of presets.
 - ``wording`` writes capacities, selections and differences as text.
 """
 

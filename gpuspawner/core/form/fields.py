@@ -470,7 +470,7 @@ def _list_preset_notices(
         return {FORM_LEVEL: gone} if full.only_presets and "image" in options else {}
     if not isinstance(slug, str) or slug not in presets:
         gone = gettext("The preset you had last time{saved} is no longer offered.", saved=_quote_saved(slug))
-        return {"preset": gone} if full.only_presets or slug not in full.presets else {}
+        return {} if isinstance(slug, str) and slug in full.presets and not full.is_fixed(slug) else {"preset": gone}
     chosen, found = options.get(PRESET_CHOICES), presets[slug]
     notices = [
         gettext(

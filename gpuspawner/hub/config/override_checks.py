@@ -70,7 +70,7 @@ def find_override_fault(name: str, value: object) -> str:
     return _explain_build_failure({name: value})
 
 
-class _PodBuilder(KubeSpawner):  # type: ignore[misc]
+class _PodBuilder(KubeSpawner):
     """A spawner with KubeSpawner's defaults that only builds pods: it has no hub, no user's token and no API client.
 
     It skips KubeSpawner's constructor, which would connect to the cluster.

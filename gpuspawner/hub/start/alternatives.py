@@ -84,11 +84,9 @@ async def _find_named_alternatives(
         spawner.log.exception("Cannot find other choices for %s", private_api.get_log_name(spawner))
         return []
     catalog = offer.catalog
-    # The catalog of what the user may have does not limit what a fixed preset sets.
-    allowed = [each for each in choices if each.preset is None or not allowance.check_selection(each)]
     return [
         (describe_difference(each, selection, catalog=catalog), build_prefill_url(spawner, each))
-        for each in allowed[:MAX_ALTERNATIVES]
+        for each in choices[:MAX_ALTERNATIVES]
     ]
 
 

@@ -11,7 +11,7 @@ from docsite.markdown import Block, blocks
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = (
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 

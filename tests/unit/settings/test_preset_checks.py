@@ -242,8 +242,9 @@ def test_a_null_of_a_later_values_file_takes_out_a_preset_or_a_key():
         (lambda each: {"gpus": {"t4": each}}, "gpus.t4"),
         (lambda each: {"presets": {"p": each}}, "presets.p"),
         (lambda each: size(entries={"s": each}), "presets.p.choices.size.entries.s"),
+        (lambda each: size(custom_image=each), "presets.p.choices.size.custom_image"),
     ],
-    ids=["image", "GPU type", "preset", "entry"],
+    ids=["image", "GPU type", "preset", "entry", "image that is named"],
 )
 def test_an_override_sets_nothing_that_the_choice_decides(
     override: dict[str, Any], path: str, message: str, place_: Any, path_of: str

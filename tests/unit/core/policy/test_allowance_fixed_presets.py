@@ -411,8 +411,9 @@ ALLOWANCES = st.builds(
         )
     ),
     PRESETS,
-    st.dictionaries(st.sampled_from(KEYS), ACCESS, max_size=6),
-    RULES,
+    st.dictionaries(st.sampled_from(KEYS), ACCESS, max_size=6)
+    | st.dictionaries(st.sampled_from([key for key in KEYS if key[0] == "preset"]), ACCESS, max_size=6),
+    RULES | st.just(Rule()),
     st.sampled_from([(), ("staff",), ("tutors", "staff"), None]),
     st.none()
     | st.fixed_dictionaries(

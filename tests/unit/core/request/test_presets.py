@@ -81,7 +81,10 @@ SIZE = choice(
     entry("large", {"node_selector": {"size": "large"}, "start_timeout": 900}, memory="600G", memory_guarantee="300G"),
 )
 IMAGE = choice(
-    "image", entry("torch", image="torch"), entry("r", image="r"), custom_image=ImageInput(pattern=r"^acme/.+:.+$")
+    "image",
+    entry("torch", image="torch"),
+    entry("r", image="r"),
+    custom_image=ImageInput(pattern=r"^acme/.+:.+$", overrides={"working_dir": "/own"}),
 )
 PRESETS = {
     each.slug: each
@@ -255,6 +258,11 @@ def test_a_fraction_of_no_limit_is_no_shared_memory():
             {"preset": "pictured", "preset_choices": {"size": "large", "image": "r"}},
             ({"default_url": "/rstudio"}, {"uid": 0}, SIZE.entries["large"].overrides),
             id="image, GPU type, entry",
+        ),
+        pytest.param(
+            {"preset": "pictured", "preset_choices": {"size": "large"}, "custom_image": "acme/own:1"},
+            ({"uid": 0}, {"working_dir": "/own"}, SIZE.entries["large"].overrides),
+            id="GPU type, an image that is named, entry",
         ),
         pytest.param(
             {"preset": "sized", "preset_choices": {"size": "large"}},

@@ -62,15 +62,16 @@ async def test_it_is_the_pod_that_the_traits_make(
 async def test_each_combination_has_a_pod_of_its_own(make_spawner: MakeSpawner):
     sizes = {slug: {"kubespawner_override": {"node_selector": {"size": slug}}} for slug in ("small", "large")}
     images = {**SETTINGS["images"], "p": {"image": "x", "kubespawner_override": {"node_selector": {"image": "p"}}}}
-    changed = settings(
-        p={"image": "minimal", "choices": {"size": {"entries": sizes}}}, q={"kubespawner_override": {"uid": 1}}
-    )
+    field = {"kubespawner_override": {"node_selector": {"size": "own"}}}
+    size = {"entries": sizes, "custom_image": field}
+    changed = settings(p={"image": "minimal", "choices": {"size": size}}, q={"kubespawner_override": {"uid": 1}})
     spawner = make_spawner(settings={**changed, "images": images})
     previews = PodPreviews(spawner, await spawner.make_offer())
     found = []
     for options in (
         {"preset": "p"},
         {"preset": "p", "preset_choices": {"size": "large"}},
+        {"preset": "p", "custom_image": "acme/own:1"},
         {"preset": "q", "preset_choices": {}},
         {"image": "p"},
         {"image": "minimal"},
@@ -80,7 +81,7 @@ async def test_each_combination_has_a_pod_of_its_own(make_spawner: MakeSpawner):
         pod = previews.find_pod(selection)
         assert pod is not None
         found.append(pod.constraints.node_selector)
-    assert found == [{"size": "small"}, {"size": "large"}, {}, {"image": "p"}, {}]
+    assert found == [{"size": "small"}, {"size": "large"}, {"size": "own"}, {}, {"image": "p"}, {}]
 
 
 async def test_the_claim_that_a_start_creates_is_that_of_the_override(

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+from gpuspawner.cli.common.output import Paint
+from gpuspawner.cli.inventory.rows import TypeRow, build_type_rows, format_type_table
+from tests.unit.cli.conftest import A100, Parsed, gpu_node, gpu_pod, settings, view_cluster_once
+from tests.unit.kube.watch_server import NODES, PODS, WatchServer
+
+
+async def rows(parsed: Parsed, values: Any = None) -> dict[str, TypeRow]:
+    return {row.gpu.slug: row for row in build_type_rows(await view_cluster_once(parsed(values=values)))}
+
+
+async def test_each_type_is_counted_as_the_form_counts_it(parsed: Parsed, server: WatchServer):
+    server.put(NODES, gpu_node("gpu-2", gpus=8, working=7), gpu_node("gpu-3", unschedulable=True))
+    server.put(PODS, gpu_pod("other", on="gpu-2", gpus=2), gpu_pod("waits", on=None, gpus=3))
+    found = (await rows(parsed))["a100-80gb"].serialize()
+    assert {name: found[name] for name in ("nodes", "total", "healthy", "free", "largest_free", "waiting")} == {
+        "nodes": 3,
+        "total": 16,
+        "healthy": 15,
+        "free": 8,
+        "largest_free": 5,
+        "waiting": 3,
+    }
+
+
+async def test_nodes_that_a_taint_keeps_for_others_are_told_apart(parsed: Parsed, server: WatchServer):
+    taints = [
+        {"key": "nvidia.com/gpu", "effect": "NoSchedule"},
+        {"key": "team", "value": "x", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+    ]
+    server.put(NODES, gpu_node("gpu-2", taints=taints))
+    row = (await rows(parsed))["a100-80gb"]
+    assert (row.nodes, row.reserved, row.there_is.total) == (1, 1, 4)
+    assert [(taint.key, tolerated) for taint, tolerated in row.taints] == [("team", False), ("nvidia.com/gpu", True)]
+    assert row.format_cells()[4] == "1 (+1 reserved)"
+    assert row.format_cells()[-2] == "team=x:NoSchedule (not tolerated), nvidia.com/gpu:NoSchedule"
+
+
+async def test_what_all_servers_tolerate_keeps_no_node_from_them(parsed: Parsed, server: WatchServer):
+    server.put(NODES, gpu_node("gpu-2", taints=[{"key": "team", "effect": "NoSchedule"}]))
+    row = (await rows(parsed, {"singleuser": {"extraTolerations": [{"key": "team", "operator": "Exists"}]}}))[
+        "a100-80gb"
+    ]
+    assert (row.nodes, row.reserved, row.there_is.total, row.there_is.free) == (2, 0, 8, 7)
+    assert [tolerated for _, tolerated in row.taints] == [True]
+
+
+async def test_without_nodes_nothing_is_zero(parsed: Parsed, server: WatchServer):
+    server.denied = {("list", "nodes")}
+    row = (await rows(parsed, settings(gpus={"big": {"resource": "nvidia.com/gpu"}})))["big"]
+    assert {row.serialize()[name] for name in ("nodes", "total", "healthy", "free", "largest_free")} == {None}
+    assert row.format_cells()[4:9] == ("?", "?", "?", "?", "?")
+
+
+async def test_without_pods_what_there_is_is_known_and_what_is_free_is_not(parsed: Parsed, server: WatchServer):
+    server.denied = {("list", "pods")}
+    assert (await rows(parsed))["a100-80gb"].format_cells()[4:9] == ("1", "4", "4", "?", "?")
+
+
+async def test_hidden_types_are_there_and_for_nobody(parsed: Parsed):
+    hidden = {"a100": {"enabled": False, "resource": "nvidia.com/gpu", "match": {"nvidia.com/gpu.product": [A100]}}}
+    row = (await rows(parsed, settings(gpus=hidden)))["a100"]
+    assert (row.offered, row.there_is.total, row.format_cells()[-1]) == (False, 4, "hidden by the settings")
+
+
+async def test_who_may_have_it_is_told_where_there_are_values(parsed: Parsed):
+    assert "usable_by" not in (await rows(parsed))["a100-80gb"].serialize()
+    values = settings(policy={"default": {"max_gpus": 0}, "groups": {"physics": {"max_gpus": 1}}})
+    row = (await rows(parsed, values))["a100-80gb"]
+    assert row.serialize()["usable_by"] == {"everybody": False, "groups": ["physics"], "users": []}
+    assert row.format_cells()[-1] == "group physics"
+
+
+async def test_a_table_has_a_line_for_each_type_and_no_column_for_nobody(parsed: Parsed):
+    title, line = format_type_table(build_type_rows(await view_cluster_once(parsed())), paint=Paint(is_on=False))
+    assert title.split("  ")[0] == "TYPE"
+    assert "FOR" not in title.split()
+    assert line.split()[0] == "a100-80gb"
+
+
+def test_a_table_of_nothing_says_so():
+    assert list(format_type_table((), paint=Paint(is_on=False))) == ["No GPU types."]

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuspawner.cli.inventory.rows import TypeAccess, find_type_access
+from gpuspawner.core.catalog.model import Bounds, Catalog
+from gpuspawner.core.catalog.policy_model import AmountRange, Policy, Rule
+from gpuspawner.core.cluster.state import Inventory
+from gpuspawner.core.discovery.build_catalog import assemble_catalog
+from gpuspawner.settings import Settings
+
+GPUS = {"a100": {"resource": "nvidia.com/gpu"}, "mi300": {"resource": "amd.com/gpu"}}
+
+
+def catalog(policy: dict[str, Any] | None) -> Catalog:
+    raw = {"gpus": GPUS} if policy is None else {"gpus": GPUS, "policy": policy}
+    settings = Settings.parse(raw)
+    return assemble_catalog(settings.build_configured(), Inventory(), table=settings.build_table(), fallback_image="i")
+
+
+def test_without_a_policy_everybody_may_have_everything():
+    assert find_type_access(catalog(None)) == {
+        "a100": TypeAccess(everybody=True),
+        "mi300": TypeAccess(everybody=True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "a100", "mi300"),
+    [
+        ({"default": {"gpus": {"a100": {}}}}, "everybody", "nobody"),
+        (
+            {"default": {"gpus": {"a100": {}}}, "groups": {"Physics": {"gpus": {"*": {}}}}},
+            "everybody",
+            "group physics",
+        ),
+        (
+            {"groups": {"guests": {"deny": True, "gpus": {"mi300": {}}}}},
+            "everybody but group guests",
+            "everybody",
+        ),
+        (
+            {"default": {"max_gpus": 0}, "users": {"ada": {"max_gpus": 1}, "bob": {"max_gpus": 0}}},
+            "user ada",
+            "user ada",
+        ),
+    ],
+)
+def test_who_may_have_a_type_is_told_by_the_rules_that_the_form_and_the_gate_go_by(
+    policy: dict[str, Any], a100: str, mi300: str
+):
+    found = find_type_access(catalog(policy))
+    assert {slug: who.describe() for slug, who in found.items()} == {"a100": a100, "mi300": mi300}
+
+
+def test_whoever_may_start_nothing_at_all_may_have_no_gpu():
+    cpu = Bounds(min=1000, max=8000, step=1000, default=1000)
+    policy = Policy(default=Rule(cpu=AmountRange(min=64_000)), users={"ada": Rule(cpu=AmountRange(min=1000))})
+    found = find_type_access(replace(catalog(None), cpu=cpu, policy=policy))
+    assert {who.describe() for who in found.values()} == {"user ada"}
