@@ -35,6 +35,7 @@ BASE_TRAITS = (
     *(trait for pair in AMOUNT_TRAITS.values() for trait in pair),
     *RESOURCE_TRAITS,
     "node_selector",
+    "extra_pod_config",
 )
 """Traits whose hub-wide values the conversion needs."""
 
@@ -102,7 +103,12 @@ class OverrideParts:
     rest: Mapping[str, Any] = field(default_factory=dict)
 
 
-NO_PARTS = OverrideParts()
+def replaces_selector(pod_config: Any) -> bool:
+    """Return whether ``extra_pod_config`` contains a node selector, which replaces that of all other traits.
+
+    :param pod_config: value of the trait.
+    """
+    return isinstance(pod_config, Mapping) and any(pod_config.get(key) for key in ("nodeSelector", "node_selector"))
 
 
 class _RefusedValueError(ValueError):

@@ -17,6 +17,7 @@ from gpuspawner.settings.profiles.notes import (
     NEVER_STARTED,
     NO_ENTRY,
     NOBODY_ALLOWED,
+    NOT_VALID,
     RESTRICTED_IMAGE,
     SAME_SLUG,
     SECOND_IMAGE,
@@ -37,6 +38,7 @@ from gpuspawner.settings.profiles.overrides import (
     OverrideSplitter,
     SpawnerTraits,
     read_amount,
+    replaces_selector,
     split_resources,
 )
 from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, make_unique_slug, tells_gpu
@@ -59,12 +61,17 @@ _TRAITS_BY_KEY = {
 }
 """Key of a preset → KubeSpawner's trait of the amount."""
 _LONGEST_PATTERN = 1000
+REPEATED = "#"
+"""Mark between a slug and a number in :attr:`ConvertedProfiles.presets`, if several profiles have the slug.
+
+A hook may leave only one of these profiles to a user.
+"""
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _NO_GPUS = frozenset({"", "void", "none"})
 _NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
 
 
-_EMPTYING = (NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
+_EMPTYING = (NOT_VALID, NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
 """Causes that leave a profile out."""
 
 
@@ -138,6 +145,40 @@ class ConvertedProfiles:
                 chosen[choice.name] = choice.entries[str(picked)]
         return {**converted, "preset_choices": chosen} if chosen else converted
 
+    def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
+        """Return the settings without the entry or preset at a path, or None if the path leads to neither.
+
+        :param field: YAML path of a problem in the settings.
+        :param reason: the problem, for a note.
+        """
+        keys = (key for key, each in self.presets.items() if _is_below(field, f"presets.{each.slug}"))
+        key = max(keys, key=lambda each: len(self.presets[each].slug), default=None)
+        if key is None:
+            return None
+        found, presets, where = self.presets[key], dict(self.presets), self.presets[key].profile.display_name
+        preset = dict(self.settings["presets"][found.slug])
+        for option, choice in found.choices.items():
+            path = f"presets.{found.slug}.choices.{choice.name}.entries"
+            slugs = [slug for slug in choice.entries.values() if _is_below(field, f"{path}.{slug}")]
+            if slugs:
+                slug = max(slugs, key=len)
+                where = f"{where} · {choice.option.display_name}: {slug}"
+                kept = {old: new for old, new in choice.entries.items() if new != slug}
+                own = preset["choices"][choice.name]
+                entries = {name: each for name, each in own.get("entries", {}).items() if name != slug}
+                preset["choices"] = {**preset["choices"], choice.name: {**own, "entries": entries}}
+                presets[key] = replace(found, choices={**found.choices, option: replace(choice, entries=kept)})
+                is_empty = not kept and not choice.has_image
+                break
+        else:
+            is_empty = True
+        everything = {**self.settings["presets"], found.slug: preset}
+        if is_empty:
+            del presets[key], everything[found.slug]
+        note = Note(cause=NOT_VALID, profile=where, field=field, detail=reason)
+        settings = _drop_unused({**self.settings, "presets": everything})
+        return replace(self, settings=settings, notes=(*self.notes, note), presets=presets)
+
     def describe_options(self, options: Mapping[str, object]) -> str:
         """Return a text that names a choice: ``GPU server · Memory: 16 GB``.
 
@@ -157,6 +198,29 @@ class ConvertedProfiles:
         return " · ".join(parts)
 
 
+def _is_below(field: str, path: str) -> bool:
+    return field == path or field.startswith(f"{path}.")
+
+
+def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without images and GPU types that no preset names."""
+    presets = settings["presets"].values()
+    entries = [
+        entry
+        for each in presets
+        for choice in each.get("choices", {}).values()
+        for entry in choice.get("entries", {}).values()
+    ]
+    found = dict(settings)
+    for section, key in (("images", "image"), ("gpus", "gpu")):
+        named = {each.get(key) for each in (*presets, *entries)}
+        kept = {slug: each for slug, each in settings.get(section, {}).items() if slug in named}
+        found = {name: each for name, each in {**found, section: kept}.items() if each or name != section}
+    if "gpus" not in found:
+        found.pop("discover_gpus", None)
+    return found
+
+
 def convert_profile_list(
     profile_list: object, *, base: Mapping[str, Any], traits: SpawnerTraits, sorts_keys: bool
 ) -> ConvertedProfiles:
@@ -173,7 +237,15 @@ def convert_profile_list(
     converter = _Converter(_read_base(base), splitter=OverrideSplitter(traits, notes), notes=notes)
     for profile in profiles:
         converter.add(profile)
-    found = converter.finish()
+    return require_presets(converter.finish())
+
+
+def require_presets(found: ConvertedProfiles) -> ConvertedProfiles:
+    """Return the settings unchanged if they have a preset.
+
+    :param found: the settings.
+    :raises ProfileListError: there is no preset.
+    """
     if not found.presets:
         reasons = [
             f"{note.profile}: {note.cause.text} {note.detail}" for note in found.notes if note.cause in _EMPTYING
@@ -190,6 +262,7 @@ class _Level:
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     accelerators: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, object] = field(default_factory=dict)
+    has_own_selector: bool = False
 
     def overlay(self, parts: OverrideParts) -> _Level:
         labels = {**self.labels, **parts.labels}
@@ -198,6 +271,7 @@ class _Level:
             amounts={**self.amounts, **parts.amounts},
             accelerators={**self.accelerators, **parts.accelerators},
             labels={key: value for key, value in labels.items() if value is not None},
+            has_own_selector=self.has_own_selector or replaces_selector(parts.rest.get("extra_pod_config")),
         )
 
     def requests_too_much(self, key: str) -> bool:
@@ -256,6 +330,7 @@ def _read_base(base: Mapping[str, Any]) -> _Level:
         amounts=amounts,
         accelerators=split_resources(base.get(RESOURCE_TRAITS[0]))[0],
         labels=selector if isinstance(selector, Mapping) else {},
+        has_own_selector=replaces_selector(base.get("extra_pod_config")),
     )
 
 
@@ -281,10 +356,10 @@ class _Converter:
 
     def add(self, profile: Profile) -> None:
         where = profile.display_name
-        if (
-            not self._seen.setdefault(profile.slug, profile).access.is_restricted
-            and profile is not self._seen[profile.slug]
-        ):
+        earlier = [each for each in self._seen.values() if each.slug == profile.slug]
+        key = f"{profile.slug}{REPEATED}{len(earlier) + 1}" if earlier else profile.slug
+        self._seen[key] = profile
+        if not all(each.access.is_restricted for each in earlier):
             self._notes.add(SAME_SLUG, profile=where, field="slug", detail=profile.slug)
             return
         if not self._is_allowed(profile.access, where):
@@ -317,7 +392,7 @@ class _Converter:
             )
             for each in options
         }
-        self._found.setdefault(profile.slug, ConvertedProfile(slug, profile, found_choices))
+        self._found[key] = ConvertedProfile(slug, profile, found_choices)
 
     def _is_allowed(self, access: ProfileAccess, where: str) -> bool:
         if access.admits_nobody:
@@ -353,12 +428,14 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
+        if any("{value}" in text for text in _list_texts(constants)):  # KubeSpawner replaces it by the user's text
+            self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
+            return None
         parts = self._splitter.split(constants, profile=where)
         if parts is None:
             return None
-        has_text = any("{value}" in text for text in _list_texts(constants))
         is_plain = not (parts.amounts or parts.accelerators or parts.labels or parts.variables)
-        if unlisted.overrides.get("image") != "{value}" or has_text or not is_plain:
+        if unlisted.overrides.get("image") != "{value}" or not is_plain:
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
         if fault := _find_pattern_fault(unlisted.pattern):
@@ -419,7 +496,7 @@ class _Converter:
         sets_image = any(all(entry.parts.image is not None for entry in each.entries) for each in options)
         if not sets_image:
             preset["image"] = self._find_image(level.image, "") if level.image else OWN_IMAGE
-        amounts, amounts_by_entry = _plan_amounts(level, options)
+        amounts, amounts_by_entry = _plan_amounts(level, options, base=self._base)
         gpus, gpus_by_entry = self._plan_gpus(level, options, where)
         preset |= amounts | gpus
         preset |= _format_access(profile.access)
@@ -473,7 +550,11 @@ class _Converter:
         those that no choice changes.
         """
         has_gpus = any(level.accelerators.values()) or any(each.resources for each in options)
-        drivers = [each for each in options if each.resources or each.labels] if has_gpus else []
+        has_labels = not any(
+            each.has_own_selector
+            for each in (level, *(level.overlay(entry.parts) for option in options for entry in option.entries))
+        )
+        drivers = [each for each in options if each.resources or (has_labels and each.labels)] if has_gpus else []
         unsettled = set().union(*(each.labels for each in drivers)) if len(drivers) > 1 else set()
         with_resources = [each for each in options if each.resources]
         if len(with_resources) > 1:
@@ -483,13 +564,15 @@ class _Converter:
             if len(every) > 1:
                 detail = ", ".join(sorted(every))
                 self._notes.add(SEVERAL_ACCELERATORS, profile=where, field="extra_resource_limits", detail=detail)
-        settled = replace(level, labels={key: each for key, each in level.labels.items() if key not in unsettled})
+        labels = {key: each for key, each in level.labels.items() if has_labels and key not in unsettled}
+        settled = replace(level, labels=labels)
         by_entry: dict[int, dict[str, Any]] = {}
         for driver in drivers if len(drivers) == 1 else with_resources:
             for entry in driver.entries:
                 if len(drivers) > 1 and not entry.parts.accelerators:
                     continue
-                own = settled.overlay(entry.parts if len(drivers) == 1 else replace(entry.parts, labels={}))
+                is_settled = has_labels and len(drivers) == 1
+                own = settled.overlay(entry.parts if is_settled else replace(entry.parts, labels={}))
                 by_entry[id(entry)] = self._gpus.find(own.accelerators, own.labels, profile=entry.where) or dict(
                     _NO_GPU
                 )
@@ -547,11 +630,14 @@ def _find_pattern_fault(pattern: str) -> str:
     return ""
 
 
-def _plan_amounts(level: _Level, options: list[_Option]) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+def _plan_amounts(
+    level: _Level, options: list[_Option], *, base: _Level
+) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
     """Return the keys for CPU and memory of a preset and, by identity, of entries that change them.
 
     A server without a guarantee requests its limit. The keys say so with the number where one option at most changes
-    the amounts, and else with a guarantee of 0, as KubeSpawner does: a later entry may still set the limit.
+    the amounts, and else with a guarantee of 0, as KubeSpawner does: a later entry may still set the limit. A guarantee
+    of 0 also takes away that of the hub, ``base``.
     """
     preset: dict[str, Any] = {}
     by_entry: dict[int, dict[str, Any]] = {}
@@ -559,6 +645,8 @@ def _plan_amounts(level: _Level, options: list[_Option]) -> tuple[dict[str, Any]
         setting = [each for each in options if any(each.touches(trait) for trait in traits)]
         is_alone = len(setting) < 2  # noqa: PLR2004
         usual = _format_amounts(key, level, is_alone=is_alone)
+        if base.amounts.get(traits[1], NO_AMOUNT).size:
+            usual.setdefault(f"{key}_guarantee", 0)
         for entry in (entry for option in setting for entry in option.entries):
             own = _format_amounts(key, level.overlay(entry.parts), is_alone=is_alone)
             if is_alone and f"{key}_guarantee" in usual:

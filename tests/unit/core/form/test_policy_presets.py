@@ -49,7 +49,7 @@ def test_a_card_has_its_lists_and_says_what_it_starts():
 
 
 def test_memory_that_is_no_round_number_is_rounded():
-    odd = replace(LAB, options={"cpu": 1, "memory": "1951419879"}, choices={})
+    odd = replace(LAB, options={"cpu": 1, "memory": 1951419879}, choices={})
     catalog = replace(ONLY, presets={"lab": odd})
     assert card("lab", catalog=catalog).summary == "Minimal with 1 CPU, 1.9 GiB and no GPU for at most 8 hours"
 

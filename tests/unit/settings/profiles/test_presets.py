@@ -129,6 +129,11 @@ def test_amounts_are_those_of_the_hub_and_the_profile(convert: Convert, base: An
     assert amounts == expected
 
 
+def test_a_guarantee_of_the_hub_is_taken_away(convert: Convert):
+    preset = get_preset(convert(profile(mem_guarantee=None), mem_guarantee="1G"))
+    assert (preset["memory"], preset["memory_guarantee"]) == ("unlimited", 0)
+
+
 def test_entries_have_only_the_amounts_that_they_change(convert: Convert):
     options = {"size": choices(l={"mem_limit": "8G", "cpu_guarantee": None}, s={"mem_limit": "2G"})}
     preset = get_preset(convert(profile(options=options, cpu_limit=4, cpu_guarantee=1)))
