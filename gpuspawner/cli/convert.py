@@ -66,6 +66,7 @@ from gpuspawner.settings.profiles import (
     convert_profile_list,
     format_notes,
     group_notes,
+    require_presets,
 )
 from gpuspawner.settings.profiles.notes import LIST_ONLY, PYTHON_CODE, UNUSED_LIST
 
@@ -201,12 +202,31 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
         converted = convert_profile_list(
             source.profile_list, base=base, traits=describe_spawner(), sorts_keys=source.sorts_keys
         )
+        converted = require_presets(_leave_invalid_out(converted))
     except ProfileListError as error:
         where = source.locate(error.path) or f"{format_path(source.path)}: "
         path = format_path(error.path)
         raise _make_error(f"{where}{path}{': ' if path else ''}{error.problems[0].message}") from error
-    parse_settings(converted.settings)
     return replace(converted, notes=(*_list_source_notes(source), *converted.notes))
+
+
+def _leave_invalid_out(converted: ConvertedProfiles) -> ConvertedProfiles:
+    """Return the settings without presets and entries that the hub would refuse, such as for a request above a limit.
+
+    :raises SettingsError: the settings are wrong in another way.
+    """
+    while converted.presets:
+        try:
+            parse_settings(converted.settings)
+        except SettingsError as error:
+            problem = error.problems[0]
+            found = converted.leave_out(problem.field, problem.message)
+            if found is None:
+                raise
+            converted = found
+        else:
+            break
+    return converted
 
 
 def _list_source_notes(source: ProfileSource) -> Iterator[Note]:

@@ -24,7 +24,7 @@ from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Person, Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.node_facts import SPOT_LABELS
+from gpuspawner.core.discovery.discover import SPOT_LABELS
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.admission import UnreadClusterError, admit
@@ -336,6 +336,8 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
     allowances = [resolve_allowance(catalog, each, usage=Usage()) for each in _list_persons(catalog.policy)]
     find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
     for slug, preset in catalog.presets.items():
+        if not all(choice.entries for choice in preset.choices.values()):
+            continue  # Users must name an image, and which ones are valid is not known.
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]

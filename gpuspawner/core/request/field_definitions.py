@@ -36,9 +36,9 @@ from gpuspawner.core.request.fields import (
 )
 from gpuspawner.core.text.i18n import gettext, gettext_lazy
 from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
-from gpuspawner.core.units.formatting import format_exact_cpus
 from gpuspawner.core.units.quantity import (
     format_cpu,
+    format_exact_cpus,
     format_gib,
     format_memory,
     format_memory_option,

@@ -13,7 +13,7 @@ options for KubeSpawner's. The rest of `gpuspawner.settings` does not import thi
 
 from gpuspawner.settings.profiles.notes import Effect, Note, format_notes, group_notes
 from gpuspawner.settings.profiles.overrides import BASE_TRAITS, SpawnerTraits
-from gpuspawner.settings.profiles.presets import ConvertedProfiles, convert_profile_list
+from gpuspawner.settings.profiles.presets import ConvertedProfiles, convert_profile_list, require_presets
 from gpuspawner.settings.profiles.profile_list import ProfileListError
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "convert_profile_list",
     "format_notes",
     "group_notes",
+    "require_presets",
 ]

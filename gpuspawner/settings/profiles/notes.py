@@ -147,6 +147,11 @@ NO_ENTRY = Cause(
     effect=Effect.DIFFERS,
     text="An option of the profile has no choice, so KubeSpawner started no server with it. The profile is left out.",
 )
+NOT_VALID = Cause(
+    name="not-valid",
+    effect=Effect.DIFFERS,
+    text="gpuspawner does not accept these values in a preset. What contains them is left out.",
+)
 VISIBLE_GPUS = Cause(
     name="visible-gpus",
     effect=Effect.DIFFERS,

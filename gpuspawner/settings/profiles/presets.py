@@ -17,6 +17,7 @@ from gpuspawner.settings.profiles.notes import (
     NEVER_STARTED,
     NO_ENTRY,
     NOBODY_ALLOWED,
+    NOT_VALID,
     RESTRICTED_IMAGE,
     SAME_SLUG,
     SECOND_IMAGE,
@@ -70,7 +71,7 @@ _NO_GPUS = frozenset({"", "void", "none"})
 _NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
 
 
-_EMPTYING = (NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
+_EMPTYING = (NOT_VALID, NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
 """Causes that leave a profile out."""
 
 
@@ -144,6 +145,40 @@ class ConvertedProfiles:
                 chosen[choice.name] = choice.entries[str(picked)]
         return {**converted, "preset_choices": chosen} if chosen else converted
 
+    def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
+        """Return the settings without the entry or preset at a path, or None if the path leads to neither.
+
+        :param field: YAML path of a problem in the settings.
+        :param reason: the problem, for a note.
+        """
+        keys = (key for key, each in self.presets.items() if _is_below(field, f"presets.{each.slug}"))
+        key = max(keys, key=lambda each: len(self.presets[each].slug), default=None)
+        if key is None:
+            return None
+        found, presets, where = self.presets[key], dict(self.presets), self.presets[key].profile.display_name
+        preset = dict(self.settings["presets"][found.slug])
+        for option, choice in found.choices.items():
+            path = f"presets.{found.slug}.choices.{choice.name}.entries"
+            slugs = [slug for slug in choice.entries.values() if _is_below(field, f"{path}.{slug}")]
+            if slugs:
+                slug = max(slugs, key=len)
+                where = f"{where} · {choice.option.display_name}: {slug}"
+                kept = {old: new for old, new in choice.entries.items() if new != slug}
+                own = preset["choices"][choice.name]
+                entries = {name: each for name, each in own.get("entries", {}).items() if name != slug}
+                preset["choices"] = {**preset["choices"], choice.name: {**own, "entries": entries}}
+                presets[key] = replace(found, choices={**found.choices, option: replace(choice, entries=kept)})
+                is_empty = not kept and not choice.has_image
+                break
+        else:
+            is_empty = True
+        everything = {**self.settings["presets"], found.slug: preset}
+        if is_empty:
+            del presets[key], everything[found.slug]
+        note = Note(cause=NOT_VALID, profile=where, field=field, detail=reason)
+        settings = _drop_unused({**self.settings, "presets": everything})
+        return replace(self, settings=settings, notes=(*self.notes, note), presets=presets)
+
     def describe_options(self, options: Mapping[str, object]) -> str:
         """Return a text that names a choice: ``GPU server · Memory: 16 GB``.
 
@@ -163,6 +198,29 @@ class ConvertedProfiles:
         return " · ".join(parts)
 
 
+def _is_below(field: str, path: str) -> bool:
+    return field == path or field.startswith(f"{path}.")
+
+
+def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without images and GPU types that no preset names."""
+    presets = settings["presets"].values()
+    entries = [
+        entry
+        for each in presets
+        for choice in each.get("choices", {}).values()
+        for entry in choice.get("entries", {}).values()
+    ]
+    found = dict(settings)
+    for section, key in (("images", "image"), ("gpus", "gpu")):
+        named = {each.get(key) for each in (*presets, *entries)}
+        kept = {slug: each for slug, each in settings.get(section, {}).items() if slug in named}
+        found = {name: each for name, each in {**found, section: kept}.items() if each or name != section}
+    if "gpus" not in found:
+        found.pop("discover_gpus", None)
+    return found
+
+
 def convert_profile_list(
     profile_list: object, *, base: Mapping[str, Any], traits: SpawnerTraits, sorts_keys: bool
 ) -> ConvertedProfiles:
@@ -179,7 +237,15 @@ def convert_profile_list(
     converter = _Converter(_read_base(base), splitter=OverrideSplitter(traits, notes), notes=notes)
     for profile in profiles:
         converter.add(profile)
-    found = converter.finish()
+    return require_presets(converter.finish())
+
+
+def require_presets(found: ConvertedProfiles) -> ConvertedProfiles:
+    """Return the settings unchanged if they have a preset.
+
+    :param found: the settings.
+    :raises ProfileListError: there is no preset.
+    """
     if not found.presets:
         reasons = [
             f"{note.profile}: {note.cause.text} {note.detail}" for note in found.notes if note.cause in _EMPTYING

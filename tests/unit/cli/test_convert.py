@@ -225,12 +225,15 @@ def test_the_exit_status_says_how_much_differs(
 
 
 def test_verify_compares_the_servers_of_all_choices(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    options = {"size": {"choices": {"l": {"kubespawner_override": {"mem_limit": "8G"}}, "s": {}}}}
-    profiles = [{**PROFILES[0], "profile_options": options}, NOBODY]
+    unlisted = {"enabled": True, "kubespawner_override": {"default_url": "{value}"}}
+    options = {
+        "size": {"choices": {"l": {"kubespawner_override": {"mem_limit": "8G"}}, "s": {}}, "unlisted_choice": unlisted}
+    }
+    profiles = [{**PROFILES[0], "profile_options": options}]
     file = write(tmp_path / "values.yaml", {"singleuser": {"profileList": profiles}})
     status, _, notes = run(file, "--verify", capsys=capsys)
     assert (status, notes.splitlines()[-1]) == (4, "4 choices: 3 same, 1 no equivalent.")
-    assert "None    left out: the notes above say why" in notes
+    assert "left out: the notes above say why" in notes
 
 
 def test_verify_refuses_what_the_conversion_did_not_name(
