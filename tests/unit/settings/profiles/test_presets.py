@@ -44,22 +44,25 @@ def list_causes(found: ConvertedProfiles) -> list[Any]:
     return [note.cause for note in found.notes]
 
 
+GPU_SERVER = {
+    "display_name": "GPU server",
+    "description": "One T4",
+    "allowed_groups": ["ml"],
+    "kubespawner_override": {
+        **GPU,
+        "image": "quay.io/a/pytorch:1.2",
+        "cpu_limit": 4,
+        "mem_limit": "16G",
+        "mem_guarantee": "8G",
+        "node_selector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"},
+        "tolerations": [{"operator": "Exists"}],
+    },
+}
+
+
 def test_a_profile_becomes_a_preset(convert: Convert):
     found = convert(
-        {
-            "display_name": "GPU server",
-            "description": "One T4",
-            "allowed_groups": ["ml"],
-            "kubespawner_override": {
-                **GPU,
-                "image": "quay.io/a/pytorch:1.2",
-                "cpu_limit": 4,
-                "mem_limit": "16G",
-                "mem_guarantee": "8G",
-                "node_selector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"},
-                "tolerations": [{"operator": "Exists"}],
-            },
-        },
+        GPU_SERVER,
         cpu_guarantee=0.5,
     )
     assert found.settings == {
