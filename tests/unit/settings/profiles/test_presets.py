@@ -404,3 +404,15 @@ def test_choices_are_named_for_people(convert: Convert):
         "My server · Size: Small",
         "My server · Size: q/x",
     ]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, id="of the API"),
+        pytest.param({"node_selector": {"disk": "ssd"}}, id="of the client"),
+    ],
+)
+def test_labels_that_the_pod_does_not_get_tell_no_type(convert: Convert, config: Any):
+    found = convert(profile(node_selector={"pool": "a"}, **GPU), extra_pod_config=config)
+    assert (get_preset(found)["gpu"], found.settings["gpus"]["gpu"].get("match")) == ("gpu", None)
