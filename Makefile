@@ -40,8 +40,9 @@ catalogues: ## Bring the translations up to date with the messages in the code [
 	@$(PREPARE) check
 	@$(RUN) -m devcluster.catalogues $(LANGUAGE)
 
-docs: ## Write the generated pages of docs/reference anew and build the site into site/
+docs: ## Write docs/reference and the outputs in docs/migrate.md anew, and build the site into site/
 	@$(PREPARE) check
+	@$(RUN) -m tests.docs.test_migrate
 	@$(RUN) -m docsite
 
 test-unit: ## Run the unit tests on both JupyterHubs (no cluster)

@@ -10,7 +10,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from gpuspawner.hub.config.settings_files import ReloadingSettings
 from gpuspawner.hub.metrics import registry
-from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
+from gpuspawner.hub.metrics.registry import ClusterMetrics, SettingsMetrics
 
 _HEAD = """\
 # Metrics

@@ -53,7 +53,7 @@ from gpuspawner.hub.kubespawner.reflectors import (
     wait_for_first_list,
 )
 from gpuspawner.hub.metrics import registry, starts
-from gpuspawner.hub.metrics.collectors import ClusterMetrics, SettingsMetrics
+from gpuspawner.hub.metrics.registry import ClusterMetrics, SettingsMetrics
 from gpuspawner.hub.pod import run_time
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.overrides import list_gpu_resources

@@ -1,6 +1,6 @@
 """The tutorial of a migration: its commands are run, in its order, and its outputs are what they print.
 
-To write the outputs of today into the page: ``.venv/bin/python -m tests.docs.test_migrate``.
+`make docs` writes the outputs of today into the page, as ``.venv/bin/python -m tests.docs.test_migrate`` does.
 """
 
 from __future__ import annotations

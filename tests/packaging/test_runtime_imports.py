@@ -20,14 +20,16 @@ IN_THE_HUB_IMAGE = {
     "markupsafe": {"markupsafe"},
     "prometheus-client": {"prometheus_client"},
     "pydantic": {"pydantic", "pydantic_core"},
+    "python-slugify": {"slugify"},
     "pyyaml": {"yaml"},
     "sqlalchemy": {"sqlalchemy"},
     "tornado": {"tornado"},
     "traitlets": {"traitlets"},
     "typing-extensions": {"typing_extensions"},
 }
-# Come with a declared dependency that cannot do without them: kubernetes_asyncio, jinja2, jupyterhub, pydantic.
-BROUGHT_ALONG = {"aiohttp", "markupsafe", "sqlalchemy", "typing-extensions"}
+# Come with a declared dependency that cannot do without them: kubernetes_asyncio, jinja2,
+# jupyterhub, KubeSpawner, pydantic.
+BROUGHT_ALONG = {"aiohttp", "markupsafe", "python-slugify", "sqlalchemy", "typing-extensions"}
 # The command line may say that its extra is not installed.
 WITH_AN_EXTRA = {"gpuspawner/cli": {"kubernetes"}}
 

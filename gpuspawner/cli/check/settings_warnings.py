@@ -24,12 +24,13 @@ from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, Person, Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.node_facts import SPOT_LABELS
+from gpuspawner.core.discovery.discover import SPOT_LABELS
 from gpuspawner.core.errors import PolicyError, Problem, SelectionError
 from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.policy.admission import UnreadClusterError, admit
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.text.wording import format_list, quote, sanitize_name, suggest_name
 from gpuspawner.core.units.duration import format_duration
@@ -382,8 +383,9 @@ def _find_denial(
             return None
         except PolicyError as error:
             reason = reason or error.problems[0].message
-        except SelectionError:
-            continue
+        except SelectionError as error:
+            if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
+                return None  # Users must name an image first, and the program does not know one that the pattern takes.
         else:
             return None
     return reason

@@ -295,7 +295,7 @@ class ProfileSide(Side):
         def is_denied(*key: str) -> bool:
             return key in self._access and not self._access[key].admits(person)
 
-        found = []
+        found: list[Mapping[str, Any]] = []
         for slug, entry in self._entries.items():
             if is_denied(slug):
                 continue

@@ -6,7 +6,7 @@ consequence and fix. A rule is a function from ``ClusterFacts`` to findings and 
 
 - ``command``: arguments, ``RULES`` (the list of all rules) and output.
 - ``facts``: what rules examine; ``fact_reader``, ``api``: requests for these facts; ``diagnosis``: a finding.
-- Rules about the hub: ``hub_health``, ``pod_health``; about nodes: ``node_health``, ``device_plugins``,
+- Rules about the hub: ``hub_health``, ``pod_health``; about nodes and their device plugins: ``node_health``,
   ``gpu_sharing``; about settings: ``choices``, ``namespace``, ``referenced_objects`` (priority classes, queues,
   storage classes and other objects that Helm values name).
 """

@@ -31,7 +31,6 @@ from gpuspawner.cli.cluster.shipped_roles import ServiceAccount
 from gpuspawner.cli.common.output import BAD, FAILED, OK, Paint, add_output_argument, sanitize, write_result
 from gpuspawner.cli.doctor import (
     choices,
-    device_plugins,
     gpu_sharing,
     hub_health,
     namespace,
@@ -52,9 +51,9 @@ RULES: tuple[Callable[[ClusterFacts], Iterable[Diagnosis]], ...] = (
     hub_health.check_hub_account,
     hub_health.check_missing_rights,
     hub_health.check_dangerous_rights,
-    device_plugins.check_plugins_exist,
-    device_plugins.check_plugins_run,
-    device_plugins.check_gpu_labels,
+    node_health.check_plugins_exist,
+    node_health.check_plugins_run,
+    node_health.check_gpu_labels,
     node_health.check_hub_flags,
     gpu_sharing.check_mig_states,
     gpu_sharing.check_mig_strategies,

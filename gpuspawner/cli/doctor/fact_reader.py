@@ -29,7 +29,6 @@ from gpuspawner.cli.doctor.api import (
     fetch_kubernetes_version,
     fetch_objects,
 )
-from gpuspawner.cli.doctor.device_plugins import is_device_plugin
 from gpuspawner.cli.doctor.facts import (
     KUEUE_KINDS,
     SERVICE_NAME_LABEL,
@@ -40,6 +39,7 @@ from gpuspawner.cli.doctor.facts import (
     get_object_name,
     list_pod_webhooks,
 )
+from gpuspawner.cli.doctor.node_health import is_device_plugin
 from gpuspawner.cli.doctor.pod_health import list_live_hub_pods
 from gpuspawner.cli.values.chart_config import (
     DEFAULT_HUB_ACCOUNT,

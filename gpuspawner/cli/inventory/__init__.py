@@ -4,8 +4,8 @@ In: a ``ClusterView`` of ``gpuspawner.cli.cluster``. Out: rows for tables and JS
 package must not count GPUs itself: it shows the counts of ``gpuspawner.core``.
 
 - ``command``: arguments, ``--watch``, the report, and the rights of the impersonated ServiceAccount.
-- ``gpu_type_rows``: GPU types with counts, taints, and the users that may choose the type.
-- ``node_rows``: nodes, and why servers cannot get a node's GPUs.
+- ``rows``: GPU types with counts, taints, and the users that may choose the type; nodes, and why servers cannot get a
+  node's GPUs.
 """
 
 __all__ = ["command"]

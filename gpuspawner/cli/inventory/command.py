@@ -33,8 +33,15 @@ from gpuspawner.cli.cluster.cluster_view import ClusterView, ClusterViewer, add_
 from gpuspawner.cli.cluster.connection import ClusterConnection
 from gpuspawner.cli.cluster.shipped_roles import ResourceRight, read_shipped_rights
 from gpuspawner.cli.common.output import FAILED, OK, Paint, add_output_argument, format_columns, sanitize, write_result
-from gpuspawner.cli.inventory.gpu_type_rows import TypeRow, build_type_rows, format_type_table
-from gpuspawner.cli.inventory.node_rows import NodeRow, build_node_rows, format_node_table, list_node_flags
+from gpuspawner.cli.inventory.rows import (
+    NodeRow,
+    TypeRow,
+    build_node_rows,
+    build_type_rows,
+    format_node_table,
+    format_type_table,
+    list_node_flags,
+)
 from gpuspawner.cli.values.chart_config import list_unread_settings
 from gpuspawner.core.warnings.nodes import AdminWarning
 from gpuspawner.kube.client.api_requests import is_allowed

@@ -23,8 +23,15 @@ from gpuspawner.core.cluster.model import (
     ScalableNodePool,
     SelectorRequirement,
 )
-from gpuspawner.core.cluster.node_affinity import filter_values
-from gpuspawner.core.cluster.selectors import DOES_NOT_EXIST, GT, IN, LT, is_valid_requirement, meets_requirement
+from gpuspawner.core.cluster.selectors import (
+    DOES_NOT_EXIST,
+    GT,
+    IN,
+    LT,
+    filter_values,
+    is_valid_requirement,
+    meets_requirement,
+)
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts
 
 NODE_POOL_LABEL = "karpenter.sh/nodepool"

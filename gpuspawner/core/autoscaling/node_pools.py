@@ -22,13 +22,13 @@ from gpuspawner.core.cluster.model import (
     PossibleLabels,
     ScalableNodePool,
 )
-from gpuspawner.core.cluster.node_affinity import (
+from gpuspawner.core.cluster.node_table import NodeGrouping, NodeTable
+from gpuspawner.core.cluster.selectors import (
     guarantees_node_affinity,
+    matches_any_term,
     matches_node_affinity,
     may_match_node_affinity,
 )
-from gpuspawner.core.cluster.node_table import NodeGrouping, NodeTable
-from gpuspawner.core.cluster.selectors import matches_any_term
 from gpuspawner.core.cluster.taints import is_reserved_for_others, tolerates_taints
 from gpuspawner.core.scheduling.results import Answer
 

@@ -26,8 +26,7 @@ from gpuspawner.core.cluster.model import (
     SelectorRequirement,
     Toleration,
 )
-from gpuspawner.core.cluster.node_affinity import limit_to_keys, matches_node_affinity
-from gpuspawner.core.cluster.selectors import EXISTS
+from gpuspawner.core.cluster.selectors import EXISTS, limit_to_keys, matches_node_affinity
 from gpuspawner.core.cluster.taints import tolerates_taints
 from gpuspawner.core.json_access import as_dict, as_dicts, as_int, as_text, as_text_map, as_texts, find_condition
 

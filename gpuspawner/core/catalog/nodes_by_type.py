@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpuspawner.core.catalog.model import GPUType
-from gpuspawner.core.cluster.dra_model import MAX_CLAIM_DEVICES
+from gpuspawner.core.cluster.dra import MAX_CLAIM_DEVICES
 from gpuspawner.core.cluster.model import Node, PodConstraints, Toleration
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity, may_match_node_affinity
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeGrouping, NodeTable
+from gpuspawner.core.cluster.selectors import matches_node_affinity, may_match_node_affinity
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
 
 _ANY_LAYOUT = NodeGrouping()

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.model import ComputeCapability, GPUType, Image, Platform
+from gpuspawner.core.catalog.node_labels import MatchExpression, format_vendor
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences, join_with_and, join_with_or
-from gpuspawner.core.units.formatting import format_vendor
 
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
 """Label with the CPU architecture, https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch"""

@@ -4,18 +4,19 @@ In: Kubernetes objects as the API's JSON. Out: immutable values, and :class:`Occ
 This package does not depend on GPU types, users or the hub. It compares one constraint with one node or pod; the
 package ``scheduling`` combines the results.
 
-- ``model``, ``dra_model``: the values; ``dra_counts``: how many DRA devices each node has
+- ``model``: the values; ``dra``: the values of DRA devices, and how many each node has
 - ``state``: :class:`Occupancy`, all nodes and pods with free amounts; :class:`Inventory`, a snapshot of the cluster
 - ``decode``, ``decode_selectors``: decode JSON into values; equal values share one object
 - ``pod_requests``: what a pod requests of a node: CPU, memory, huge pages, GPUs and other devices
-- ``node_affinity``, ``selectors``, ``taints``: match constraints against nodes, pods and namespaces
+- ``selectors``, ``taints``: match node selectors, node affinity, pod affinity and tolerations against nodes, pods and
+  namespaces
 - ``volumes``: the volumes on each node, and how many volumes CSI drivers may attach to a node
 - ``node_table``: resources as columns and equivalent nodes in groups, for scans of thousands of nodes
 """
 
 from gpuspawner.core.cluster.decode import decode_node, decode_pod
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Taint, Toleration
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity
+from gpuspawner.core.cluster.selectors import matches_node_affinity
 from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from gpuspawner.core.cluster.dra_model import ClusterDevices, equip_node
+from gpuspawner.core.cluster.dra import ClusterDevices, equip_node
 from gpuspawner.core.cluster.model import (
     HostPort,
     Node,

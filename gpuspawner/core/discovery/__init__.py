@@ -6,14 +6,14 @@ describe the same nodes, the settings win.
 This package must not depend on the user, the policy's decisions, the form, or whether a server would start.
 
 :mod:`.discover` turns node labels into GPU types, and groups equal nodes. Each type gets the tolerations that are usual
-for its resource, such as ``nvidia.com/gpu``, whatever taints its nodes have.
+for its resource, such as ``nvidia.com/gpu``, whatever taints its nodes have. The module also recognizes GPU nodes, spot
+nodes and NVLink by label, and finds the largest node.
 :mod:`.build_catalog` adds the settings' GPU types, keeps their nodes out of the discovered types, and drops invalid
-presets. :mod:`.node_facts` recognizes GPU nodes, spot nodes and NVLink by label, and finds the largest node.
+presets.
 """
 
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog
-from gpuspawner.core.discovery.discover import build_conventional_tolerations, group_nodes_by_kind
-from gpuspawner.core.discovery.node_facts import find_gpu_node_label
+from gpuspawner.core.discovery.discover import build_conventional_tolerations, find_gpu_node_label, group_nodes_by_kind
 
 __all__ = [
     "ConfiguredCatalog",

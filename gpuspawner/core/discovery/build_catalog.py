@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType, combine_types
-from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion
 from gpuspawner.core.catalog.model import (
     NO_RESOURCES,
     Bounds,
@@ -29,18 +28,21 @@ from gpuspawner.core.catalog.model import (
     Preset,
     UnitKind,
 )
+from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion
 from gpuspawner.core.catalog.nodes_by_type import count_units_for_pod, has_silent_plugin, may_have_units
 from gpuspawner.core.catalog.policy_model import Policy
 from gpuspawner.core.catalog.software import PLATFORM_LABELS, deduplicate_platforms, read_platform
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.discovery.discover import SIMULATED_LABEL, discover_gpu_types, group_nodes_by_kind
-from gpuspawner.core.discovery.node_facts import (
+from gpuspawner.core.discovery.discover import (
     GPU_NODE_LABELS,
+    SIMULATED_LABEL,
     SPOT_LABELS,
+    discover_gpu_types,
     find_interconnect,
     find_largest_node,
     find_unexcluded_gpu_nodes,
+    group_nodes_by_kind,
     is_spot,
 )
 from gpuspawner.core.request.field_definitions import CPU, MEMORY

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from gpuspawner.core.autoscaling.node_pools import may_add_gpu_type
 from gpuspawner.core.catalog.model import Catalog, GPUType, ScaleUp, UnitKind
+from gpuspawner.core.catalog.node_labels import format_vendor
 from gpuspawner.core.catalog.policy_model import Person
 from gpuspawner.core.cluster.model import ScalableNodePool
 from gpuspawner.core.cluster.state import Inventory
@@ -71,7 +72,7 @@ from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, translate_now
 from gpuspawner.core.text.wording import join_sentences
-from gpuspawner.core.units.formatting import format_rough_duration, format_vendor
+from gpuspawner.core.units.duration import format_rough_duration
 from gpuspawner.core.verdict.availability import Availability, count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.verdict.wording import format_verdict

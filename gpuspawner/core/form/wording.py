@@ -14,8 +14,7 @@ from gpuspawner.core.request.selection import (
 )
 from gpuspawner.core.text.i18n import gettext, translate_now
 from gpuspawner.core.text.wording import join_with_and
-from gpuspawner.core.units.duration import format_duration
-from gpuspawner.core.units.formatting import format_age
+from gpuspawner.core.units.duration import format_age, format_duration
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S
 

@@ -9,8 +9,7 @@ calls neither JupyterHub nor Kubernetes: the hub reads the input and passes it i
   choice with the user's limits. The form and ``admission`` both use this module.
 - ``rules``: merges the admin's rules into one rule for a user.
 - ``gpu_limits``: lists the limits on numbers of GPUs for ``allowance``. ``denials``: the codes and texts of refusals.
-- ``server_pods``: decides which pods count as servers, of which user and with how many GPUs.
-- ``usage``: sums of GPUs in use, and namespace quotas.
+- ``usage``: which pods count as servers, of which user and with how many GPUs; sums of GPUs in use; namespace quotas.
 """
 
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit

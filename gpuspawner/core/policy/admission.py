@@ -13,7 +13,7 @@ from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.policy.rules import find_gpu_pools
-from gpuspawner.core.policy.server_pods import POOLS_ANNOTATION
+from gpuspawner.core.policy.usage import POOLS_ANNOTATION
 from gpuspawner.core.request.pod_requirements import PodRequirements, place
 from gpuspawner.core.request.selection import Selection, build_options, validate
 

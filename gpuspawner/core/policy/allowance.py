@@ -36,8 +36,7 @@ from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection, select_usable_presets
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.core.units.formatting import format_exact_cpus
-from gpuspawner.core.units.quantity import format_cpu, format_memory
+from gpuspawner.core.units.quantity import format_cpu, format_exact_cpus, format_memory
 
 EntryT = TypeVar("EntryT", Choice, Image)
 

@@ -13,8 +13,7 @@ from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.policy_model import UNLIMITED, GPUTypeRule, Person, Rule
 from gpuspawner.core.policy import denials
 from gpuspawner.core.policy.rules import find_gpu_pools, find_member_rule
-from gpuspawner.core.policy.server_pods import is_known_type
-from gpuspawner.core.policy.usage import ServerUsage, Usage
+from gpuspawner.core.policy.usage import ServerUsage, Usage, is_known_type
 
 TypeRules = tuple[tuple[GPUType, GPUTypeRule], ...]
 """Pairs of a GPU type and the user's limits for that type.

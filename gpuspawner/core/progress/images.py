@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpuspawner.core.text.i18n import gettext
-from gpuspawner.core.units.formatting import format_rough_duration, format_rounded_memory
+from gpuspawner.core.units.duration import format_rough_duration
+from gpuspawner.core.units.quantity import format_rounded_memory
 
 
 class PullFailure(StrEnum):

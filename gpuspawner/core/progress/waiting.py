@@ -21,7 +21,7 @@ from gpuspawner.core.progress.scheduler_events import (
 )
 from gpuspawner.core.text.i18n import gettext, ngettext, translate_now
 from gpuspawner.core.text.wording import add_article, join_sentences, join_with_and, make_sentence
-from gpuspawner.core.units.formatting import format_rough_duration
+from gpuspawner.core.units.duration import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 NEVER_AFTER_S = 10.0

@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 from gpuspawner.core.catalog.combined_types import LabelMatch, merge_matches
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, build_gpu_node_exclusion
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
     Bounds,
@@ -20,6 +19,7 @@ from gpuspawner.core.catalog.model import (
     TraitValues,
     find_lowest_limit,
 )
+from gpuspawner.core.catalog.node_labels import MatchExpression, build_gpu_node_exclusion
 from gpuspawner.core.catalog.software import ARCHITECTURE_LABEL, build_node_exclusions
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY

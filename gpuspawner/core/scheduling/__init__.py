@@ -8,7 +8,8 @@ kube-scheduler can make room for the pod there by preempting pods of lower prior
 
 - ``scan``: checks one node, or all nodes at once; ``results``: the values that ``scan`` returns
 - ``node_filters``: taints, node affinity, volumes; compares the pod's requests with the node's free amounts
-- ``pod_filters``: host ports and nominated pods; ``pod_affinity``, ``topology_spread``: where matching pods already run
+- ``pod_filters``: host ports and nominated pods
+- ``pod_topology``: pod affinity, anti-affinity and topology spread: where matching pods already run
 """
 
 from gpuspawner.core.scheduling.node_filters import build_node_grouping

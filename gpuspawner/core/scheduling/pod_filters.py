@@ -19,15 +19,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm
 from gpuspawner.core.cluster.selectors import may_select_pod, selects_pod
 from gpuspawner.core.cluster.state import PODS, Occupancy
-from gpuspawner.core.scheduling.pod_affinity import (
+from gpuspawner.core.scheduling.pod_topology import (
     MatchingDomains,
+    SpreadCheck,
     find_domains_of_all_terms,
     find_domains_of_any_term,
     find_existing_anti_affinity,
     matches_own_affinity,
 )
 from gpuspawner.core.scheduling.results import Obstacle, Reason
-from gpuspawner.core.scheduling.topology_spread import SpreadCheck
 from gpuspawner.core.text.i18n import gettext_lazy
 
 UNKNOWN_NAMESPACES = Obstacle(

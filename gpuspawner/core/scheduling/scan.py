@@ -25,8 +25,8 @@ from itertools import accumulate, compress, repeat
 from operator import and_, floordiv, or_
 
 from gpuspawner.core.cluster.model import Node, Pod
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable, make_picker
+from gpuspawner.core.cluster.selectors import matches_node_affinity
 from gpuspawner.core.cluster.state import PODS, Occupancy
 from gpuspawner.core.scheduling.node_filters import (
     NodeFilters,

@@ -1,7 +1,4 @@
-"""Parse and format exact durations that users and admins choose, in whole minutes.
-
-:mod:`gpuspawner.core.units.formatting` formats rough durations.
-"""
+"""Parse and format durations: exact ones that users and admins choose, in whole minutes, and rough ones of messages."""
 
 from __future__ import annotations
 
@@ -55,6 +52,33 @@ def format_duration(duration_s: int) -> str:
     for each in rest:
         text = gettext("{longer} {shorter}", longer=text, shorter=each)
     return text
+
+
+_MINUTES_PER_HOUR = 60
+_MIN_MINUTES_IN_HOURS = 90
+"""Rough durations below this many minutes are shown in minutes, others in hours."""
+
+
+def format_rough_duration(minutes: float) -> str:
+    """Return a rough duration: ``less than a minute``, ``about 6 min``, ``about 2 h``.
+
+    :param minutes: 0 or more.
+    """
+    if minutes < 1:
+        return gettext("less than a minute")
+    if minutes < _MIN_MINUTES_IN_HOURS:
+        return gettext("about {minutes} min", minutes=round(minutes))
+    return gettext("about {hours} h", hours=round(minutes / _MINUTES_PER_HOUR))
+
+
+def format_age(seconds: float) -> str:
+    """Return the age of data, rounded down: ``as of 75 s ago``, ``as of 12 min ago``."""
+    minutes = int(seconds) // 60
+    if minutes < 2:  # noqa: PLR2004 - two minutes
+        return gettext("as of {seconds} s ago", seconds=int(seconds))
+    if minutes < _MIN_MINUTES_IN_HOURS:
+        return gettext("as of {minutes} min ago", minutes=minutes)
+    return gettext("as of {hours} h ago", hours=minutes // _MINUTES_PER_HOUR)
 
 
 @lru_cache(maxsize=4096)

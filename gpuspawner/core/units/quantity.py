@@ -1,5 +1,7 @@
 """Parse and format CPU and memory as exact whole numbers of millicores and bytes, never floats.
 
+Messages show some amounts rounded to tenths: :func:`format_rounded_cpus`, :func:`format_rounded_memory`.
+
 There are two notations. Users and settings follow JupyterHub's ``ByteSpecification``: ``16G`` is 16 × 1024^3 bytes
 (:func:`parse_memory`). Kubernetes objects hold quantities: ``16G`` is 16 × 1000^3 bytes (:func:`parse_quantity`,
 https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/).
@@ -12,7 +14,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from gpuspawner.core.text.i18n import gettext_lazy
+from gpuspawner.core.text.i18n import gettext_lazy, ngettext
 
 _MAX_LENGTH = 64
 """Largest number of characters of an amount. A longer text is rejected, because arithmetic with it would be slow."""
@@ -150,6 +152,55 @@ def format_memory_option(size_bytes: int) -> str:
 def format_gib(size_bytes: int) -> str:
     """Return bytes as an exact decimal number of GiB for form fields: ``16``, ``0.5``."""
     return _format_decimal(Fraction(size_bytes, _GIB))
+
+
+_TENTHS = 10
+_MILLIS_PER_CPU = 1000
+_MIN_ROUNDED_BYTES = 1 << 20
+"""Memory below this many bytes is shown exactly, other memory rounded."""
+_ROUNDED_UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20))
+
+
+def format_rounded_cpus(millis: int, *, round_up: bool = True) -> str:
+    """Return CPUs rounded to tenths, with the unit: ``4 CPUs``, ``0.5 CPU``.
+
+    :param millis: millicores.
+    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts).
+    """
+    return format_exact_cpus(round_cpu(millis, round_up=round_up))
+
+
+def round_cpu(millis: int, *, round_up: bool = True) -> int:
+    """Return millicores rounded to tenths of a CPU.
+
+    :param millis: millicores.
+    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts). A request that
+        exceeds the available amount is therefore shown as the larger number.
+    """
+    tenth = _MILLIS_PER_CPU // _TENTHS
+    return (-(-millis // tenth) if round_up else millis // tenth) * tenth
+
+
+def format_exact_cpus(millis: int) -> str:
+    """Return CPUs exactly, with the unit: ``4 CPUs``, ``0.25 CPU``.
+
+    :param millis: millicores.
+    """
+    return ngettext("{amount} CPU", "{amount} CPUs", number=-(-millis // _MILLIS_PER_CPU), amount=format_cpu(millis))
+
+
+def format_rounded_memory(size_bytes: int, *, round_up: bool = True) -> str:
+    """Return memory rounded to tenths of its largest unit: ``16 GiB``, ``503.4 GiB``; below 1 MiB, return it exactly.
+
+    :param size_bytes: bytes.
+    :param round_up: True rounds up (for requested amounts), False rounds down (for available amounts).
+    """
+    if size_bytes < _MIN_ROUNDED_BYTES:
+        return format_memory(size_bytes)
+    unit, factor = next((unit, factor) for unit, factor in _ROUNDED_UNITS if size_bytes >= factor)
+    exact = Fraction(size_bytes * _TENTHS, factor)
+    tenths = math.ceil(exact) if round_up else math.floor(exact)
+    return f"{tenths // _TENTHS}{f'.{tenths % _TENTHS}' if tenths % _TENTHS else ''} {unit}"
 
 
 def _strip_text(value: str) -> str:

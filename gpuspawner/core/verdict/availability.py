@@ -28,8 +28,8 @@ from typing import NamedTuple
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, has_silent_plugin
 from gpuspawner.core.cluster.model import Pod, PodConstraints, Toleration
-from gpuspawner.core.cluster.node_affinity import may_match_node_affinity
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable
+from gpuspawner.core.cluster.selectors import may_match_node_affinity
 from gpuspawner.core.cluster.state import PODS, Inventory, Occupancy, get_occupancy
 
 

@@ -12,16 +12,14 @@ from dataclasses import replace
 from gpuspawner.core.autoscaling.node_pools import find_largest_size
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.catalog.nodes_by_type import count_units, count_units_for_pod, has_silent_plugin
-from gpuspawner.core.cluster.dra_model import MAX_CLAIM_DEVICES, fits_claim
+from gpuspawner.core.cluster.dra import MAX_CLAIM_DEVICES, fits_claim
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool, Toleration
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity
-from gpuspawner.core.cluster.selectors import matches_any_term
+from gpuspawner.core.cluster.selectors import matches_any_term, matches_node_affinity
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import add_article
-from gpuspawner.core.units.formatting import format_rounded_cpus, format_rounded_memory, round_cpu
-from gpuspawner.core.units.quantity import format_cpu
+from gpuspawner.core.units.quantity import format_cpu, format_rounded_cpus, format_rounded_memory, round_cpu
 
 _ARCHITECTURE = "kubernetes.io/arch"
 _UNLIMITED = 2**63

@@ -44,8 +44,8 @@ from gpuspawner.core.catalog.kueue import (
 from gpuspawner.core.catalog.model import GPUType, QueueState
 from gpuspawner.core.catalog.nodes_by_type import group_nodes_by_type, may_have_units
 from gpuspawner.core.cluster.model import Node, Pod, PodConstraints, ScalableNodePool
-from gpuspawner.core.cluster.node_affinity import matches_node_affinity, may_match_node_affinity
 from gpuspawner.core.cluster.node_table import NodeTable
+from gpuspawner.core.cluster.selectors import matches_node_affinity, may_match_node_affinity
 from gpuspawner.core.cluster.state import Inventory, Occupancy, get_occupancy
 from gpuspawner.core.cluster.taints import is_reserved_for_others
 from gpuspawner.core.scheduling.node_filters import build_node_grouping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import make_clause
-from gpuspawner.core.units.formatting import format_age, format_rough_duration
+from gpuspawner.core.units.duration import format_age, format_rough_duration
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 

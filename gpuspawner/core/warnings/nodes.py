@@ -12,8 +12,7 @@ from gpuspawner.core.catalog.node_labels import KarpenterModel, NodeGPU, find_di
 from gpuspawner.core.catalog.nodes_by_type import count_units
 from gpuspawner.core.cluster.model import Node, Toleration
 from gpuspawner.core.cluster.taints import find_untolerated_taints, is_transient_taint
-from gpuspawner.core.discovery.discover import group_nodes_by_kind
-from gpuspawner.core.discovery.node_facts import GPU_NODE_LABELS, find_gpu_node_label
+from gpuspawner.core.discovery.discover import GPU_NODE_LABELS, find_gpu_node_label, group_nodes_by_kind
 from gpuspawner.core.text.wording import format_list, sanitize_name
 
 

@@ -22,8 +22,7 @@ from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.policy.server_pods import ServerPod, build_server_usage, is_known_type, read_server_pod
-from gpuspawner.core.policy.usage import ServerUsage
+from gpuspawner.core.policy.usage import ServerPod, ServerUsage, build_server_usage, is_known_type, read_server_pod
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_pods, list_watched_pods, read_pod_owners
 from gpuspawner.hub.spawner_protocol import WatchingSpawner

@@ -22,7 +22,7 @@ from typing_extensions import override
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.json_access import as_dict, as_text
-from gpuspawner.core.policy.server_pods import read_pod_owner
+from gpuspawner.core.policy.usage import read_pod_owner
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_given_up, measure_first_list_s
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.model import NO_LIMIT, Catalog
-from gpuspawner.core.catalog.node_labels import find_vendor
+from gpuspawner.core.catalog.node_labels import MatchExpression, find_vendor
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT, ContainerResources, PodRequirements
 from gpuspawner.hub.pod.merge import (
     append_entries,

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
 from gpuspawner.core.catalog.model import QueueState, TraitValues
+from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster import decode
 from gpuspawner.core.cluster.model import Pod
 from gpuspawner.core.cluster.state import Inventory

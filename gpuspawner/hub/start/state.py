@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Protocol
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.policy.admission import Admission
 from gpuspawner.hub.admission.service import AdmissionService
 from gpuspawner.hub.config.offer import Offer, OfferFactory

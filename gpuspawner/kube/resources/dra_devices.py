@@ -14,9 +14,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from gpuspawner.core.cluster import dra_model
-from gpuspawner.core.cluster.dra_counts import DeviceCounter, OfferedDevices
-from gpuspawner.core.cluster.dra_model import DeviceClass, ResourceClaim, ResourceSlice
+from gpuspawner.core.cluster import dra
+from gpuspawner.core.cluster.dra import DeviceClass, DeviceCounter, OfferedDevices, ResourceClaim, ResourceSlice
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.kube.client.api_requests import NOT_SERVED
 from gpuspawner.kube.watch.object_caches import ObjectCache, VersionedCache
@@ -28,7 +27,7 @@ DEVICE_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS = "deviceclasses", "resourcesli
 
 class _DeviceClassCache(VersionedCache[DeviceClass]):
     def __init__(self, found: Callable[[], None]) -> None:
-        super().__init__(dra_model.decode_device_class)
+        super().__init__(dra.decode_device_class)
         self._found = found
 
     @override
@@ -52,8 +51,8 @@ class DRADevices:
         self._follow = follow
         self._occupancy = occupancy
         self._classes = _DeviceClassCache(self._begin)
-        self._slices: VersionedCache[ResourceSlice] = VersionedCache(dra_model.decode_resource_slice)
-        self._claims: VersionedCache[ResourceClaim] = VersionedCache(dra_model.decode_resource_claim)
+        self._slices: VersionedCache[ResourceSlice] = VersionedCache(dra.decode_resource_slice)
+        self._claims: VersionedCache[ResourceClaim] = VersionedCache(dra.decode_resource_claim)
         self._watch_loops: list[WatchLoop] = []
         self.resources: frozenset[str] | None = None
         self.generation = 0

@@ -6,8 +6,8 @@ records when the data was last confirmed and, in a sentence for users, why data 
 - `watch_loop`: retry after failures, check rights, explain missing data to users.
 - `watch`: send one list or watch request at a time, decide when the cache is known to be complete (confirmed), and
   avoid full garbage collections during large lists.
-- `pending_events`: keep the last event of each object until it is applied, and apply a new list.
-- `read_batching`: pause reading from the connection so that the hub processes events in batches.
+- `pending_events`: pause reading from the connection so that the hub processes events in batches, keep the last event
+  of each object until it is applied, and apply a new list.
 - `object_caches`: decode nodes and pods and put them into the `Occupancy`.
 """
 

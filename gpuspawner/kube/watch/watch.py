@@ -31,8 +31,7 @@ from gpuspawner.kube.client.api_requests import (
 from gpuspawner.kube.client.json_stream import LineSplitter
 from gpuspawner.kube.client.pacing import Pacer
 from gpuspawner.kube.watch.object_caches import ObjectCache
-from gpuspawner.kube.watch.pending_events import ListReconciler, PendingEvents, RelistError
-from gpuspawner.kube.watch.read_batching import ReadBatcher
+from gpuspawner.kube.watch.pending_events import ListReconciler, PendingEvents, ReadBatcher, RelistError
 
 _NEVER_COLLECT = 2**31 - 1
 _COLLECTIONS_PER_FULL = 100
@@ -99,7 +98,7 @@ class WatchTiming:
     :param settle_s: seconds after the response's headers within which the API server should begin to send the changes
         since the last watch. During these seconds, only a gap of ``settle_s`` between events shows that all changes
         have arrived; afterwards, a gap of :data:`IDLE_GAP_S` is enough.
-    :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.read_batching`.
+    :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
     answer_s: float = 10.0

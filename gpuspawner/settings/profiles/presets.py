@@ -172,12 +172,14 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
+        if any("{value}" in text for text in _list_texts(constants)):  # KubeSpawner replaces it by the user's text
+            self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
+            return None
         parts = self._splitter.split(constants, profile=where)
         if parts is None:
             return None
-        has_text = any("{value}" in text for text in _list_texts(constants))
         is_plain = not (parts.amounts or parts.accelerators or parts.labels or parts.variables)
-        if unlisted.overrides.get("image") != "{value}" or has_text or not is_plain:
+        if unlisted.overrides.get("image") != "{value}" or not is_plain:
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
         if fault := _find_pattern_fault(unlisted.pattern):

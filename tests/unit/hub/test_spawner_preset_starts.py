@@ -185,3 +185,21 @@ async def test_while_groups_are_unknown_no_preset_starts(ada: GPUSpawner):
         await ada._run_apply_user_options({"preset": "small"})
     assert refused.value.status_code == 503
     assert not is_hub_failure(refused.value)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"profile": "gpu", "size": "large"},
+        {"profile": {"slug": "gpu"}, "image--unlisted-choice": "quay.io/a/b:1"},
+        {"v": 1, "image": "pytorch", "cpu": 4, "memory": "16G", "gpu": "a100", "gpu_count": 2},
+        {"preset": "gone", "preset_choices": {"size": "large"}},
+        {"preset": "staff"},
+        {"preset": "small", "preset_choices": {"size": "huge", "colour": []}},
+    ],
+    ids=["profile", "profile_object", "fields", "gone", "forbidden", "entries"],
+)
+async def test_a_form_is_shown_whatever_was_stored_before(ada: GPUSpawner, stored: dict[str, Any]):
+    ada.user_options = stored
+    page = await ada.get_options_form()
+    assert 'value="small"' in page

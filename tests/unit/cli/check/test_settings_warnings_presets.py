@@ -106,10 +106,15 @@ def test_the_rounded_amount_is_told(tmp_path: Path):
             "policy: {default: {memory: {max: 1G}}}",
             ["presets.a"],
         ),
+        (
+            "presets: {a: {memory: 1G, choices: {image: {custom_image: {pattern: '^a/'}}}}, "
+            "b: {memory: 1G, allowed_groups: [x]}}",
+            [],
+        ),
     ],
     ids=[
         "denied", "unlimited", "group", "user", "own_group", "own_user", "deny", "two_lists", "entry", "entry_group",
-        "all_entries",
+        "all_entries", "named_image",
     ],
 )  # fmt: skip
 def test_a_preset_that_nobody_can_have_is_told(tmp_path: Path, text: str, found: list[str]):

@@ -1,31 +1,10 @@
 from __future__ import annotations
 
-from gpuspawner.cli.doctor import (
-    choices,
-    device_plugins,
-    gpu_sharing,
-    hub_health,
-    namespace,
-    node_health,
-    referenced_objects,
-)
-from gpuspawner.cli.doctor import choices as doctor_choices
+from gpuspawner.cli.doctor import choices, gpu_sharing, hub_health, namespace, node_health, referenced_objects
 from gpuspawner.cli.doctor.command import RULES, diagnose
 from tests.unit.cli.doctor.cases import facts, node
 
-MODULES = (
-    choices,
-    referenced_objects,
-    node_health,
-    doctor_choices,
-    gpu_sharing,
-    namespace,
-    node_health,
-    gpu_sharing,
-    device_plugins,
-    hub_health,
-    hub_health,
-)
+MODULES = (choices, gpu_sharing, hub_health, namespace, node_health, referenced_objects)
 NO_RULES = {"can_scale_up", "is_device_plugin", "list_preset_overrides"}
 
 

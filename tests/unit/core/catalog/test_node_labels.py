@@ -7,6 +7,7 @@ from gpuspawner.core.catalog.node_labels import (
     NodeGPU,
     find_divided_models,
     find_vendor,
+    format_vendor,
     parse_mig_memory,
     parse_mig_profile,
     read_karpenter_model,
@@ -245,3 +246,10 @@ def test_what_is_no_profile_has_no_memory(profile: str | None):
 )
 def test_a_slug_holds_only_what_labels_may_hold(text: str, slug: str):
     assert slugify(text) == slug
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name"), [("nvidia", "NVIDIA"), ("amd", "AMD"), ("intel", "Intel"), ("acme", "acme"), ("", "Other")]
+)
+def test_a_vendor_is_named_as_it_writes_itself(vendor: str, name: str):
+    assert format_vendor(vendor) == name

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, matches_expressions
 from gpuspawner.core.catalog.model import GPUType, Image, Platform
+from gpuspawner.core.catalog.node_labels import MatchExpression, matches_expressions
 from gpuspawner.core.catalog.software import (
     Misfit,
     build_node_exclusions,

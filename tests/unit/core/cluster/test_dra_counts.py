@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.dra_counts import DeviceCounter
-from gpuspawner.core.cluster.dra_model import (
+from gpuspawner.core.cluster.dra import (
     ClusterDevices,
     Device,
     DeviceClass,
+    DeviceCounter,
     DeviceId,
     NodeDevices,
     ResourceClaim,

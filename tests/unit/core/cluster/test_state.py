@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints
 from gpuspawner.core.cluster.node_table import NodeGrouping
 from gpuspawner.core.cluster.state import Occupancy

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import Node, Pod
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.volumes import (

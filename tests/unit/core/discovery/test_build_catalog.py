@@ -7,7 +7,6 @@ import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType
-from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion, matches_expressions
 from gpuspawner.core.catalog.model import (
     Bounds,
     Catalog,
@@ -19,6 +18,7 @@ from gpuspawner.core.catalog.model import (
     Preset,
     ScaleUp,
 )
+from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion, matches_expressions
 from gpuspawner.core.catalog.policy_model import Policy, Rule
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.cluster.model import Node

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.gpu_node_exclusion import build_gpu_node_exclusion
+from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion
 from gpuspawner.core.catalog.policy_model import UNLIMITED, AmountRange, GPUTypeRule, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.admission import admit

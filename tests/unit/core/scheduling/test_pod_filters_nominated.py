@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import (
     HostPort,
     LabelSelector,
@@ -18,9 +18,9 @@ from gpuspawner.core.cluster.model import (
 )
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.scheduling.pod_filters import NominatedPods
+from gpuspawner.core.scheduling.pod_topology import SpreadCheck
 from gpuspawner.core.scheduling.results import Obstacle, Reason
 from gpuspawner.core.scheduling.scan import check_node, scan_nodes
-from gpuspawner.core.scheduling.topology_spread import SpreadCheck
 
 NODE = Node(name="a", labels={"zone": "x"}, allocatable={"cpu": 8, "pods": 5})
 HTTP = HostPort("0.0.0.0", "TCP", 80)

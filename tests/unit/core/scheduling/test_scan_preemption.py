@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import HostPort, Node, Pod, PodAffinityTerm, PodConstraints, SpreadConstraint
 from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.scheduling.pod_filters import UNKNOWN_PRIORITY

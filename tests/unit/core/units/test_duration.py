@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
+from gpuspawner.core.units.duration import (
+    format_age,
+    format_duration,
+    format_duration_option,
+    format_rough_duration,
+    parse_duration,
+)
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError
 
 MINUTE, HOUR, DAY = 60, 60 * 60, 24 * 60 * 60
@@ -91,3 +97,18 @@ def test_no_text_takes_long_to_read(text: str):
 )
 def test_days_are_counted_from_the_second_one_on(length_s: int, option: str, text: str):
     assert (format_duration_option(length_s), format_duration(length_s)) == (option, text)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "text"),
+    [(0.5, "less than a minute"), (1, "about 1 min"), (6.4, "about 6 min"), (89, "about 89 min"), (120, "about 2 h")],
+)
+def test_a_duration_is_rough(minutes: float, text: str):
+    assert format_rough_duration(minutes) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(61.9, "61 s"), (119, "119 s"), (120, "2 min"), (5399, "89 min"), (7300, "2 h")]
+)
+def test_an_age_is_never_more_than_it_is(seconds: float, text: str):
+    assert format_age(seconds) == f"as of {text} ago"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.cluster import decode
-from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices
+from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices
 from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.cluster.state import Inventory, Occupancy
 from gpuspawner.core.verdict.verdict import Outcome, predict_verdict

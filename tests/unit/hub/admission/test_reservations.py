@@ -15,8 +15,7 @@ from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.catalog.policy_model import ANY, GPUPool, Policy
 from gpuspawner.core.cluster.model import Node
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.policy.server_pods import read_server_pod
-from gpuspawner.core.policy.usage import ServerUsage
+from gpuspawner.core.policy.usage import ServerUsage, read_server_pod
 from gpuspawner.hub.admission.reservations import OWNERS_CACHE_S, UNSEEN_POD_S, Reservations
 from tests.unit.clocks import Clock
 

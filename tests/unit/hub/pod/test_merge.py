@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.pod.merge import append_entries, escape_braces, format_tolerations, merge_required_terms
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubespawner import KubeSpawner
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.hub.pod.merge import OverriddenValues

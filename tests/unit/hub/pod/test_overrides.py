@@ -17,7 +17,7 @@ from kubernetes_asyncio.client import (
     V1ResourceRequirements,
 )
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.request.fields import PodAdditions
 from gpuspawner.core.request.pod_requirements import PodRequirements

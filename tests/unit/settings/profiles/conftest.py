@@ -16,6 +16,8 @@ NAMES = frozenset(
 
 
 def find_fault(name: str, value: object) -> str:
+    if value == "{value}":  # KubeSpawner knows no such field, except in an unlisted choice
+        return "has a template field 'value'"
     return "must be a text" if name == "default_url" and not isinstance(value, str) else ""
 
 

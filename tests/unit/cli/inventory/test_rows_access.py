@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.inventory.gpu_type_rows import TypeAccess, find_type_access
+from gpuspawner.cli.inventory.rows import TypeAccess, find_type_access
 from gpuspawner.core.catalog.model import Bounds, Catalog
 from gpuspawner.core.catalog.policy_model import AmountRange, Policy, Rule
 from gpuspawner.core.cluster.state import Inventory

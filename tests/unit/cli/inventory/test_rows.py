@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.gpu_type_rows import TypeRow, build_type_rows, format_type_table
+from gpuspawner.cli.inventory.rows import TypeRow, build_type_rows, format_type_table
 from tests.unit.cli.conftest import A100, Parsed, gpu_node, gpu_pod, settings, view_cluster_once
 from tests.unit.kube.watch_server import NODES, PODS, WatchServer
 

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.units.formatting import (
-    format_age,
-    format_exact_cpus,
-    format_rough_duration,
-    format_rounded_cpus,
-    format_rounded_memory,
-    format_vendor,
-)
+from gpuspawner.core.units.quantity import format_exact_cpus, format_rounded_cpus, format_rounded_memory
 
 GIB = 1 << 30
 
@@ -49,25 +42,3 @@ def test_memory_is_shown_in_tenths(size: int, text: str):
 def test_what_is_needed_never_looks_like_what_is_there_and_less(has: int, more: int):
     assert format_rounded_memory(has + more) != format_rounded_memory(has, round_up=False)
     assert format_rounded_cpus(has + more) != format_rounded_cpus(has, round_up=False)
-
-
-@pytest.mark.parametrize(
-    ("minutes", "text"),
-    [(0.5, "less than a minute"), (1, "about 1 min"), (6.4, "about 6 min"), (89, "about 89 min"), (120, "about 2 h")],
-)
-def test_a_duration_is_rough(minutes: float, text: str):
-    assert format_rough_duration(minutes) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(61.9, "61 s"), (119, "119 s"), (120, "2 min"), (5399, "89 min"), (7300, "2 h")]
-)
-def test_an_age_is_never_more_than_it_is(seconds: float, text: str):
-    assert format_age(seconds) == f"as of {text} ago"
-
-
-@pytest.mark.parametrize(
-    ("vendor", "name"), [("nvidia", "NVIDIA"), ("amd", "AMD"), ("intel", "Intel"), ("acme", "acme"), ("", "Other")]
-)
-def test_a_vendor_is_named_as_it_writes_itself(vendor: str, name: str):
-    assert format_vendor(vendor) == name

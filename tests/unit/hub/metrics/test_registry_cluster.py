@@ -7,8 +7,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gpuspawner.hub.metrics.collectors import ClusterMetrics
-from tests.unit.hub.metrics.test_collectors_server_counts import pod
+from gpuspawner.hub.metrics.registry import ClusterMetrics
+from tests.unit.hub.metrics.test_registry_server_counts import pod
 
 
 def scraped(pods: dict[str, Any], *, store: Any = None) -> dict[str, float]:

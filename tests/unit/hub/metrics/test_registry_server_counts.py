@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.hub.metrics.collectors import count_servers
+from gpuspawner.hub.metrics.registry import count_servers
 
 
 def pod(gpu: str = "", number: str = "1", *, node: str = "", phase: str = "Pending", **limits: str) -> dict[str, Any]:

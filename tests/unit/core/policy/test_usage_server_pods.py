@@ -9,8 +9,7 @@ import pytest
 
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
 from gpuspawner.core.catalog.policy_model import ANY, GPUPool, Policy
-from gpuspawner.core.policy.server_pods import ServerPod, build_server_usage, read_pod_owner, read_server_pod
-from gpuspawner.core.policy.usage import ServerUsage
+from gpuspawner.core.policy.usage import ServerPod, ServerUsage, build_server_usage, read_pod_owner, read_server_pod
 
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb"
 A100 = {"nvidia.com/gpu.product": "A100"}

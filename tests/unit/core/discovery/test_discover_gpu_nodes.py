@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression
+from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Node
-from gpuspawner.core.discovery.node_facts import find_gpu_node_label, find_unexcluded_gpu_nodes
+from gpuspawner.core.discovery.discover import find_gpu_node_label, find_unexcluded_gpu_nodes
 
 PRESENT, PRODUCT = "nvidia.com/gpu.present", "nvidia.com/gpu.product"
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gpuspawner.core.cluster.model import LabelSelector, Node, Pod, PodAffinityTerm, PodConstraints, SelectorRequirement
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling.pod_affinity import (
+from gpuspawner.core.scheduling.pod_topology import (
     find_domains_of_all_terms,
     find_domains_of_any_term,
     find_existing_anti_affinity,

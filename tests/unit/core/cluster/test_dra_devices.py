@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.cluster.dra_model import ClusterDevices, NodeDevices, equip_node
+from gpuspawner.core.cluster.dra import ClusterDevices, NodeDevices, equip_node
 from gpuspawner.core.cluster.model import Node
 
 GPU = "nvidia.com/gpu"

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuspawner.core.cluster.model import Node, NodeSelectorTerm, PodConstraints, SelectorRequirement
-from gpuspawner.core.cluster.node_affinity import (
+from gpuspawner.core.cluster.selectors import (
     guarantees_node_affinity,
+    matches_any_term,
     matches_node_affinity,
     may_match_node_affinity,
 )
-from gpuspawner.core.cluster.selectors import matches_any_term
 
 LABELS = {"product": ("T4", "T4-SHARED"), "slice": ()}
 

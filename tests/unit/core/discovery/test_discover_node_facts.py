@@ -6,7 +6,7 @@ import pytest
 
 from gpuspawner.core.catalog.accelerators import Accelerator, AcceleratorTable
 from gpuspawner.core.catalog.model import GPUType, UnitKind
-from gpuspawner.core.discovery.node_facts import find_interconnect, is_spot
+from gpuspawner.core.discovery.discover import find_interconnect, is_spot
 
 PRODUCT, CLIQUE = "nvidia.com/gpu.product", "nvidia.com/gpu.clique"
 SXM, PCIE = "A100-SXM4", "A100-PCIE"

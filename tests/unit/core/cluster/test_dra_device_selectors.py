@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.dra_model import AttributeTerm, parse_cel_selector, selects_device
+from gpuspawner.core.cluster.dra import AttributeTerm, parse_cel_selector, selects_device
 
 NVIDIA = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
 TYPE = "gpu.nvidia.com/type"

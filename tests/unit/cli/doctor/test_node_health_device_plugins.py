@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.cli.doctor.device_plugins import (
+from gpuspawner.cli.doctor.facts import ObjectKind
+from gpuspawner.cli.doctor.node_health import (
     check_gpu_labels,
     check_plugins_exist,
     check_plugins_run,
     is_device_plugin,
 )
-from gpuspawner.cli.doctor.facts import ObjectKind
 from tests.unit.cli.doctor.cases import GPU, codes, facts, gpu_type, named, node
 
 NAME = "nvidia-device-plugin-daemonset"

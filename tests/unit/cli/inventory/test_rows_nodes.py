@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.cli.common.output import Paint
-from gpuspawner.cli.inventory.node_rows import NodeRow, build_node_rows, format_node_table
+from gpuspawner.cli.inventory.rows import NodeRow, build_node_rows, format_node_table
 from tests.unit.cli.conftest import A100, Parsed, gpu_node, settings, view_cluster_once
 from tests.unit.kube.watch_server import NODES, WatchServer
 

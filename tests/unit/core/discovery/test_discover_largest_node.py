@@ -4,7 +4,7 @@ import pytest
 
 from gpuspawner.core.cluster.model import Node, Taint
 from gpuspawner.core.cluster.state import Inventory
-from gpuspawner.core.discovery.node_facts import find_largest_node
+from gpuspawner.core.discovery.discover import find_largest_node
 
 GIB = 1 << 30
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.cluster.dra_counts import DeviceCounter
-from gpuspawner.core.cluster.dra_model import (
+from gpuspawner.core.cluster.dra import (
     AttributeTerm,
     Device,
     DeviceClass,
+    DeviceCounter,
     DeviceId,
     ResourceClaim,
     ResourceSlice,

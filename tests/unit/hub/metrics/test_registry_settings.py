@@ -7,7 +7,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gpuspawner.hub.metrics.collectors import SettingsMetrics
+from gpuspawner.hub.metrics.registry import SettingsMetrics
 
 
 def scraped(*followed: Any) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.kube.watch.read_batching import MAX_UNREAD_BYTES, ReadBatcher
+from gpuspawner.kube.watch.pending_events import MAX_UNREAD_BYTES, ReadBatcher
 from tests.unit.kube.watch_server import eventually
 
 LONG_S = 60.0

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpuspawner.core.catalog.gpu_node_exclusion import MatchExpression, build_gpu_node_exclusion, matches_expressions
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image
+from gpuspawner.core.catalog.node_labels import MatchExpression, build_gpu_node_exclusion, matches_expressions
 
 PRODUCT = "nvidia.com/gpu.product"
 GKE = "cloud.google.com/gke-accelerator"

@@ -15,7 +15,7 @@ from gpuspawner.core.cluster.model import (
     Toleration,
 )
 from gpuspawner.core.cluster.state import Occupancy
-from gpuspawner.core.scheduling.topology_spread import SpreadCheck
+from gpuspawner.core.scheduling.pod_topology import SpreadCheck
 
 WEB = (SelectorRequirement(key="app", operator="In", values=("web",)),)
 EVEN = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB)
