@@ -42,6 +42,7 @@ from gpuspawner.core.units.quantity import (
     format_gib,
     format_memory,
     format_memory_option,
+    format_rounded_memory,
     parse_cpu,
     parse_memory,
 )
@@ -55,6 +56,12 @@ is the amount that the form fills in."""
 def _format_cpu_option(millis: int) -> object:
     cpus = millis / 1000
     return int(cpus) if cpus.is_integer() else cpus
+
+
+def _describe_memory(size_bytes: int) -> str:
+    """Return memory exactly, or rounded if it is exact only in bytes: presets may have such amounts."""
+    exact = format_memory(size_bytes)
+    return format_rounded_memory(size_bytes) if exact.endswith(" B") else exact
 
 
 IMAGE = ChoiceField(
@@ -91,7 +98,7 @@ MEMORY = AmountField(
     notation=AmountNotation(title=gettext_lazy("Memory"), parse=parse_memory, show=format_memory, unbounded=_NO_BOUNDS),
     format_input=format_gib,
     format_option=format_memory_option,
-    describe=format_memory,
+    describe=_describe_memory,
     gone=gettext_lazy("Your last amount of memory{saved} is no longer offered: {kept} GiB is filled in."),
     kept=gettext_lazy("{kept} GiB is filled in."),
     step=1024**3,

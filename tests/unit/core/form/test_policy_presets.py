@@ -48,6 +48,12 @@ def test_a_card_has_its_lists_and_says_what_it_starts():
     assert (lab.is_fixed, lab.is_last, lab.is_picked, lab.values) == (True, True, True, {})
 
 
+def test_memory_that_is_no_round_number_is_rounded():
+    odd = replace(LAB, options={"cpu": 1, "memory": 1951419879}, choices={})
+    catalog = replace(ONLY, presets={"lab": odd})
+    assert card("lab", catalog=catalog).summary == "Minimal with 1 CPU, 1.9 GiB and no GPU for at most 8 hours"
+
+
 def test_a_choice_without_entries_has_a_text_field_only():
     (choice,) = card("named").choices
     assert (choice.entries, choice.picked) == ((), "")

@@ -14,7 +14,8 @@ from gpuspawner.core.form.wording import (
     list_badges,
 )
 from gpuspawner.core.request.field_definitions import Priority
-from gpuspawner.core.request.selection import Selection
+from gpuspawner.core.request.selection import Selection, validate
+from tests.unit.core.form.test_fields_presets import ONLY
 
 GIB = 1 << 30
 CATALOG = Catalog(
@@ -123,3 +124,18 @@ def test_an_image_that_stays_is_no_difference_whoever_named_it():
 
 def test_another_choice_is_told_whole_where_there_is_none_to_differ_from():
     assert describe_difference(WANTED, None, catalog=CATALOG) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "other", "text"),
+    [
+        ({"size": "small", "image": "r"}, {"size": "large", "image": "r"}, "Lab: 16 GiB"),
+        ({"size": "small", "image": "r"}, {"size": "large", "image": "torch"}, "Lab: 16 GiB and Torch"),
+        (None, {"size": "large", "image": "r"}, "Lab"),
+    ],
+    ids=["entry", "entries", "preset"],
+)
+def test_a_fixed_preset_differs_by_its_entries_or_its_name(chosen: Any, other: dict[str, str], text: str):
+    wanted = {"preset": "staff"} if chosen is None else {"preset": "lab", "preset_choices": chosen}
+    selections = [validate(each, ONLY) for each in ({"preset": "lab", "preset_choices": other}, wanted)]
+    assert describe_difference(*selections, catalog=ONLY) == text
