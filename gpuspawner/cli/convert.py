@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         converted = convert_source(source)
         values = build_values(source, converted)
         if arguments.verify:
-            report = verify(source, converted, values, scope=Scope(limit=arguments.limit, seed=arguments.seed))
+            report = verify(source, converted, values=values, scope=Scope(limit=arguments.limit, seed=arguments.seed))
     except SettingsError as error:
         notes.write(f"gpuspawner convert: {sanitize(str(error))}\n")
         return UNUSABLE
@@ -282,7 +282,7 @@ def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[st
 
 
 def verify(
-    source: ProfileSource, converted: ConvertedProfiles, values: Mapping[str, Any], *, scope: Scope
+    source: ProfileSource, converted: ConvertedProfiles, *, values: Mapping[str, Any], scope: Scope
 ) -> ComparisonReport:
     """Return the comparison of all old choices with the new ones.
 

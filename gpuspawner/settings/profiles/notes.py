@@ -38,6 +38,7 @@ class Cause:
 class Note:
     """One part of a profile list that becomes different settings.
 
+    :param cause: why it is different.
     :param profile: display names of the profile and, in a choice, of the option and the entry; empty = all profiles.
     :param field: keys of the profile list, joined by dots; may be empty.
     :param detail: the values, such as ``0.12345 → 124m``; may be empty.

@@ -25,6 +25,7 @@ from gpuspawner.settings.profiles.notes import (
     NOT_CONFIGURABLE,
     NoteList,
 )
+from gpuspawner.settings.value_types import DOMAIN_PATTERN, LABEL_VALUE_PATTERN, NAME_PATTERN
 
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
 """Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
@@ -45,6 +46,13 @@ _OTHER_ACCELERATORS = re.compile(
 )
 _CONTAINER_TRAITS = ("extra_container_config", "extra_containers", "init_containers")
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_KEY = re.compile(rf"({DOMAIN_PATTERN}/)?{NAME_PATTERN}")
+_LABEL_VALUE = re.compile(LABEL_VALUE_PATTERN)
+_GENERAL_LABEL = re.compile(
+    r"(.*\.)?(topology\.[a-z0-9.-]+|hub\.jupyter\.org)/.*|(beta\.)?kubernetes\.io/(os|arch|hostname)"
+    r"|node-role\.kubernetes\.io/.*|failure-domain\.beta\.kubernetes\.io/.*"
+)
+"""Labels that nodes with and without GPUs have; all others in a node selector may tell one kind of GPU from another."""
 _MOST_UNITS = 1024
 """Largest ``max_count`` of a GPU type."""
 _IMAGE = re.compile(r"[^\s{}]{1,1000}")
@@ -103,6 +111,20 @@ class OverrideParts:
     rest: Mapping[str, Any] = field(default_factory=dict)
 
 
+def tells_gpu(key: object, value: object) -> bool:
+    """Return whether a label of a node selector may tell the nodes of one GPU type.
+
+    :param key: the label.
+    :param value: its value; None = the override removes the label.
+    """
+    return (
+        isinstance(key, str)
+        and isinstance(value, str)
+        and bool(_LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value))
+        and not _GENERAL_LABEL.fullmatch(key)
+    )
+
+
 def replaces_selector(pod_config: Any) -> bool:
     """Return whether ``extra_pod_config`` contains a node selector, which replaces that of all other traits.
 
@@ -137,7 +159,7 @@ class OverrideSplitter:
         for name, value in known.items():
             try:
                 self._require_valid(name, value)
-                self._add(parts, name, value, profile=profile)
+                self._add(parts, name, value=value, profile=profile)
             except (_RefusedValueError, QuantityError) as error:
                 self._notes.add(NEVER_STARTED, profile=profile, field=name, detail=str(error))
                 return None
@@ -160,7 +182,7 @@ class OverrideSplitter:
                 self._notes.add(cause, profile=profile, field=name)
         return known
 
-    def _add(self, parts: dict[str, Any], name: str, value: Any, *, profile: str) -> None:
+    def _add(self, parts: dict[str, Any], name: str, *, value: Any, profile: str) -> None:
         if name == "image":
             parts["image"] = _check_image(value)
         elif name in _AMOUNT_KEYS:
@@ -172,9 +194,9 @@ class OverrideSplitter:
             if other:
                 parts["rest"][name] = other
         else:
-            self._add_other(parts, name, value, profile=profile)
+            self._add_other(parts, name, value=value, profile=profile)
 
-    def _add_other(self, parts: dict[str, Any], name: str, value: Any, *, profile: str) -> None:
+    def _add_other(self, parts: dict[str, Any], name: str, *, value: Any, profile: str) -> None:
         rest = value
         if name == "environment":
             parts["variables"] = {key: each for key, each in value.items() if key in GPU_HIDING_ENVIRONMENT}

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile, slugify
 from gpuspawner.settings.gpu import build_accelerator_table
 from gpuspawner.settings.profiles.notes import SEVERAL_ACCELERATORS, NoteList
-from gpuspawner.settings.value_types import DOMAIN_PATTERN, LABEL_VALUE_PATTERN, NAME_PATTERN
+from gpuspawner.settings.profiles.overrides import tells_gpu
+from gpuspawner.settings.profiles.profile_values import EffectiveValues, SplitOption
 
 _LONGEST_SLUG = 63
 _LONGEST_NAME = 200
-_LABEL_KEY = re.compile(rf"({DOMAIN_PATTERN}/)?{NAME_PATTERN}")
-_LABEL_VALUE = re.compile(LABEL_VALUE_PATTERN)
-_GENERAL_LABEL = re.compile(
-    r"(.*\.)?(topology\.[a-z0-9.-]+|hub\.jupyter\.org)/.*|(beta\.)?kubernetes\.io/(os|arch|hostname)"
-    r"|node-role\.kubernetes\.io/.*|failure-domain\.beta\.kubernetes\.io/.*"
-)
-"""Labels that nodes with and without GPUs have; all others in a node selector may tell one kind of GPU from another."""
+_NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
 
 
 class ProfileGPUs:
@@ -87,20 +82,6 @@ class ProfileGPUs:
         return slug
 
 
-def tells_gpu(key: object, value: object) -> bool:
-    """Return whether a label of a node selector may tell the nodes of one GPU type.
-
-    :param key: the label.
-    :param value: its value; None = the override removes the label.
-    """
-    return (
-        isinstance(key, str)
-        and isinstance(value, str)
-        and bool(_LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value))
-        and not _GENERAL_LABEL.fullmatch(key)
-    )
-
-
 def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_underscores: bool = False) -> str:
     """Return a slug for a text that is not among the slugs that are taken.
 
@@ -118,3 +99,49 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
         suffix = f"-{number}"
         slug, number = f"{base[: _LONGEST_SLUG - len(suffix)].strip('-._')}{suffix}", number + 1
     return slug
+
+
+def plan_gpus(
+    level: EffectiveValues, options: list[SplitOption], *, gpus: ProfileGPUs, notes: NoteList, profile: str
+) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
+    """Return the keys ``gpu`` and ``gpu_count`` of a preset and, by identity, of entries that change them.
+
+    A GPU type depends on a resource and on labels, which two choices may set. The labels of the type are then only
+    those that no choice changes.
+
+    :param level: the values of servers with the profile.
+    :param options: the profile's options.
+    :param gpus: collects the GPU types.
+    :param notes: receives notes about accelerators that the settings leave out.
+    :param profile: display name for notes.
+    """
+    has_gpus = any(level.accelerators.values()) or any(each.resources for each in options)
+    has_labels = not any(
+        each.has_own_selector
+        for each in (level, *(level.overlay(entry.parts) for option in options for entry in option.entries))
+    )
+    drivers = [each for each in options if each.resources or (has_labels and each.labels)] if has_gpus else []
+    unsettled = set().union(*(each.labels for each in drivers)) if len(drivers) > 1 else set()
+    with_resources = [each for each in options if each.resources]
+    if len(with_resources) > 1:
+        every = {name for name, count in level.accelerators.items() if count}.union(
+            *(each.resources for each in with_resources)
+        )
+        if len(every) > 1:
+            detail = ", ".join(sorted(every))
+            notes.add(SEVERAL_ACCELERATORS, profile=profile, field="extra_resource_limits", detail=detail)
+    labels = {key: each for key, each in level.labels.items() if has_labels and key not in unsettled}
+    settled = replace(level, labels=labels)
+    by_entry: dict[int, dict[str, Any]] = {}
+    for driver in drivers if len(drivers) == 1 else with_resources:
+        for entry in driver.entries:
+            if len(drivers) > 1 and not entry.parts.accelerators:
+                continue
+            is_settled = has_labels and len(drivers) == 1
+            own = settled.overlay(entry.parts if is_settled else replace(entry.parts, labels={}))
+            by_entry[id(entry)] = gpus.find(own.accelerators, own.labels, profile=entry.where) or dict(_NO_GPU)
+    is_replaced = any(each.is_closed and all(id(entry) in by_entry for entry in each.entries) for each in drivers)
+    preset = {} if is_replaced else gpus.find(settled.accelerators, settled.labels, profile=profile)
+    if len(drivers) == 1:
+        by_entry = {key: each for key, each in by_entry.items() if each != (preset or _NO_GPU)}
+    return preset, by_entry

@@ -184,13 +184,13 @@ class ProfileListParser:
             is_default=bool(profile.get("default")),
             overrides=_read_overrides(profile, path),
             options=tuple(
-                self._parse_option(key, each, (*path, "profile_options", key), profile=name)
+                self._parse_option(key, each, path=(*path, "profile_options", key), profile=name)
                 for key, each in self._sort(options)
             ),
             access=self._read_access(profile, path, profile=name),
         )
 
-    def _parse_option(self, key: str, raw: Any, path: KeyPath, *, profile: str) -> ProfileOption:
+    def _parse_option(self, key: str, raw: Any, *, path: KeyPath, profile: str) -> ProfileOption:
         option = _require_mapping(raw, path)
         name = _read_text(option.get("display_name")) or key
         where = f"{profile} · {name}"
@@ -201,7 +201,7 @@ class ProfileListParser:
         self._note_unread(option, known=known, profile=where)
         choices = _require_mapping(option.get("choices") or {}, (*path, "choices"))
         parsed = [
-            (self._parse_choice(each, raw, (*path, "choices", each), option=where), raw)
+            (self._parse_choice(each, raw, path=(*path, "choices", each), option=where), raw)
             for each, raw in self._sort(choices)
         ]
         default = next((choice.key for choice, raw in parsed if raw.get("default")), parsed[0][0].key if parsed else "")
@@ -214,7 +214,7 @@ class ProfileListParser:
             unlisted=self._parse_unlisted(option.get("unlisted_choice"), (*path, "unlisted_choice"), option=where),
         )
 
-    def _parse_choice(self, key: str, raw: Any, path: KeyPath, *, option: str) -> ProfileChoice:
+    def _parse_choice(self, key: str, raw: Any, *, path: KeyPath, option: str) -> ProfileChoice:
         choice = _require_mapping(raw, path)
         name = _read_text(choice.get("display_name")) or key
         self._note_unread(choice, known=_COMMON_KEYS, profile=f"{option}: {name}")

@@ -25,7 +25,7 @@ def test_every_choice_of_a_real_list_gives_the_same_server(file: Path, tmp_path:
     source = read_profile_source([str(file)], io.StringIO())
     converted = convert_source(source)
     values = build_values(source, converted)
-    report = verify(source, converted, values, scope=Scope())
+    report = verify(source, converted, values=values, scope=Scope())
     assert [(each.pair.label, each.details) for each in report.results if each.outcome != "same"] == []
     assert [note for note in converted.notes if note.cause.effect is Effect.REFUSED] == []
     new = tmp_path / "converted.yaml"

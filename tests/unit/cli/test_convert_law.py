@@ -153,7 +153,7 @@ def test_each_choice_gives_the_same_server_or_the_difference_is_named(tmp_path_f
     if converted is None:
         return
     values = build_values(source, converted)
-    report = verify(source, converted, values, scope=Scope(limit=40))
+    report = verify(source, converted, values=values, scope=Scope(limit=40))
     wrong = [
         each for each in report.results if each.outcome is not ChoiceOutcome.SAME and not is_named(each, converted)
     ]

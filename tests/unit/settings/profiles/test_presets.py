@@ -44,22 +44,25 @@ def list_causes(found: ConvertedProfiles) -> list[Any]:
     return [note.cause for note in found.notes]
 
 
+GPU_SERVER = {
+    "display_name": "GPU server",
+    "description": "One T4",
+    "allowed_groups": ["ml"],
+    "kubespawner_override": {
+        **GPU,
+        "image": "quay.io/a/pytorch:1.2",
+        "cpu_limit": 4,
+        "mem_limit": "16G",
+        "mem_guarantee": "8G",
+        "node_selector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"},
+        "tolerations": [{"operator": "Exists"}],
+    },
+}
+
+
 def test_a_profile_becomes_a_preset(convert: Convert):
     found = convert(
-        {
-            "display_name": "GPU server",
-            "description": "One T4",
-            "allowed_groups": ["ml"],
-            "kubespawner_override": {
-                **GPU,
-                "image": "quay.io/a/pytorch:1.2",
-                "cpu_limit": 4,
-                "mem_limit": "16G",
-                "mem_guarantee": "8G",
-                "node_selector": {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"},
-                "tolerations": [{"operator": "Exists"}],
-            },
-        },
+        GPU_SERVER,
         cpu_guarantee=0.5,
     )
     assert found.settings == {
@@ -401,3 +404,15 @@ def test_choices_are_named_for_people(convert: Convert):
         "My server · Size: Small",
         "My server · Size: q/x",
     ]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, id="of the API"),
+        pytest.param({"node_selector": {"disk": "ssd"}}, id="of the client"),
+    ],
+)
+def test_labels_that_the_pod_does_not_get_tell_no_type(convert: Convert, config: Any):
+    found = convert(profile(node_selector={"pool": "a"}, **GPU), extra_pod_config=config)
+    assert (get_preset(found)["gpu"], found.settings["gpus"]["gpu"].get("match")) == ("gpu", None)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gpuspawner.settings.profiles.notes import SEVERAL_ACCELERATORS, NoteList
-from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, make_unique_slug, tells_gpu
+from gpuspawner.settings.profiles.overrides import tells_gpu
+from gpuspawner.settings.profiles.profile_gpus import ProfileGPUs, make_unique_slug
 
 GKE = "cloud.google.com/gke-accelerator"
 TYPE = "node.kubernetes.io/instance-type"

@@ -1,0 +1,179 @@
+"""The settings that a profile list becomes, with what the user options of KubeSpawner are in gpuspawner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpuspawner.settings.profiles.notes import NEVER_STARTED, NO_ENTRY, NOBODY_ALLOWED, NOT_VALID, SAME_SLUG, Note
+from gpuspawner.settings.profiles.profile_list import Profile, ProfileListError, ProfileOption
+
+REPEATED = "#"
+"""Mark between a slug and a number in :attr:`ConvertedProfiles.presets`, if several profiles have the slug.
+
+A hook may leave only one of these profiles to a user.
+"""
+_UNLISTED_SUFFIX = "--unlisted-choice"
+_EMPTYING = (NOT_VALID, NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
+"""Causes that leave a profile out."""
+
+
+@dataclass(slots=True)
+class ConvertedChoice:
+    """A choice of a preset.
+
+    :param name: key of the choice in the preset.
+    :param option: the option of the profile.
+    :param entries: key of a profile's choice → slug of the entry.
+    :param has_image: whether users may enter an image.
+    """
+
+    name: str
+    option: ProfileOption
+    entries: dict[str, str] = field(default_factory=dict)
+    has_image: bool = False
+
+
+@dataclass(slots=True)
+class ConvertedProfile:
+    """A preset.
+
+    :param slug: key of the preset.
+    :param profile: the profile.
+    :param choices: key of an option → choice of the preset.
+    """
+
+    slug: str
+    profile: Profile
+    choices: dict[str, ConvertedChoice] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedProfiles:
+    """The settings that a profile list becomes.
+
+    :param settings: keys below ``hub.config.GPUSpawner``.
+    :param notes: what the settings do otherwise than the profile list.
+    :param presets: slug of a profile → its preset.
+    :param profiles: slug → profile, also for profiles that are left out.
+    """
+
+    settings: Mapping[str, Any]
+    notes: tuple[Note, ...]
+    presets: Mapping[str, ConvertedProfile]
+    profiles: Mapping[str, Profile]
+
+    def convert_options(self, options: Mapping[str, object]) -> dict[str, object] | None:
+        """Return the user options of gpuspawner for those of KubeSpawner, or None if there is no equivalent.
+
+        :param options: user options with ``profile``, and a key for each option that the user chose; or an empty
+            mapping for a server without a choice.
+        """
+        if not options:
+            return {}
+        found = self.presets.get(str(options.get("profile")))
+        if found is None:
+            return None
+        chosen: dict[str, str] = {}
+        converted: dict[str, object] = {"v": 1, "preset": found.slug}
+        for key, choice in found.choices.items():
+            text, picked = options.get(f"{key}{_UNLISTED_SUFFIX}"), options.get(key)
+            if text:
+                if not choice.has_image:
+                    return None
+                converted["custom_image"] = text
+            elif picked:
+                if picked not in choice.entries:
+                    return None
+                chosen[choice.name] = choice.entries[str(picked)]
+        return {**converted, "preset_choices": chosen} if chosen else converted
+
+    def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
+        """Return the settings without the entry or preset at a path, or None if the path leads to neither.
+
+        :param field: YAML path of a problem in the settings.
+        :param reason: the problem, for a note.
+        """
+        keys = (key for key, each in self.presets.items() if _is_below(field, f"presets.{each.slug}"))
+        key = max(keys, key=lambda each: len(self.presets[each].slug), default=None)
+        if key is None:
+            return None
+        found, presets, where = self.presets[key], dict(self.presets), self.presets[key].profile.display_name
+        preset = dict(self.settings["presets"][found.slug])
+        for option, choice in found.choices.items():
+            path = f"presets.{found.slug}.choices.{choice.name}.entries"
+            slugs = [slug for slug in choice.entries.values() if _is_below(field, f"{path}.{slug}")]
+            if slugs:
+                slug = max(slugs, key=len)
+                where = f"{where} · {choice.option.display_name}: {slug}"
+                kept = {old: new for old, new in choice.entries.items() if new != slug}
+                own = preset["choices"][choice.name]
+                entries = {name: each for name, each in own.get("entries", {}).items() if name != slug}
+                preset["choices"] = {**preset["choices"], choice.name: {**own, "entries": entries}}
+                presets[key] = replace(found, choices={**found.choices, option: replace(choice, entries=kept)})
+                is_empty = not kept and not choice.has_image
+                break
+        else:
+            is_empty = True
+        everything = {**self.settings["presets"], found.slug: preset}
+        if is_empty:
+            del presets[key], everything[found.slug]
+        note = Note(cause=NOT_VALID, profile=where, field=field, detail=reason)
+        settings = _drop_unused({**self.settings, "presets": everything})
+        return replace(self, settings=settings, notes=(*self.notes, note), presets=presets)
+
+    def describe_options(self, options: Mapping[str, object]) -> str:
+        """Return a text that names a choice: ``GPU server · Memory: 16 GB``.
+
+        :param options: user options as for :meth:`convert_options`.
+        """
+        if not options:
+            return "No choice"
+        found = self.profiles.get(str(options.get("profile")))
+        if found is None:
+            return str(options.get("profile"))
+        parts = [found.display_name]
+        for option in found.options:
+            names = {choice.key: choice.display_name for choice in option.choices}
+            picked, text = options.get(option.key), options.get(f"{option.key}{_UNLISTED_SUFFIX}")
+            if text or picked:
+                parts.append(f"{option.display_name}: {text or names.get(str(picked), picked)}")
+        return " · ".join(parts)
+
+
+def _is_below(field: str, path: str) -> bool:
+    return field == path or field.startswith(f"{path}.")
+
+
+def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without images and GPU types that no preset names."""
+    presets = settings["presets"].values()
+    entries = [
+        entry
+        for each in presets
+        for choice in each.get("choices", {}).values()
+        for entry in choice.get("entries", {}).values()
+    ]
+    found = dict(settings)
+    for section, key in (("images", "image"), ("gpus", "gpu")):
+        named = {each.get(key) for each in (*presets, *entries)}
+        kept = {slug: each for slug, each in settings.get(section, {}).items() if slug in named}
+        found = {name: each for name, each in {**found, section: kept}.items() if each or name != section}
+    if "gpus" not in found:
+        found.pop("discover_gpus", None)
+    return found
+
+
+def require_presets(found: ConvertedProfiles) -> ConvertedProfiles:
+    """Return the settings unchanged if they have a preset.
+
+    :param found: the settings.
+    :raises ProfileListError: there is no preset.
+    """
+    if not found.presets:
+        reasons = [
+            f"{note.profile}: {note.cause.text} {note.detail}" for note in found.notes if note.cause in _EMPTYING
+        ]
+        raise ProfileListError((), f"has no profile with which a server could start. {'; '.join(reasons)}")
+    return found
