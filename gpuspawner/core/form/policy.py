@@ -17,7 +17,7 @@ from gpuspawner.core.catalog.model import (
     Image,
     Preset,
     PresetChoice,
-    PresetEntry,
+    PresetVariant,
     find_lowest_limit,
     narrow_bounds,
 )
@@ -331,7 +331,7 @@ def _build_preset_choice_view(
 
 
 def _find_entry_denials(
-    preset: Preset, choice: PresetChoice, *, entry: PresetEntry, allowance: Allowance
+    preset: Preset, choice: PresetChoice, *, entry: PresetVariant, allowance: Allowance
 ) -> list[Denial]:
     """Return why the user cannot pick an entry beside the first entries of the preset's other choices.
 
