@@ -24,10 +24,10 @@ from gpuspawner.core.catalog.model import (
     KueueQueue,
     Preset,
     PresetChoice,
+    PresetVariant,
     ScaleUp,
     UnitKind,
 )
-from gpuspawner.core.catalog.model import PresetEntry as CatalogPresetEntry
 from gpuspawner.core.catalog.node_labels import find_vendor, parse_mig_profile
 from gpuspawner.core.catalog.policy_model import Access, AccessKey
 from gpuspawner.core.cluster.model import Toleration
@@ -274,7 +274,7 @@ def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetCho
         display_name=setting.display_name or name,
         # The default entry comes first.
         entries={
-            slug: CatalogPresetEntry(
+            slug: PresetVariant(
                 slug=slug,
                 display_name=entries[slug].display_name or slug,
                 description=entries[slug].description,

@@ -18,7 +18,16 @@ from aiohttp import web
 from jupyterhub._data import DATA_FILES_PATH
 from playwright.async_api import Locator, Page, Route, expect
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, ImageInput, Preset, PresetChoice, PresetEntry
+from gpuspawner.core.catalog.model import (
+    Bounds,
+    Catalog,
+    GPUType,
+    Image,
+    ImageInput,
+    Preset,
+    PresetChoice,
+    PresetVariant,
+)
 from gpuspawner.core.catalog.policy_model import Access, Policy
 from gpuspawner.core.catalog.policy_model import Person as User
 from gpuspawner.core.cluster.state import Inventory
@@ -44,8 +53,8 @@ SETTLED_MS = 300
 FREE = Availability(total=4, healthy=4, free=4, largest=4, waiting=0)
 
 
-def entry(slug: str, name: str, **options: Any) -> PresetEntry:
-    return PresetEntry(slug=slug, display_name=name, options=options)
+def entry(slug: str, name: str, **options: Any) -> PresetVariant:
+    return PresetVariant(slug=slug, display_name=name, options=options)
 
 
 SIZES = PresetChoice(

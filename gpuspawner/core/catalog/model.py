@@ -311,7 +311,7 @@ memory may be ``unlimited``. ``cpu_guarantee`` and ``memory_guarantee`` set the 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PresetEntry:
+class PresetVariant:
     """An entry of a preset's choice, such as one of several sizes.
 
     :param slug: key in settings and user options.
@@ -356,7 +356,7 @@ class PresetChoice:
 
     name: str
     display_name: str
-    entries: Mapping[str, PresetEntry] = field(default_factory=dict)
+    entries: Mapping[str, PresetVariant] = field(default_factory=dict)
     custom_image: ImageInput | None = None
 
 

@@ -399,7 +399,7 @@ def _fill_preset(
         if found.is_unfinished:
             return found
         try:
-            selection = validate(build_preset_options(slug, found), catalog)
+            selection = validate(build_fixed_options(slug, found), catalog)
         except SelectionError as error:
             if wanted:
                 return replace(found, refusal=join_sentences(*(each.message for each in error.problems)))
@@ -419,7 +419,7 @@ def _list_combinations(preset: Preset, wanted: Mapping[str, str]) -> Iterator[di
         yield dict(zip(preset.choices, picked, strict=True))
 
 
-def build_preset_options(slug: str, fields: PresetFields) -> dict[str, object]:
+def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
     """Return the user options of a fixed preset with the contents of its fields.
 
     :param slug: slug of the preset.

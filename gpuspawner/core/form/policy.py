@@ -17,7 +17,7 @@ from gpuspawner.core.catalog.model import (
     Image,
     Preset,
     PresetChoice,
-    PresetEntry,
+    PresetVariant,
     find_lowest_limit,
     narrow_bounds,
 )
@@ -27,7 +27,7 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.fields import (
     FilledFields,
     PresetFields,
-    build_preset_options,
+    build_fixed_options,
     format_field_values,
     try_validate,
 )
@@ -331,7 +331,7 @@ def _build_preset_choice_view(
 
 
 def _find_entry_denials(
-    preset: Preset, choice: PresetChoice, *, entry: PresetEntry, allowance: Allowance
+    preset: Preset, choice: PresetChoice, *, entry: PresetVariant, allowance: Allowance
 ) -> list[Denial]:
     """Return why the user cannot pick an entry beside the first entries of the preset's other choices.
 
@@ -345,7 +345,7 @@ def _find_entry_denials(
         return [denied]
     firsts = {name: next(iter(each.entries), "") for name, each in (usable or preset).choices.items()}
     picked = PresetFields(entries={**firsts, choice.name: entry.slug}, images=dict.fromkeys(firsts, ""))
-    selection = try_validate(build_preset_options(preset.slug, picked), allowance.complete_catalog)
+    selection = try_validate(build_fixed_options(preset.slug, picked), allowance.complete_catalog)
     found = () if selection is None else allowance.check_selection(selection)
     return list(found) or [Denial(field="", code="", message="")]
 

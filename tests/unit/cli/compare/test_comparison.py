@@ -453,16 +453,22 @@ def test_lists_are_compared_as_helm_gives_them_to_the_hub():
     assert "memory limit 8 GiB → 4 GiB" in find_default(is_helm=False)
 
 
-def test_the_choices_of_one_file_do_not_leak_into_each_other():
-    def edit(profiles: Any) -> None:
-        profiles[0]["kubespawner_override"]["environment"] = {"LEFT": "over"}
-        profiles.append(profiles.pop(0))
+@pytest.mark.parametrize(
+    ("trait", "value"),
+    [
+        pytest.param("environment", {"LEFT": "over"}, id="a mapping"),
+        pytest.param("default_url", "/left", id="a text"),
+    ],
+)
+def test_what_one_choice_sets_is_gone_for_the_next(trait: str, value: object):
+    def edit_profiles(profiles: Any) -> None:
+        profiles[0]["kubespawner_override"][trait] = value
 
-    def edit_new(profiles: Any) -> None:
-        edit(profiles)
-        profiles.reverse()
+    def edit_settings(settings: Any) -> None:
+        settings["presets"]["small"]["kubespawner_override"] = {trait: value}
 
-    assert compare(make_profiles(edit), make_profiles(edit_new)).is_same
+    assert compare(make_profiles(edit_profiles), make_settings(edit_settings)).is_same
+    assert compare(make_settings(edit_settings), make_profiles(edit_profiles)).is_same
 
 
 def _make_many(number: int) -> Edit:

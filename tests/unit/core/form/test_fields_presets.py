@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import ImageInput, Preset, PresetChoice, PresetEntry
+from gpuspawner.core.catalog.model import ImageInput, Preset, PresetChoice, PresetVariant
 from gpuspawner.core.catalog.policy_model import Access, AmountRange, Policy, Rule
 from gpuspawner.core.form.fields import FilledFields, fill_fields
 from gpuspawner.core.request.selection import build_options, validate
@@ -17,16 +17,16 @@ SIZES = PresetChoice(
     name="size",
     display_name="Memory",
     entries={
-        "small": PresetEntry(slug="small", display_name="4 GiB", options={"memory": "4G"}),
-        "large": PresetEntry(slug="large", display_name="16 GiB", options={"memory": "16G"}),
-        "gpu": PresetEntry(slug="gpu", display_name="With a GPU", options={"gpu": "t4", "gpu_count": 1}),
+        "small": PresetVariant(slug="small", display_name="4 GiB", options={"memory": "4G"}),
+        "large": PresetVariant(slug="large", display_name="16 GiB", options={"memory": "16G"}),
+        "gpu": PresetVariant(slug="gpu", display_name="With a GPU", options={"gpu": "t4", "gpu_count": 1}),
     },
 )
 IMAGES = PresetChoice(
     name="image",
     display_name="Image",
     entries={
-        slug: PresetEntry(slug=slug, display_name=slug.title(), options={"image": slug}) for slug in ("torch", "r")
+        slug: PresetVariant(slug=slug, display_name=slug.title(), options={"image": slug}) for slug in ("torch", "r")
     },
     custom_image=ImageInput(label="Your image", pattern="^quay.io/", message="It must come from quay.io."),
 )
@@ -187,8 +187,8 @@ def test_a_first_entry_that_is_not_offered_any_more_gives_way():
                     "image": replace(
                         IMAGES,
                         entries={
-                            "gone": PresetEntry(slug="gone", display_name="Gone", options={"image": "gone"}),
-                            "r": PresetEntry(slug="r", display_name="R", options={"image": "r"}),
+                            "gone": PresetVariant(slug="gone", display_name="Gone", options={"image": "gone"}),
+                            "r": PresetVariant(slug="r", display_name="R", options={"image": "r"}),
                         },
                     )
                 },

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpuspawner.core.catalog.policy_model import Access, AmountRange, Policy, Rule
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.form.build import build_view
-from gpuspawner.core.form.fields import build_preset_options, fill_fields
+from gpuspawner.core.form.fields import build_fixed_options, fill_fields
 from gpuspawner.core.policy.admission import admit
 from gpuspawner.core.policy.allowance import Allowance
 from tests.unit.core.form.test_fields_presets import MIXED, ONLY
@@ -74,7 +74,7 @@ def test_what_a_card_shows_is_what_a_start_accepts(allowance: Allowance, options
     view = build_view(catalog, Inventory(), filled=filled, allowance=allowance)
     for slug, fields in filled.presets.items():
         if fields.selection is not None and not fields.refusal and not allowance.blocked:
-            assert admit(build_preset_options(slug, fields), allowance).selection == fields.selection
+            assert admit(build_fixed_options(slug, fields), allowance).selection == fields.selection
     for preset in view.presets:
         assert not (preset.is_denied and preset.choices and preset.outlook is None)
         for choice in preset.choices:

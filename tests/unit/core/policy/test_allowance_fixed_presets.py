@@ -18,7 +18,7 @@ from gpuspawner.core.catalog.model import (
     OwnResources,
     Preset,
     PresetChoice,
-    PresetEntry,
+    PresetVariant,
 )
 from gpuspawner.core.catalog.policy_model import UNLIMITED, Access, AccessKey, AmountRange, Policy, Rule
 from gpuspawner.core.errors import PolicyError, SelectionError
@@ -36,11 +36,11 @@ STAFF, TUTORS, ADA = (
 OWN = "quay.io/acme/own:1"
 
 
-def entry(slug: str, **options: Any) -> PresetEntry:
-    return PresetEntry(slug=slug, display_name=slug.title(), options=options)
+def entry(slug: str, **options: Any) -> PresetVariant:
+    return PresetVariant(slug=slug, display_name=slug.title(), options=options)
 
 
-def choice(name: str, *entries: PresetEntry, custom_image: ImageInput | None = None) -> PresetChoice:
+def choice(name: str, *entries: PresetVariant, custom_image: ImageInput | None = None) -> PresetChoice:
     listed = {each.slug: each for each in entries}
     return PresetChoice(name=name, display_name=name.title(), entries=listed, custom_image=custom_image)
 

@@ -25,7 +25,7 @@ from gpuspawner.core.catalog.model import (
     OwnResources,
     Preset,
     PresetChoice,
-    PresetEntry,
+    PresetVariant,
 )
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.checks import Problems
@@ -45,7 +45,7 @@ GIB = 1 << 30
 OWN = "quay.io/acme/own:1"
 
 
-def choice(name: str, *entries: PresetEntry, custom_image: ImageInput | None = None) -> PresetChoice:
+def choice(name: str, *entries: PresetVariant, custom_image: ImageInput | None = None) -> PresetChoice:
     return PresetChoice(
         name=name,
         display_name=name.title(),
@@ -54,8 +54,8 @@ def choice(name: str, *entries: PresetEntry, custom_image: ImageInput | None = N
     )
 
 
-def entry(slug: str, overrides: Mapping[str, Any] | None = None, **options: Any) -> PresetEntry:
-    return PresetEntry(slug=slug, display_name=slug.upper(), options=options, overrides=overrides or {})
+def entry(slug: str, overrides: Mapping[str, Any] | None = None, **options: Any) -> PresetVariant:
+    return PresetVariant(slug=slug, display_name=slug.upper(), options=options, overrides=overrides or {})
 
 
 def preset(

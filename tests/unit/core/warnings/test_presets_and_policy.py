@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, PresetChoice, PresetEntry
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset, PresetChoice, PresetVariant
 from gpuspawner.core.request.selection import find_invalid_presets
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 from gpuspawner.core.warnings.presets_and_policy import find_preset_warnings
@@ -55,7 +55,7 @@ def test_a_preset_that_cannot_is_flagged_with_all_reasons(options: dict[str, Any
 
 
 def test_an_entry_of_a_preset_that_cannot_be_started_is_flagged():
-    t4, a100 = (PresetEntry(slug=slug, display_name=slug, options={"gpu": slug}) for slug in ("t4", "a100"))
+    t4, a100 = (PresetVariant(slug=slug, display_name=slug, options={"gpu": slug}) for slug in ("t4", "a100"))
     both = PresetChoice(name="gpu", display_name="GPU", entries={"a100": a100, "t4": t4})
     gone = replace(both, entries={"a100": a100})
     found = find_preset_warnings(

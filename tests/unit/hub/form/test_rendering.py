@@ -421,6 +421,13 @@ def test_no_rule_of_a_style_sheet_reaches_outside_the_form(file: Path):
     assert css.split() == [".gpuspawner", ";"]
 
 
+@every_style_sheet
+def test_no_selector_needs_a_space_before_a_colon(file: Path):
+    """The minifier of the wheel removes it: what was a part of an element would be the element itself."""
+    css = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.DOTALL)
+    assert re.findall(r"[\w\])] +:\w+", css) == []
+
+
 @every_asset
 def test_style_sheets_and_scripts_load_nothing_but_the_page_they_are_on(file: Path):
     text = file.read_text().replace("await fetch(location.pathname, {", "")

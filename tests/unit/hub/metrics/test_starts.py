@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from gpuspawner.core.catalog.model import Catalog, GPUType, Preset, PresetChoice, PresetEntry
+from gpuspawner.core.catalog.model import Catalog, GPUType, Preset, PresetChoice, PresetVariant
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.metrics.registry import METRICS_PREFIX
 from gpuspawner.hub.metrics.starts import SpawnMeter, begin_measuring, enter_stage, find_gpu_label, note_pod
@@ -190,8 +190,8 @@ FIXED = Preset(
             name="size",
             display_name="Size",
             entries={
-                "one": PresetEntry(slug="one", display_name="One"),
-                "none": PresetEntry(slug="none", display_name="None", options={"gpu": None}),
+                "one": PresetVariant(slug="one", display_name="One"),
+                "none": PresetVariant(slug="none", display_name="None", options={"gpu": None}),
             },
         )
     },
