@@ -16,6 +16,8 @@ from gpuspawner.core.catalog.model import (
     OwnAmount,
     Platform,
     Preset,
+    PresetChoice,
+    PresetEntry,
     ScaleUp,
 )
 from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion, matches_expressions
@@ -76,6 +78,37 @@ def test_what_the_admin_configured_stands():
     catalog = made(ConfiguredCatalog(images={"i": image}, custom_images=custom, cpu=bounds, memory=bounds), node(None))
     assert (catalog.images, catalog.cpu, catalog.memory) == ({"i": image}, bounds, bounds)
     assert catalog.custom_images == custom
+
+
+@pytest.mark.parametrize(
+    ("named", "images"),
+    [
+        pytest.param({}, ["own"], id="no preset names it"),
+        pytest.param({"options": {"image": "default"}}, ["own", "default"], id="a preset names it"),
+        pytest.param(
+            {
+                "choices": {
+                    "i": PresetChoice(
+                        name="i",
+                        display_name="I",
+                        entries={"d": PresetEntry(slug="d", display_name="D", options={"image": "default"})},
+                    )
+                }
+            },
+            ["own", "default"],
+            id="an entry names it",
+        ),
+    ],
+)
+def test_the_spawners_image_stands_beside_the_admins_if_a_preset_names_it(named: dict[str, Any], images: list[str]):
+    configured = ConfiguredCatalog(
+        images={"own": Image(slug="own", display_name="Own", image="q/own:1")},
+        presets={"p": Preset(slug="p", display_name="P", **named)},
+        only_presets=True,
+    )
+    catalog = made(configured, node(None))
+    assert (list(catalog.images), list(catalog.presets)) == (images, ["p"])
+    assert catalog.images[images[-1]].image == ("q/own:1" if images == ["own"] else "quay.io/some/base:1")
 
 
 @pytest.mark.parametrize(
