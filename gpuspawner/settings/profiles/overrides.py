@@ -37,6 +37,7 @@ BASE_TRAITS = (
     *RESOURCE_TRAITS,
     "node_selector",
     "extra_pod_config",
+    "environment",
 )
 """Traits whose hub-wide values the conversion needs."""
 
@@ -125,6 +126,15 @@ def tells_gpu(key: object, value: object) -> bool:
     )
 
 
+def select_own_variables(environment: Any) -> dict[str, object]:
+    """Return the environment variables that gpuspawner sets itself.
+
+    :param environment: value of the trait.
+    """
+    variables = environment.items() if isinstance(environment, Mapping) else ()
+    return {str(name): value for name, value in variables if name in GPU_HIDING_ENVIRONMENT}
+
+
 def replaces_selector(pod_config: Any) -> bool:
     """Return whether ``extra_pod_config`` contains a node selector, which replaces that of all other traits.
 
@@ -199,7 +209,7 @@ class OverrideSplitter:
     def _add_other(self, parts: dict[str, Any], name: str, *, value: Any, profile: str) -> None:
         rest = value
         if name == "environment":
-            parts["variables"] = {key: each for key, each in value.items() if key in GPU_HIDING_ENVIRONMENT}
+            parts["variables"] = select_own_variables(value)
             rest = {key: each for key, each in value.items() if key not in GPU_HIDING_ENVIRONMENT}
         elif name in _CONTAINER_TRAITS:
             rest, dropped = _drop_container_gpus(value)

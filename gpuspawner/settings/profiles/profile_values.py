@@ -15,6 +15,7 @@ from gpuspawner.settings.profiles.overrides import (
     OverrideParts,
     read_amount,
     replaces_selector,
+    select_own_variables,
     split_resources,
     tells_gpu,
 )
@@ -36,6 +37,7 @@ class EffectiveValues:
     :param amounts: trait → amount.
     :param accelerators: extended resource → number.
     :param labels: the node selector.
+    :param variables: environment variables that gpuspawner sets itself.
     :param has_own_selector: whether ``extra_pod_config`` replaces the node selector.
     """
 
@@ -43,6 +45,7 @@ class EffectiveValues:
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     accelerators: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
     has_own_selector: bool = False
 
     def overlay(self, parts: OverrideParts) -> EffectiveValues:
@@ -56,6 +59,7 @@ class EffectiveValues:
             amounts={**self.amounts, **parts.amounts},
             accelerators={**self.accelerators, **parts.accelerators},
             labels={key: value for key, value in labels.items() if value is not None},
+            variables={**self.variables, **parts.variables},
             has_own_selector=self.has_own_selector or replaces_selector(parts.rest.get("extra_pod_config")),
         )
 
@@ -142,6 +146,7 @@ def read_base(base: Mapping[str, Any]) -> EffectiveValues:
         amounts=amounts,
         accelerators=split_resources(base.get(RESOURCE_TRAITS[0]))[0],
         labels=selector if isinstance(selector, Mapping) else {},
+        variables=select_own_variables(base.get("environment")),
         has_own_selector=replaces_selector(base.get("extra_pod_config")),
     )
 
