@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuspawner.core.catalog.model import UNLIMITED_AMOUNT
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.units.quantity import QuantityError
 from gpuspawner.settings.profiles.overrides import (
+    AMOUNT_KEYS,
     AMOUNT_TRAITS,
     NO_AMOUNT,
     RESOURCE_TRAITS,
@@ -133,13 +136,14 @@ def read_base(base: Mapping[str, Any]) -> EffectiveValues:
     """Return the values of servers without a profile.
 
     :param base: trait → KubeSpawner's own value.
+    :raises SettingsError: KubeSpawner refuses an amount; the field is the trait.
     """
-    amounts = {
-        trait: read_amount(key, base[trait])
-        for key, pair in AMOUNT_TRAITS.items()
-        for trait in pair
-        if base.get(trait) is not None
-    }
+    amounts: dict[str, Amount] = {}
+    for trait, key in AMOUNT_KEYS.items():
+        try:
+            amounts[trait] = read_amount(key, base.get(trait))
+        except QuantityError as error:
+            raise SettingsError(Problem(field=trait, code="bad_value", message=str(error))) from error
     selector = base.get("node_selector")
     return EffectiveValues(
         image=base.get("image") or "",
