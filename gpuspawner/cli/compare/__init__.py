@@ -4,16 +4,15 @@ In: two values files, with a ``profile_list`` or with settings of gpuspawner. Ou
 whether the pod and the users who may have it are the same, and what differs. The package builds pods with the
 spawners' own code, without a hub, a cluster or a network.
 
-- ``command``: arguments and output of ``diff``.
+- ``command``: arguments and output of ``diff``, and the table.
 - ``comparison``: pairs the choices of both files and compares them, ``compare_values``.
 - ``menu``: what users can pick, samples of it, and which picks correspond.
 - ``pods``: facts of a pod, and the differences between two pods.
-- ``report``: the table.
 - ``sides``: one values file, with its spawner.
 """
 
+from gpuspawner.cli.compare.command import format_report
 from gpuspawner.cli.compare.comparison import ChoicePair, ComparisonReport, Scope, compare_values
-from gpuspawner.cli.compare.report import format_report
 
 __all__ = [
     "ChoicePair",

@@ -7,11 +7,11 @@ This package must not read a clock or the API. No sentence may contain text of K
 
 :mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts. Most
 time limits of problems are in the module that describes the problem. :mod:`.model` has the data classes. One module
-describes each state of the pod: :mod:`.waiting` (no node yet), :mod:`.on_node` (disks, images, program),
-:mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and describes image pulls, :mod:`.containers`
-describes containers that fail. :mod:`.scheduler_events` parses messages of kube-scheduler, autoscalers and Kueue;
-:mod:`.waiting` has the sentences for them. The verdict's reasons are in :mod:`gpuspawner.core.verdict.reasons`.
-:mod:`.events` parses events and redacts them. :mod:`.pod_status` reads the pod's JSON.
+describes each state of the pod: :mod:`.waiting` (no node yet), :mod:`.on_node` (disks, images, containers),
+:mod:`.endings` (failed, evicted, deleted). :mod:`.images` parses and describes image pulls. :mod:`.scheduler_events`
+parses messages of kube-scheduler, autoscalers and Kueue; :mod:`.waiting` has the sentences for them. The verdict's
+reasons are in :mod:`gpuspawner.core.verdict.reasons`. :mod:`.events` parses events and redacts them.
+:mod:`.pod_status` reads the pod's JSON.
 """
 
 from gpuspawner.core.progress.model import Facts, QueuePlace, Report, Stage, StartFailure

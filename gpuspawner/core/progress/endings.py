@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gpuspawner.core.json_access import as_dict, as_text, find_condition
-from gpuspawner.core.progress.containers import explain_container_end
 from gpuspawner.core.progress.events import AUTOSCALER_SOURCES, EventSource, SourcedEvent, find_newest_event
 from gpuspawner.core.progress.model import ProgressMessage, Stage, StartFailure
+from gpuspawner.core.progress.on_node import explain_container_end
 from gpuspawner.core.progress.pod_status import has_condition, read_containers, read_phase
 from gpuspawner.core.text.i18n import gettext
 

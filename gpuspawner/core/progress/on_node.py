@@ -1,15 +1,26 @@
-"""Describes the progress of a pod that has a node: volumes, images, and the server's program."""
+"""Describes the progress of a pod that has a node: volumes, images, the server's program, and containers that fail.
+
+Kubelet's status says why a pod's containers do not run: the image, the configuration, or a program that exits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpuspawner.core.progress.containers import find_container_trouble, format_missing_secret
-from gpuspawner.core.progress.events import EventSource, SourcedEvent
-from gpuspawner.core.progress.images import format_pulled, format_pulling, parse_image_name, parse_pulled
+from gpuspawner.core.progress.events import EventSource, SourcedEvent, find_newest_event
+from gpuspawner.core.progress.images import (
+    PullFailure,
+    classify_pull_failure,
+    format_pull_failure,
+    format_pulled,
+    format_pulling,
+    parse_image_name,
+    parse_pulled,
+)
 from gpuspawner.core.progress.model import Facts, ProgressMessage, Stage, StartFailure
-from gpuspawner.core.progress.pod_status import has_condition, list_images, read_containers
+from gpuspawner.core.progress.pod_status import Container, has_condition, list_images, read_containers
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import add_article, join_sentences
 
@@ -145,4 +156,176 @@ def _describe_lost_node() -> ProgressMessage:
     failure = StartFailure(code="node_lost", sentence=sentence)
     return ProgressMessage(
         stage=Stage.STARTING, sentence=sentence, is_alarm=True, failure=failure, after_s=STUCK_AFTER_S
+    )
+
+
+CONFIRMED_AFTER_S = 20.0
+"""Seconds from the first observation of a container's error until the hub ends the start, for an error that may
+disappear when kubelet tries again. If the error disappears within this time, the start goes on."""
+
+_DOUBTFUL_AFTER_S = 120.0
+"""Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause. This time is longer, because the node may recover."""
+
+_MAX_RESTARTS = 3
+_SECOND_TRY = 2
+_PULL_REASONS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "ErrImageNeverPull",
+     "InvalidImageName", "SignatureValidationFailed"}
+)  # fmt: skip
+_CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_PASSING_TROUBLE = re.compile(r"deadline exceeded|timed out|context canceled|failed to reserve container name")
+"""Messages of an overloaded container runtime; kubelet tries again and often succeeds."""
+_NOTEBOOK = "notebook"
+"""The name that KubeSpawner gives to the server's container."""
+_NEVER_RAN_REASONS = frozenset({"StartError", "ContainerCannotRun"})
+_MISSING_PROGRAM = re.compile(r"executable file not found|no such file or directory|not found in \$PATH")
+_NO_SUCH_COMMAND = (126, 127)
+_FAILURE_CODES = {
+    PullFailure.NOT_FOUND: "image_not_found",
+    PullFailure.PLATFORM: "image_not_found",
+    PullFailure.DENIED: "image_pull_denied",
+}
+
+
+def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEvent]) -> ProgressMessage | None:
+    """Return the most serious problem of a pod's containers, or None if they have no problem.
+
+    The most serious problem is the one that ends the start soonest. Problems that do not end the start are less
+    serious.
+    """
+    found = [message for each in read_containers(pod) if (message := _find_trouble(each, events)) is not None]
+    return min(found, key=lambda each: (each.failure is None, each.after_s), default=None)
+
+
+def explain_container_end(container: Container) -> StartFailure:
+    """Return why a container ended before the server was ready."""
+    if container.end_reason == "OOMKilled" and _is_sidecar(container):
+        code = "crashed"
+        sentence = gettext("A program beside that of your server needed more memory to start than it was given.")
+    elif container.end_reason == "OOMKilled":
+        code, sentence = "out_of_memory", gettext("Your server needed more memory to start than it was given.")
+    elif container.end_reason in _NEVER_RAN_REASONS or container.exit_code in _NO_SUCH_COMMAND:
+        code, sentence = "container_config", _explain_cannot_run(container)
+    elif container.exit_code:
+        sentence = gettext(
+            "The program of your server ended while it was starting, with exit code {code}.", code=container.exit_code
+        )
+        code = "crashed"
+    else:
+        code, sentence = "crashed", gettext("The program of your server ended while it was starting.")
+    return StartFailure(code=code, sentence=sentence)
+
+
+def _find_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
+    # Report an OOM kill even if kubelet has restarted the server: the server will run out of memory again.
+    if container.is_running and (container.end_reason != "OOMKilled" or _is_sidecar(container)):
+        return None
+    if container.waiting in _PULL_REASONS:
+        return _find_pull_trouble(container, events)
+    if container.waiting in _CONFIG_REASONS:
+        return _describe_config_trouble(container, events)
+    if container.end_reason and (container.exit_code or container.end_reason == "OOMKilled"):
+        return _describe_end_trouble(container, events)
+    return None
+
+
+def _describe_config_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
+    event = find_newest_event(events, {EventSource.KUBELET}, reasons={"Failed"})
+    if _PASSING_TROUBLE.search(container.message):
+        sentence = gettext("The node cannot prepare your server yet; it tries again.")
+        return ProgressMessage(stage=Stage.STARTING, sentence=sentence, event=event, is_alarm=True)
+    is_sure = container.waiting == "CreateContainerConfigError" or _lacks_something(container)
+    after_s = CONFIRMED_AFTER_S if is_sure else _DOUBTFUL_AFTER_S
+    failure = StartFailure(code="container_config", sentence=_explain_cannot_run(container))
+    return _make_failing_message(Stage.STARTING, failure, event=event, after_s=after_s)
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.name != _NOTEBOOK and not container.is_init
+
+
+def _lacks_something(container: Container) -> bool:
+    message = container.message
+    return bool(_MISSING_PROGRAM.search(message)) or "secret" in message or "configmap" in message
+
+
+def _describe_end_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
+    event = find_newest_event(events, {EventSource.KUBELET}, reasons={"BackOff", "Failed", "OOMKilling"})
+    reason = explain_container_end(container)
+    if reason.code == "out_of_memory" or container.restarts >= _MAX_RESTARTS:
+        return _make_failing_message(Stage.STARTING, reason, event=event)
+    if reason.code == "container_config":
+        return _make_failing_message(Stage.STARTING, reason, event=event, after_s=CONFIRMED_AFTER_S)
+    sentence = join_sentences(reason.sentence, gettext("It is started again."))
+    return ProgressMessage(stage=Stage.STARTING, sentence=sentence, event=event, is_alarm=True)
+
+
+def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
+    image = container.image
+    if container.waiting == "InvalidImageName":
+        text = gettext("{image} is not the name of an image.", image=image)
+        event = find_newest_event(events, {EventSource.KUBELET}, reasons={"InspectFailed", "Failed"})
+        return _make_failing_message(Stage.PULLING, StartFailure(code="invalid_image", sentence=text), event=event)
+    if container.waiting == "ErrImageNeverPull":
+        text = gettext("The image {image} is not on the node, and the cluster is not allowed to fetch it.", image=image)
+        event = find_newest_event(events, {EventSource.KUBELET}, reasons={"ErrImageNeverPull", "Failed"})
+        return _make_failing_message(
+            Stage.PULLING, StartFailure(code="image_not_found", sentence=text), event=event, after_s=CONFIRMED_AFTER_S
+        )
+    if container.waiting == "SignatureValidationFailed":
+        text = gettext("The image {image} is not signed as the cluster demands.", image=image)
+        failure = StartFailure(code="image_pull_denied", sentence=text)
+        return _make_failing_message(Stage.PULLING, failure, after_s=CONFIRMED_AFTER_S)
+    return _describe_failed_pull(container, events)
+
+
+def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
+    event, tries = _count_failed_pulls(container.image, events)
+    # While a kubelet before 1.32 waits to retry, the container's status omits why the pull failed; the event says why.
+    causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
+    failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
+    sentence = format_pull_failure(failure, container.image)
+    code = _FAILURE_CODES.get(failure)
+    if code == "image_pull_denied" and find_newest_event(
+        events, {EventSource.KUBELET}, reasons={"FailedToRetrieveImagePullSecret"}
+    ):
+        sentence = join_sentences(sentence, format_missing_secret())
+    if code is None:
+        return ProgressMessage(stage=Stage.PULLING, sentence=sentence, event=event, is_alarm=True)
+    after_s = 0.0 if tries >= _SECOND_TRY else CONFIRMED_AFTER_S
+    return _make_failing_message(
+        Stage.PULLING, StartFailure(code=code, sentence=sentence), event=event, after_s=after_s
+    )
+
+
+def format_missing_secret() -> str:
+    """Return the message that the image pull secret is missing."""
+    return gettext("The secret for the image's registry is missing.")
+
+
+def _count_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> tuple[SourcedEvent | None, int]:
+    found = [
+        event
+        for event in events
+        if event.source is EventSource.KUBELET
+        and event.reason == "Failed"
+        and event.message.startswith("Failed to pull image")
+        and parse_image_name(event.message) in ("", image)
+    ]
+    return (found[-1] if found else None), sum(event.count for event in found)
+
+
+def _explain_cannot_run(container: Container) -> str:
+    if container.exit_code in _NO_SUCH_COMMAND or _MISSING_PROGRAM.search(container.message):
+        return gettext("The image {image} does not hold the program that a server starts with.", image=container.image)
+    if "secret" in container.message or "configmap" in container.message:
+        return gettext("Something that the server is set up with is missing in the cluster.")
+    return gettext("The node cannot start the server as it is set up.")
+
+
+def _make_failing_message(
+    stage: Stage, failure: StartFailure, *, event: SourcedEvent | None = None, after_s: float = 0.0
+) -> ProgressMessage:
+    return ProgressMessage(
+        stage=stage, sentence=failure.sentence, event=event, is_alarm=True, failure=failure, after_s=after_s
     )

@@ -71,7 +71,7 @@ class Amount(NamedTuple):
     written: object
 
 
-NO_AMOUNT = Amount(0, 0)
+UNSET_AMOUNT = Amount(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +257,7 @@ def read_amount(key: str, value: object) -> Amount:
     :raises QuantityError: KubeSpawner or the API server refuses the amount.
     """
     if not value:
-        return NO_AMOUNT
+        return UNSET_AMOUNT
     if key == "cpu":
         millis = round_up_cpu(value)
         text = format_cpu(millis)
@@ -268,7 +268,7 @@ def read_amount(key: str, value: object) -> Amount:
         written = value if isinstance(value, str) and parse_memory(value) == size else size
     except QuantityError:
         written = size
-    return Amount(size, written) if size else NO_AMOUNT
+    return Amount(size, written) if size else UNSET_AMOUNT
 
 
 def _read_bytes(value: Any) -> int:

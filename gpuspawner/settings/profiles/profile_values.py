@@ -12,8 +12,8 @@ from gpuspawner.core.units.quantity import QuantityError
 from gpuspawner.settings.profiles.overrides import (
     AMOUNT_KEYS,
     AMOUNT_TRAITS,
-    NO_AMOUNT,
     RESOURCE_TRAITS,
+    UNSET_AMOUNT,
     Amount,
     OverrideParts,
     read_amount,
@@ -71,7 +71,7 @@ class EffectiveValues:
 
         :param key: ``cpu`` or ``memory``.
         """
-        limit, guarantee = (self.amounts.get(trait, NO_AMOUNT).size for trait in AMOUNT_TRAITS[key])
+        limit, guarantee = (self.amounts.get(trait, UNSET_AMOUNT).size for trait in AMOUNT_TRAITS[key])
         return 0 < limit < guarantee
 
 
@@ -174,7 +174,7 @@ def plan_amounts(
         setting = [each for each in options if any(each.touches(trait) for trait in traits)]
         is_alone = len(setting) < 2  # noqa: PLR2004
         usual = _format_amounts(key, level, is_alone=is_alone)
-        if base.amounts.get(traits[1], NO_AMOUNT).size:
+        if base.amounts.get(traits[1], UNSET_AMOUNT).size:
             usual.setdefault(f"{key}_guarantee", 0)
         for entry in (entry for option in setting for entry in option.entries):
             own = _format_amounts(key, level.overlay(entry.parts), is_alone=is_alone)
@@ -197,7 +197,7 @@ def plan_amounts(
 
 
 def _format_amounts(key: str, level: EffectiveValues, *, is_alone: bool) -> dict[str, Any]:
-    limit, guarantee = (level.amounts.get(trait, NO_AMOUNT) for trait in AMOUNT_TRAITS[key])
+    limit, guarantee = (level.amounts.get(trait, UNSET_AMOUNT) for trait in AMOUNT_TRAITS[key])
     found = {key: limit.written if limit.size else UNLIMITED_AMOUNT}
     if not is_alone:
         found[f"{key}_guarantee"] = guarantee.written

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuspawner.core.progress.containers import find_container_trouble
 from gpuspawner.core.progress.events import parse_events
 from gpuspawner.core.progress.model import StartFailure
+from gpuspawner.core.progress.on_node import find_container_trouble
 from tests.unit.core.starts import IMAGE, Json, container, ended, event, pod, waits
 
 NOT_FOUND = f'rpc error: code = NotFound desc = failed to resolve reference "{IMAGE}": {IMAGE}: not found'
