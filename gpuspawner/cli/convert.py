@@ -194,11 +194,12 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
     :param source: the profile list and its values.
     :raises SettingsError: the profile list cannot be converted; the message has the position.
     """
-    config = build_spawner_config(source.values.chart, namespace="default")
-    base = {trait: get_configured_trait(config, trait) for trait in BASE_TRAITS}
-    if needs_chart_tag(source.values.chart):
-        base["image"] = None  # only the chart knows the tag
+    values = source.values
     try:
+        config = build_spawner_config(values.chart, namespace="default")
+        base = {trait: get_configured_trait(config, trait) for trait in BASE_TRAITS}
+        if needs_chart_tag(values.chart):
+            base["image"] = None  # only the chart knows the tag
         converted = convert_profile_list(
             source.profile_list, base=base, traits=describe_spawner(), sorts_keys=source.sorts_keys
         )
@@ -207,6 +208,13 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
         where = source.locate(error.path) or f"{format_path(source.path)}: "
         path = format_path(error.path)
         raise _make_error(f"{where}{path}{': ' if path else ''}{error.problems[0].message}") from error
+    except SettingsError as error:
+        trait = find_trait_source(values, error.field)
+        field = trait.path if trait is not None else (*values.root, *error.field.split("."))
+        place = values.locate(field)
+        raise _make_error(
+            f"{place}: {format_path(field)}: {error.problems[0].message}" if place else str(error)
+        ) from error
     return replace(converted, notes=(*_list_source_notes(source), *converted.notes))
 
 

@@ -29,7 +29,7 @@ from gpuspawner.settings.value_types import DOMAIN_PATTERN, LABEL_VALUE_PATTERN,
 
 AMOUNT_TRAITS = {"cpu": ("cpu_limit", "cpu_guarantee"), "memory": ("mem_limit", "mem_guarantee")}
 """Key in the settings → name of KubeSpawner's trait for the limit, and name of its trait for the guarantee."""
-_AMOUNT_KEYS = {trait: key for key, pair in AMOUNT_TRAITS.items() for trait in pair}
+AMOUNT_KEYS = {trait: key for key, pair in AMOUNT_TRAITS.items() for trait in pair}
 RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
 BASE_TRAITS = (
     "image",
@@ -37,6 +37,7 @@ BASE_TRAITS = (
     *RESOURCE_TRAITS,
     "node_selector",
     "extra_pod_config",
+    "environment",
 )
 """Traits whose hub-wide values the conversion needs."""
 
@@ -125,6 +126,15 @@ def tells_gpu(key: object, value: object) -> bool:
     )
 
 
+def select_own_variables(environment: Any) -> dict[str, object]:
+    """Return the environment variables that gpuspawner sets itself.
+
+    :param environment: value of the trait.
+    """
+    variables = environment.items() if isinstance(environment, Mapping) else ()
+    return {str(name): value for name, value in variables if name in GPU_HIDING_ENVIRONMENT}
+
+
 def replaces_selector(pod_config: Any) -> bool:
     """Return whether ``extra_pod_config`` contains a node selector, which replaces that of all other traits.
 
@@ -185,8 +195,8 @@ class OverrideSplitter:
     def _add(self, parts: dict[str, Any], name: str, *, value: Any, profile: str) -> None:
         if name == "image":
             parts["image"] = _check_image(value)
-        elif name in _AMOUNT_KEYS:
-            parts["amounts"][name] = self._read_amount(_AMOUNT_KEYS[name], value, field=name, profile=profile)
+        elif name in AMOUNT_KEYS:
+            parts["amounts"][name] = self._read_amount(AMOUNT_KEYS[name], value, field=name, profile=profile)
         elif name in RESOURCE_TRAITS:
             own, other = split_resources(value)
             if name == RESOURCE_TRAITS[0]:
@@ -199,7 +209,7 @@ class OverrideSplitter:
     def _add_other(self, parts: dict[str, Any], name: str, *, value: Any, profile: str) -> None:
         rest = value
         if name == "environment":
-            parts["variables"] = {key: each for key, each in value.items() if key in GPU_HIDING_ENVIRONMENT}
+            parts["variables"] = select_own_variables(value)
             rest = {key: each for key, each in value.items() if key not in GPU_HIDING_ENVIRONMENT}
         elif name in _CONTAINER_TRAITS:
             rest, dropped = _drop_container_gpus(value)
@@ -243,8 +253,8 @@ def read_amount(key: str, value: object) -> Amount:
     """Return an amount as KubeSpawner reads it.
 
     :param key: ``cpu`` or ``memory``.
-    :param value: value that the trait accepts.
-    :raises QuantityError: the API server refuses the amount.
+    :param value: value of the trait.
+    :raises QuantityError: KubeSpawner or the API server refuses the amount.
     """
     if not value:
         return UNSET_AMOUNT
@@ -252,15 +262,22 @@ def read_amount(key: str, value: object) -> Amount:
         millis = round_up_cpu(value)
         text = format_cpu(millis)
         return Amount(millis, float(text) if "." in text else int(text))
-    # As in JupyterHub's ByteSpecification: a number of bytes, or a number with a unit in its last character.
-    text = str(value)
-    size = int(float(text[:-1]) * _BYTES[text[-1]]) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
+    size = _read_bytes(value)
     parse_memory(size)
     try:
         written = value if isinstance(value, str) and parse_memory(value) == size else size
     except QuantityError:
         written = size
     return Amount(size, written) if size else UNSET_AMOUNT
+
+
+def _read_bytes(value: Any) -> int:
+    """Return bytes as JupyterHub's ``ByteSpecification`` does: a number, or a number with a unit as last character."""
+    try:
+        return int(float(value[:-1]) * _BYTES[value[-1]]) if isinstance(value, str) else int(value)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        message = "must be a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
+        raise QuantityError(message) from None
 
 
 def split_resources(value: Any) -> tuple[dict[str, int], dict[str, Any]]:

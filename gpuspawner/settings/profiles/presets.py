@@ -245,7 +245,7 @@ class _Converter:
         preset |= amounts | gpus
         preset |= _format_access(profile.access)
         has_gpu = bool(gpus) or any(each.get("gpu") for each in gpus_by_entry.values())
-        self._note_variables(parts, where, has_gpu=has_gpu)
+        self._note_variables(level.variables, where, has_gpu=has_gpu)
         if parts.rest:
             preset["kubespawner_override"] = dict(parts.rest)
         planned = {
@@ -274,7 +274,7 @@ class _Converter:
                 built["image"] = self._find_image(entry.parts.image, entry.choice.display_name)
             built |= planned.get(id(entry), {})
             built |= _format_access(entry.choice.access)
-            self._note_variables(entry.parts, entry.where, has_gpu=has_gpu)
+            self._note_variables(entry.parts.variables, entry.where, has_gpu=has_gpu)
             if entry.parts.rest:
                 built["kubespawner_override"] = dict(entry.parts.rest)
             entries[entry.slug] = built
@@ -285,8 +285,8 @@ class _Converter:
             choice["custom_image"] = option.image_input
         return choice
 
-    def _note_variables(self, parts: OverrideParts, where: str, *, has_gpu: bool) -> None:
-        for name, value in parts.variables.items():
+    def _note_variables(self, variables: Mapping[str, object], where: str, *, has_gpu: bool) -> None:
+        for name, value in variables.items():
             shows = value is not None and str(value) not in _NO_GPUS
             cause = VISIBLE_GPUS if has_gpu or not shows else SHARED_GPUS
             if shows or has_gpu:

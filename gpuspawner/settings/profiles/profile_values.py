@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuspawner.core.catalog.model import UNLIMITED_AMOUNT
+from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.units.quantity import QuantityError
 from gpuspawner.settings.profiles.overrides import (
+    AMOUNT_KEYS,
     AMOUNT_TRAITS,
     RESOURCE_TRAITS,
     UNSET_AMOUNT,
@@ -15,6 +18,7 @@ from gpuspawner.settings.profiles.overrides import (
     OverrideParts,
     read_amount,
     replaces_selector,
+    select_own_variables,
     split_resources,
     tells_gpu,
 )
@@ -36,6 +40,7 @@ class EffectiveValues:
     :param amounts: trait → amount.
     :param accelerators: extended resource → number.
     :param labels: the node selector.
+    :param variables: environment variables that gpuspawner sets itself.
     :param has_own_selector: whether ``extra_pod_config`` replaces the node selector.
     """
 
@@ -43,6 +48,7 @@ class EffectiveValues:
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     accelerators: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
     has_own_selector: bool = False
 
     def overlay(self, parts: OverrideParts) -> EffectiveValues:
@@ -56,6 +62,7 @@ class EffectiveValues:
             amounts={**self.amounts, **parts.amounts},
             accelerators={**self.accelerators, **parts.accelerators},
             labels={key: value for key, value in labels.items() if value is not None},
+            variables={**self.variables, **parts.variables},
             has_own_selector=self.has_own_selector or replaces_selector(parts.rest.get("extra_pod_config")),
         )
 
@@ -129,19 +136,21 @@ def read_base(base: Mapping[str, Any]) -> EffectiveValues:
     """Return the values of servers without a profile.
 
     :param base: trait → KubeSpawner's own value.
+    :raises SettingsError: KubeSpawner refuses an amount; the field is the trait.
     """
-    amounts = {
-        trait: read_amount(key, base[trait])
-        for key, pair in AMOUNT_TRAITS.items()
-        for trait in pair
-        if base.get(trait) is not None
-    }
+    amounts: dict[str, Amount] = {}
+    for trait, key in AMOUNT_KEYS.items():
+        try:
+            amounts[trait] = read_amount(key, base.get(trait))
+        except QuantityError as error:
+            raise SettingsError(Problem(field=trait, code="bad_value", message=str(error))) from error
     selector = base.get("node_selector")
     return EffectiveValues(
         image=base.get("image") or "",
         amounts=amounts,
         accelerators=split_resources(base.get(RESOURCE_TRAITS[0]))[0],
         labels=selector if isinstance(selector, Mapping) else {},
+        variables=select_own_variables(base.get("environment")),
         has_own_selector=replaces_selector(base.get("extra_pod_config")),
     )
 

@@ -299,7 +299,16 @@ TEMPLATE = "singleuser:\n  profileList:\n  - display_name: P\n    kubespawner_ov
             id="no server starts",
         ),
         pytest.param(
-            "values.yaml", "singleuser: {cpu: 1, profileList: [{display_name: A}]}", "singleuser.cpu", id="cpu"
+            "values.yaml",
+            "singleuser: {cpu: 1, profileList: [{display_name: A}]}",
+            "values.yaml:1:19: singleuser.cpu: must be a mapping",
+            id="no mapping",
+        ),
+        pytest.param(
+            "values.yaml",
+            "singleuser:\n  memory: {limit: 4Gi}\n  profileList: [{display_name: A}]",
+            "values.yaml:2:19: singleuser.memory.limit: must be a number of bytes, or a text such as 4G",
+            id="amount",
         ),
         pytest.param("config.py", "c.KubeSpawner.profile_list = lambda s: []", "is a function", id="function"),
         pytest.param(

@@ -147,6 +147,7 @@ IMAGE = "images: {lab: {image: 'q/lab:1'}}"
         pytest.param("memory: {max: 4G}", ["memory.limit", "memory.guarantee"], id="memory"),
         pytest.param(IMAGE, ["image.name", "image.tag"], id="images"),
         pytest.param("images: {b: {image: 'a/b:1'}}", [], id="an image that is offered"),
+        pytest.param(f"only_presets: true\n{IMAGE}\npresets: {{p: {{image: lab}}}}", [], id="images of presets only"),
         pytest.param("discover_gpus: true", [], id="nothing of theirs"),
     ],
 )

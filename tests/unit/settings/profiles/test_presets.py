@@ -327,6 +327,12 @@ def test_variables_that_show_gpus_are_named(convert: Convert, override: Any, cau
     assert (list_causes(found), "kubespawner_override" in get_preset(found)) == (cause, False)
 
 
+def test_variables_of_the_hub_that_show_gpus_are_named(convert: Convert):
+    hidden = {"environment": {"NVIDIA_VISIBLE_DEVICES": "void"}}
+    found = convert(profile(), profile("Q", **hidden), environment={"NVIDIA_VISIBLE_DEVICES": "all", "A": "b"})
+    assert [(note.cause, note.profile) for note in found.notes] == [(SHARED_GPUS, "P")]
+
+
 @pytest.mark.parametrize(
     ("bad", "cause"),
     [
