@@ -17,7 +17,7 @@ from gpuspawner.core.catalog.model import (
     Platform,
     Preset,
     PresetChoice,
-    PresetEntry,
+    PresetVariant,
     ScaleUp,
 )
 from gpuspawner.core.catalog.node_labels import build_gpu_node_exclusion, matches_expressions
@@ -91,7 +91,7 @@ def test_what_the_admin_configured_stands():
                     "i": PresetChoice(
                         name="i",
                         display_name="I",
-                        entries={"d": PresetEntry(slug="d", display_name="D", options={"image": "default"})},
+                        entries={"d": PresetVariant(slug="d", display_name="D", options={"image": "default"})},
                     )
                 }
             },

@@ -14,7 +14,7 @@ from gpuspawner.settings.profiles.notes import (
     NoteList,
 )
 from gpuspawner.settings.profiles.overrides import (
-    NO_AMOUNT,
+    UNSET_AMOUNT,
     Amount,
     OverrideParts,
     OverrideSplitter,
@@ -34,8 +34,8 @@ def splitter(traits: SpawnerTraits, notes: NoteList) -> OverrideSplitter:
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        pytest.param("cpu", None, NO_AMOUNT, id="no CPU limit"),
-        pytest.param("cpu", 0, NO_AMOUNT, id="0 CPUs"),
+        pytest.param("cpu", None, UNSET_AMOUNT, id="no CPU limit"),
+        pytest.param("cpu", 0, UNSET_AMOUNT, id="0 CPUs"),
         pytest.param("cpu", 2, Amount(2000, 2), id="whole CPUs"),
         pytest.param("cpu", 0.5, Amount(500, 0.5), id="half a CPU"),
         pytest.param("cpu", 0.1176765625, Amount(118, 0.118), id="finer than a millicore"),
@@ -43,7 +43,7 @@ def splitter(traits: SpawnerTraits, notes: NoteList) -> OverrideSplitter:
         pytest.param("memory", "462.196G", Amount(int(462.196 * GIB), "462.196G"), id="fraction"),
         pytest.param("memory", 1951419879, Amount(1951419879, 1951419879), id="bytes"),
         pytest.param("memory", 1.5e9, Amount(1500000000, 1500000000), id="float"),
-        pytest.param("memory", "0G", NO_AMOUNT, id="0G"),
+        pytest.param("memory", "0G", UNSET_AMOUNT, id="0G"),
     ],
 )
 def test_amounts_are_read_as_kubespawner_reads_them(key: str, value: object, expected: Amount):
@@ -63,7 +63,7 @@ def test_an_override_is_split(splitter: OverrideSplitter, notes: NoteList):
     }
     assert splitter.split(override, profile="P") == OverrideParts(
         image="q/x:1",
-        amounts={"cpu_limit": NO_AMOUNT, "mem_guarantee": Amount(GIB, "1G")},
+        amounts={"cpu_limit": UNSET_AMOUNT, "mem_guarantee": Amount(GIB, "1G")},
         accelerators={"nvidia.com/gpu": 1},
         labels={"pool": "a"},
         variables={"NVIDIA_VISIBLE_DEVICES": "all"},
