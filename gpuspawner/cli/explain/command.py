@@ -238,7 +238,9 @@ def _format_details(details: ChoiceDetails) -> Iterator[str]:
 
 def _format_amount(amount: object) -> str:
     """Return an amount of a container's resources; KubeSpawner gives memory as a number of bytes."""
-    return format_memory(amount) if isinstance(amount, int) and amount >= _MIN_BYTES else str(amount)
+    if isinstance(amount, int) and amount >= _MIN_BYTES:
+        return format_memory(amount)
+    return str(amount).removesuffix(".0")
 
 
 def _format_value(value: object) -> str:
