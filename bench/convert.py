@@ -102,7 +102,7 @@ def _measure_children() -> float:
 def _verify(file: Path) -> ComparisonReport:
     source = read_profile_source([str(file)], io.StringIO())
     converted = convert_source(source)
-    return verify(source, converted, build_values(source, converted), scope=Scope())
+    return verify(source, converted, values=build_values(source, converted), scope=Scope())
 
 
 async def _load_plainly(file: Path, options: Iterable[Mapping[str, object]]) -> None:
