@@ -108,7 +108,7 @@ class CustomImages:
         plain = Image(slug="", display_name=reference, image=reference)
         if known is None:
             return plain
-        return replace(plain, cuda=known.cuda, vendors=known.vendors, architectures=known.architectures)
+        return replace(known, slug="", display_name=reference, image=reference, description="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ from gpuspawner.core.request.options import (
     parse_form,
     parse_preset_choices,
 )
-from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.request.presets import PRESET_CHOICES, translate_profile
 from gpuspawner.core.request.selection import (
     OPTIONS_VERSION,
     Selection,
@@ -333,6 +333,8 @@ def fill_fields(
         ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
+    saved = translate_profile(options, catalog)
+    options = saved if isinstance(saved, Mapping) else None
     # If the user may start no server at all, the form still shows the saved options, without notices of denied values.
     allowed = catalog if allowance is None or allowance.blocked else allowance.catalog
     values, notices = restore_fields(

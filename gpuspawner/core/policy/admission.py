@@ -72,7 +72,8 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
             raise
         raise refusal from error
     # The catalog limits what users choose in the form; the amounts of a fixed preset are checked by themselves.
-    if selection.preset is not None and (denied := allowance.check_selection(selection)):
+    is_outside = selection.preset is not None or selection.custom_image is not None
+    if is_outside and (denied := allowance.check_selection(selection)):
         raise PolicyError(*denied)
     catalog = allowance.reachable_catalog
     placement = place(selection, catalog)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar, overload
 
+from gpuspawner.core.catalog.image_reference import parse_reference
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
     Bounds,
@@ -233,13 +234,31 @@ class Allowance:
                 return Denial(field=PRESET_CHOICES, code=denials.PRESET_NOT_ALLOWED, message=message)
         return None
 
-    def check_custom_image(self) -> Denial | None:
-        """Return why the user may not use a custom image (an image named by reference), or None."""
+    def check_custom_image(self, reference: str = "") -> Denial | None:
+        """Return why the user may not use a custom image (an image named by reference), or None.
+
+        :param reference: full reference of the image; empty to ask whether the user may use custom images at all.
+        """
         if self.blocked is not None:
             return self.blocked
         if self.rule.custom_images is not False:
-            return None
+            return self._check_listed_reference(reference)
         message = gettext("You may only use images from the list.")
+        return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
+
+    def _check_listed_reference(self, reference: str) -> Denial | None:
+        """Return the denial of an image that the settings list for other users only, or None."""
+        found = parse_reference(reference) if reference else None
+        if found is None or self.full_catalog.policy is None:
+            return None
+        same = [
+            each.slug
+            for each in self.full_catalog.images.values()
+            if (listed := parse_reference(each.image)) is not None and listed.pulled == found.pulled
+        ]
+        if not same or any(self._admits(IMAGE.name, slug) for slug in same):
+            return None
+        message = gettext(IMAGE.not_allowed, name=reference)
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def check_gpu(self, slug: str) -> Denial | None:
@@ -290,7 +309,9 @@ class Allowance:
         preset = selection.preset
         found = (
             None if preset is None else self.check_preset(preset, selection.preset_choices),
-            self.check_image(selection.image) if selection.custom_image is None else self.check_custom_image(),
+            self.check_image(selection.image)
+            if selection.custom_image is None
+            else self.check_custom_image(selection.custom_image),
             *self._check_amounts(selection),
             None
             if gpu is None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFERENCE_LENGTH
+from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFERENCE_LENGTH, parse_reference
 from gpuspawner.core.catalog.model import (
     GUARANTEES,
     NO_LIMIT,
@@ -23,13 +23,17 @@ from gpuspawner.core.catalog.model import (
     TraitValues,
 )
 from gpuspawner.core.catalog.policy_model import UNLIMITED
+from gpuspawner.core.json_access import as_dict
 from gpuspawner.core.request.checks import Problems
-from gpuspawner.core.request.field_definitions import CPU, CUSTOM_IMAGE, FORM_FIELDS, MEMORY
+from gpuspawner.core.request.field_definitions import CPU, CUSTOM_IMAGE, FORM_FIELDS, GPU, GPU_COUNT, MEMORY
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name, suggest_name
 
 PRESET_CHOICES = "preset_choices"
 """Name of the user option with the user's choices in a fixed preset: name of the choice → slug of the entry."""
+
+_UNLISTED = "--unlisted-choice"
+"""End of the name of KubeSpawner's user option for a text that the user enters instead of a choice."""
 
 ChosenEntries = Mapping[str, str | None]
 """Name of a choice → slug of the chosen entry, None for an image that the user names."""
@@ -75,10 +79,12 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
             message = gettext("{choice}: name an image.", choice=choice.display_name)
             problems.add(CUSTOM_IMAGE.name, "not_a_reference", message=message)
         else:
-            options |= choice.entries[slug].options
+            _apply_entry(choice.entries[slug].options, options)
             choices[name] = slug
     if reference is not None:
         _refuse(CUSTOM_IMAGE.name, preset, problems=problems)
+    if GPU.name in given and options.get(GPU.name) is not None:  # null, or an empty text, asks for no GPU
+        _refuse(GPU.name, preset, problems=problems)
     if CUSTOM_IMAGE.name in options:
         options.pop("image", None)
     return FixedPreset(options=_convert_amounts(options), choices=choices, requests=_parse_requests(options))
@@ -92,14 +98,44 @@ def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
     :param catalog: what the user may choose from.
     :param options: user options that stand for the preset, from :func:`resolve_preset`.
     """
-    listed = catalog.custom_images.listed if catalog.custom_images is not None else {}
     return replace(
         catalog,
         cpu=_ANY_AMOUNT if options.get(CPU.name) is not None else catalog.cpu,
         memory=_ANY_AMOUNT if options.get(MEMORY.name) is not None else catalog.memory,
-        custom_images=CustomImages(listed=listed) if CUSTOM_IMAGE.name in options else catalog.custom_images,
+        custom_images=index_images(catalog) if CUSTOM_IMAGE.name in options else catalog.custom_images,
         default_gpus=(),
     )
+
+
+def index_images(catalog: Catalog) -> CustomImages:
+    """Return settings that allow every custom image, and that know the images of a catalog by their references."""
+    parsed = ((parse_reference(image.image), image) for image in catalog.images.values())
+    return CustomImages(listed={reference.pulled: image for reference, image in parsed if reference is not None})
+
+
+def translate_profile(options: object, catalog: Catalog) -> object:
+    """Return the user options of a profile of KubeSpawner as those of the preset with the same slug.
+
+    JupyterHub's database has such options, for example ``{"profile": "t4", "image": "pytorch"}``, if users started
+    servers before ``gpuspawner convert`` made presets of the profiles. Options with ``v`` or ``preset`` are
+    gpuspawner's own. They are returned unchanged, as are all options if the catalog offers more than presets.
+
+    :param options: any JSON value.
+    :param catalog: what the user may choose from.
+    """
+    if not catalog.only_presets or not isinstance(options, Mapping) or not {"v", "preset"}.isdisjoint(options):
+        return options
+    slug = options.get("profile")
+    if slug is None:
+        return options
+    preset = catalog.presets.get(slug) if isinstance(slug, str) else None
+    found: dict[str, object] = {"preset": slug}
+    for name in preset.choices if preset is not None else ():
+        if reference := options.get(f"{name}{_UNLISTED}"):
+            found[CUSTOM_IMAGE.name] = reference
+        elif name in options:
+            found[PRESET_CHOICES] = {**as_dict(found.get(PRESET_CHOICES)), name: options[name]}
+    return found
 
 
 def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[TraitValues]:
@@ -150,6 +186,13 @@ def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[s
 
 def _accept_any(field: ImageInput | None) -> ImageInput:
     return ImageInput() if field is None else replace(field, pattern="")
+
+
+def _apply_entry(entry: Mapping[str, object], options: dict[str, object]) -> None:
+    # As with a preset whose GPU type a user replaces: a preset of 8 T4 does not mean 8 A100.
+    if GPU.name in entry and entry[GPU.name] != options.get(GPU.name):
+        options.pop(GPU_COUNT.name, None)
+    options |= entry
 
 
 def _refuse_other_fields(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> None:

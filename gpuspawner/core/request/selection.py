@@ -17,7 +17,6 @@ from itertools import islice, product
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
     Catalog,
-    CustomImages,
     GPUType,
     Image,
     OwnResources,
@@ -46,9 +45,11 @@ from gpuspawner.core.request.presets import (
     PRESET_CHOICES,
     ChosenEntries,
     build_variant,
+    index_images,
     open_bounds,
     pick_default_entries,
     resolve_preset,
+    translate_profile,
 )
 from gpuspawner.core.text.i18n import ENGLISH, gettext, gettext_lazy, use_language
 from gpuspawner.core.text.wording import describe_unknown_field, join_sentences, sanitize_name
@@ -109,7 +110,7 @@ def validate(options: object, catalog: Catalog) -> Selection:
     :raises SelectionError: with one problem for each wrong field.
     """
     problems = Problems()
-    given = _select_known_fields(options, problems)
+    given = _select_known_fields(translate_profile(options, catalog), problems)
     _check_version(given, problems)
     preset = problems.check_choice("preset", given.get("preset"), title=_PRESET, offered=catalog.presets)
     if preset is None and "preset" not in problems:
@@ -235,7 +236,7 @@ def find_image(selection: Selection, catalog: Catalog) -> Image:
 def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> Image:
     if custom_image is None:
         return catalog.images[slug]
-    return (catalog.custom_images or CustomImages()).describe(custom_image)
+    return (catalog.custom_images or index_images(catalog)).describe(custom_image)
 
 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:

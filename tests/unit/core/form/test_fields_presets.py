@@ -109,7 +109,7 @@ def test_the_image_that_was_named_is_restored():
             {"preset_choices": "Memory: what you had last time (huge) is no longer offered: 4 GiB is selected."},
         ),
         ({"image": "torch", "cpu": 1}, {"": "Your last choice is no longer offered. Pick a preset."}),
-        ({"profile": "old"}, {}),
+        ({"profile": "old"}, {"preset": "The preset you had last time (old) is no longer offered."}),
         ({"preset": "lab", "preset_choices": "size:large"}, {}),
         ({"preset": "lab", "preset_choices": {"size": ["large"]}, "custom_image": 7}, None),
         ({}, {}),

@@ -179,13 +179,24 @@ def test_images_and_gpu_types_for_some_are_so_without_presets():
             admit(options, allowance)
 
 
-def test_an_image_that_is_for_others_may_still_be_named_but_brings_no_override():
-    images = {
-        **CATALOG.images,
-        "torch": replace(CATALOG.images["torch"], image="quay.io/torch:1", overrides={"uid": 0}),
-    }
-    allowance = resolve(access={("image", "torch"): STAFF}, images=images)
-    assert admit({"custom_image": "quay.io/torch:1"}, allowance).placement.overrides == ()
+@pytest.mark.parametrize(
+    ("reference", "options"),
+    [
+        pytest.param("quay.io/torch:1", {}, id="field"),
+        pytest.param("quay.io/torch:1", {"preset": "p"}, id="preset"),
+    ],
+)
+def test_an_image_that_is_for_others_is_so_by_its_reference(reference: str, options: dict[str, Any]):
+    images = {**CATALOG.images, "torch": replace(CATALOG.images["torch"], image="quay.io/torch:1")}
+    named = preset(choice("image", entry("plain"), custom_image=ImageInput()))
+    for user, is_admitted in ((STAFF, False), (ADA, True)):
+        allowance = resolve(named, access={("image", "torch"): user}, images=images)
+        if is_admitted:
+            assert admit({**options, "custom_image": reference}, allowance).selection.custom_image == reference
+        else:
+            assert refusal(allowance, **{"preset": None, **options, "custom_image": reference}) == {
+                "custom_image": "custom_image_not_allowed"
+            }
 
 
 @pytest.mark.parametrize(
