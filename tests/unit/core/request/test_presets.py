@@ -538,7 +538,7 @@ def test_no_image_can_be_named_where_the_entries_give_what_the_preset_needs():
     assert found["p"].choices["a"] == replace(only_entry, custom_image=None)
 
 
-# -- what a user may have stored before ---------------------------------------------------------------------------------
+# -- what a user may have stored before --------------------------------------------------------------------------------
 
 COURSE = Preset(
     slug="course",
