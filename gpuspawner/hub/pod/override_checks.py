@@ -1,13 +1,15 @@
 """Parses the settings, and checks each ``kubespawner_override`` against the installed KubeSpawner.
 
 Most traits of KubeSpawner accept any list or mapping, and KubeSpawner finds a mistake in it only when it builds a pod.
-This module therefore sets each override in a spawner that no hub uses, and lets KubeSpawner build a pod with it. A
-mistake then stops the hub, or keeps the previous settings after a reload, instead of failing the users' starts.
+This module therefore sets each override in a spawner that no hub uses, merges a choice into it as at a start, and lets
+KubeSpawner build a pod with it. A mistake then stops the hub, or keeps the previous settings after a reload, instead of
+failing the users' forms and starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +17,12 @@ from kubespawner import KubeSpawner
 from traitlets import TraitError
 from typing_extensions import override
 
+from gpuspawner.core.catalog.node_labels import MatchExpression
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings import Settings
 from gpuspawner.settings.preset_checks import list_overriding_entries
@@ -24,6 +30,26 @@ from gpuspawner.settings.preset_checks import list_overriding_entries
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that KubeSpawner raises for a trait's value that it cannot write into a pod."""
 _MAX_ERROR = 200
+_EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
+_SAMPLE = PodRequirements(
+    image="image",
+    cpu_limit_millis=1000,
+    cpu_request_millis=1000,
+    memory_limit_bytes=1024,
+    memory_request_bytes=1024,
+    extended_resources={"nvidia.com/gpu": 1},
+    node_selector={"gpu": "a"},
+    required=(_EXPRESSION,),
+    avoided=(_EXPRESSION,),
+    tolerations=(Toleration(key="gpu", operator="Exists", value="", effect=""),),
+    environment={"A": "a"},
+    labels={"a": "a"},
+    annotations={"a": "a"},
+    runtime_class="a",
+    shm_bytes=1024,
+    run_time_s=60,
+)
+"""A choice that a start merges into every trait: it has a GPU, tolerations, node affinity and a volume."""
 
 
 def parse_settings(raw: Mapping[str, object]) -> Settings:
@@ -79,6 +105,10 @@ class _PodBuilder(KubeSpawner):
     def __init__(self) -> None:
         self.user = SimpleNamespace(name="user", id=1, url="/user/user/", escaped_name="user")
         self.pod_name, self.secret_name, self.pvc_name, self.port = "jupyter-user", "jupyter-user", "claim-user", 8888
+
+    def __getitem__(self, trait: str) -> Any:
+        """Return the value of a trait."""
+        return getattr(self, trait)
 
     @override
     def get_env(self) -> dict[str, Any]:
@@ -167,11 +197,12 @@ def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _explain_build_failure(values: Mapping[str, object]) -> str:
-    """Return why KubeSpawner cannot build a pod with some values of traits, or "" if it can."""
+    """Return why no pod can be built with some values of traits, by KubeSpawner or with a choice, or "" if it can."""
     builder = _PodBuilder()
     builder.set_traits(values)
     try:
         builder.build_pod()
+        build_trait_values(PodChoice(placement=replace(_SAMPLE, overrides=(values,))), _PodBuilder())
     except KeyError as error:
         field = str(error.args[0]) if error.args else ""
         return f"has a template field {quote(field)} that KubeSpawner does not know; write braces of a text twice"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.config.override_checks import parse_settings
+from gpuspawner.hub.pod.override_checks import parse_settings
 
 SMALL = "presets.small.kubespawner_override"
 
@@ -88,6 +88,26 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
 )
 def test_an_override_that_kubespawner_rejects_is_told(override: dict[str, Any], field: str, message: str):
     assert [(f"{SMALL}.{field}", message)] == find_problems(with_preset(override))
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"extra_pod_config": {"affinity": ["x"]}},
+        {"extra_pod_config": {"affinity": "x"}},
+        {"extra_pod_config": {"affinity": {"nodeAffinity": "x"}}},
+        {"extra_pod_config": {"nodeSelector": ["x"]}},
+        {"extra_pod_config": {"tolerations": "x"}},
+        {"extra_pod_config": {"volumes": "x"}},
+        {"extra_container_config": {"resources": "x"}},
+        {"extra_container_config": {"resources": {"limits": "x"}}},
+        {"extra_container_config": {"volumeMounts": "x"}},
+    ],
+    ids=str,
+)
+def test_an_override_into_which_no_choice_can_be_merged_is_told(override: dict[str, Any]):
+    (trait,) = override
+    assert [f"{SMALL}.{trait}"] == [field for field, _ in find_problems(with_preset(override))]
 
 
 def test_the_trait_to_blame_is_told():
