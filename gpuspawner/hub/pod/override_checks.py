@@ -30,6 +30,8 @@ from gpuspawner.settings.preset_checks import list_overriding_entries
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that KubeSpawner raises for a trait's value that it cannot write into a pod."""
 _MAX_ERROR = 200
+_KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
+"""Parts of KubeSpawner's ValueErrors that quote a key. All others may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -96,6 +98,10 @@ def find_override_fault(name: str, value: object) -> str:
     return _explain_build_failure({name: value})
 
 
+class _TemplateError(Exception):
+    """KubeSpawner cannot expand a template. The error does not quote it, because it may be a secret with braces."""
+
+
 class _PodBuilder(KubeSpawner):
     """A spawner with KubeSpawner's defaults that only builds pods: it has no hub, no user's token and no API client.
 
@@ -117,6 +123,21 @@ class _PodBuilder(KubeSpawner):
             if isinstance(value, bool | int | float):
                 raise TypeError(f"the value of {sanitize_name(name)} must be a text, so it needs quotes")
         return {name: self._expand_all(value) for name, value in self.environment.items()}
+
+    @override
+    def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
+        try:
+            return str(super()._expand_user_properties(template, slug_scheme))
+        except _BUILD_ERRORS:
+            raise _TemplateError from None
+
+    @override
+    def format_string(self, s: str) -> str:
+        """Return a template of JupyterHub, expanded."""
+        try:
+            return str(super().format_string(s))
+        except _BUILD_ERRORS:
+            raise _TemplateError from None
 
     @override
     def get_args(self) -> list[str]:
@@ -203,10 +224,10 @@ def _explain_build_failure(values: Mapping[str, object]) -> str:
     try:
         builder.build_pod()
         build_trait_values(PodChoice(placement=replace(_SAMPLE, overrides=(values,))), _PodBuilder())
-    except KeyError as error:
-        field = str(error.args[0]) if error.args else ""
-        return f"has a template field {quote(field)} that KubeSpawner does not know; write braces of a text twice"
+    except _TemplateError:
+        return "has a template that KubeSpawner cannot expand; write braces of a text twice"
     except _BUILD_ERRORS as error:
         reason = " ".join(str(error).split())[:_MAX_ERROR]
-        return f"does not make a valid pod: {reason}"
+        may_quote_value = isinstance(error, KeyError | ValueError) and not any(each in reason for each in _KEY_ERRORS)
+        return "does not make a valid pod" if may_quote_value else f"does not make a valid pod: {reason}"
     return ""

@@ -10,6 +10,7 @@ import pytest
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.pod.override_checks import parse_settings
 
+BRACES = "has a template that KubeSpawner cannot expand; write braces of a text twice"
 SMALL = "presets.small.kubespawner_override"
 
 
@@ -71,7 +72,7 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
         (
             {"environment": {"NAME": "{user}"}},
             "environment",
-            "has a template field 'user' that KubeSpawner does not know; write braces of a text twice",
+            BRACES,
         ),
         (
             {"environment": {"DEBUG": 1}},
@@ -81,7 +82,7 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
         (
             {"default_url": "/lab/{"},
             "default_url",
-            "does not make a valid pod: Single '{' encountered in format string",
+            BRACES,
         ),
     ],
     ids=["misspelled", "no_trait", "text", "mapping", "number", "list", "item", "key", "template", "variable", "brace"],
@@ -118,6 +119,28 @@ def test_the_trait_to_blame_is_told():
 def test_values_that_may_be_secrets_are_not_shown():
     settings = with_preset({"environment": "TOKEN=s3cret", "cmd": {"a": "s3cret"}})
     assert "s3cret" not in str(find_problems(settings))
+
+
+@pytest.mark.parametrize("trait", ["environment", "extra_labels", "default_url"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a{hunter2}b",
+        "{hunter2",
+        "{username:hunter2}",
+        "{username.hunter2}",
+        "{username[hunter2]}",
+        "{username!hunter2}",
+    ],
+)
+def test_parts_of_a_secret_with_braces_are_not_shown(trait: str, text: str):
+    value = text if trait == "default_url" else {"T": text}
+    assert [(f"{SMALL}.{trait}", BRACES)] == find_problems(with_preset({trait: value}))
+
+
+def test_a_value_that_is_no_number_is_not_shown():
+    problems = find_problems(with_preset({"supplemental_gids": ["hunter2"]}))
+    assert [(f"{SMALL}.supplemental_gids", "does not make a valid pod")] == problems
 
 
 WRONG = {"kubespawner_override": {"nope": 1}}
