@@ -54,7 +54,7 @@ from gpuspawner.cli.values.yaml_reader import (
 )
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.wording import quote
-from gpuspawner.hub.config.override_checks import find_override_fault, parse_settings
+from gpuspawner.hub.pod.override_checks import find_override_fault, parse_settings
 from gpuspawner.settings import merge_values
 from gpuspawner.settings.profiles import (
     BASE_TRAITS,

@@ -54,7 +54,7 @@ from gpuspawner.hub.kubespawner.reflectors import (
 )
 from gpuspawner.hub.metrics import registry, starts
 from gpuspawner.hub.metrics.registry import ClusterMetrics, SettingsMetrics
-from gpuspawner.hub.pod import run_time
+from gpuspawner.hub.pod import override_checks, run_time
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
@@ -83,7 +83,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     :raises SettingsError: the settings are invalid. :mod:`gpuspawner.hub.startup` also checks them at the hub's start.
     """
 
-    offer_factory = OfferFactory()
+    offer_factory = OfferFactory(override_checks.parse_settings)
     admin_warnings = AdminWarnings()
     admission = AdmissionService()
     _events_access = EventsAccess()

@@ -22,8 +22,8 @@ from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.request.field_definitions import IMAGE
 from gpuspawner.core.request.selection import OPTION_FIELDS
 from gpuspawner.core.text.wording import quote
-from gpuspawner.hub.config.override_checks import parse_settings
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.endings import add_announcements

@@ -59,6 +59,10 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
                 yield from _check_resources(field, value, decided=resources)
             elif trait == "extra_container_config":
                 yield from _check_container(field, as_dict(value), decided=resources)
+            elif trait == "extra_pod_config" and "containers" in as_dict(value):
+                # These containers would replace the notebook container, with the choice's image and GPUs.
+                message = "must be left out: use extra_container_config or extra_containers"
+                yield Problem(field=f"{field}.containers", code="conflict", message=message)
 
 
 def _check_container(field: str, container: Mapping[str, object], *, decided: set[str]) -> Iterator[Problem]:

@@ -32,6 +32,7 @@ from gpuspawner.core.warnings.presets_and_policy import (
 )
 from gpuspawner.core.warnings.wording import MAX_WARNINGS, build_warnings_view
 from gpuspawner.hub.config.offer import ClusterAPI, Offer, OfferFactory, ParsedSettings
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.kube.store import StoreTiming
 
 _SILENT = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ async def find_cluster_warnings(
     :raises ClusterError: the cluster cannot be read.
     """
     async with connect_to_cluster(arguments) as cluster:
-        offers, api = OfferFactory(), cast("ClusterAPI", cluster.core)
+        offers, api = OfferFactory(parse_settings), cast("ClusterAPI", cluster.core)
         settings = offers.parse(merge_settings(values))
         store = offers.get_store(api, pace=StoreTiming(first_sync_timeout_s=timeout_s), log=_SILENT)
         try:

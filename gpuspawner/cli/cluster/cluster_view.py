@@ -36,6 +36,7 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.pod.trait_values import OWN_RESOURCE_TRAITS, read_own_resources
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
@@ -142,7 +143,7 @@ async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[Cl
     """
     values = load_values(arguments.values)
     require_sections(values)
-    offers = OfferFactory()
+    offers = OfferFactory(parse_settings)
     settings = offers.parse({name: value for name, value in merge_settings(values).items() if value is not None})
     async with connect_to_cluster(arguments, hub_account=find_hub_account(values.chart)) as cluster:
         api: Any = cluster.core

@@ -40,6 +40,7 @@ from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.merge import build_preferences
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import serialize_pod
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
@@ -134,7 +135,7 @@ def open_side(values: HelmValues, *, is_helm: bool = True) -> Side:
     require_sections(values)
     raw = {name: value for name, value in merge_settings(values).items() if value is not None}
     config = build_spawner_config(values.chart, namespace=_NAMESPACE)
-    settings = OfferFactory().parse(raw)
+    settings = OfferFactory(parse_settings).parse(raw)
     profile_list = get_configured_trait(config, "profile_list")
     is_ours = get_chart_value(values.chart, "hub.config.JupyterHub.spawner_class") in _OUR_CLASSES
     if settings.is_empty and (profile_list or not is_ours):
@@ -382,7 +383,9 @@ class SettingsSide(Side):
     """
 
     def __init__(self, config: Config, settings: ParsedSettings) -> None:
-        kind: type[GPUSpawner] = type("GPUSpawner", (GPUSpawner,), {"reflectors": {}, "offer_factory": OfferFactory()})
+        kind: type[GPUSpawner] = type(
+            "GPUSpawner", (GPUSpawner,), {"reflectors": {}, "offer_factory": OfferFactory(parse_settings)}
+        )
         self._spawner = make_offline_spawner(kind, config=config, person=_USER)
         self._unread = settings.configured.uncounted
         self._catalog = _assemble_catalog(config, settings)

@@ -6,6 +6,5 @@ the cluster's state. This package contains no code for users, the form or policy
 
 - `traits`: `GPUSpawnerTraits`, every option of `c.GPUSpawner` with its help text.
 - `settings_files`: `ReloadingSettings` merges settings files over the traits' values and reloads changed files.
-- `override_checks`: `parse_settings` validates settings, with the traits in each `kubespawner_override`.
 - `offer`: `OfferFactory` parses settings, owns the `ClusterStore` and makes an `Offer`.
 """

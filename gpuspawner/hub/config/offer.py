@@ -26,11 +26,11 @@ from gpuspawner.core.policy.usage import RemainingQuota
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.progress.pod_status import has_other_gates, is_gated, is_gated_on_creation, read_queue_name
 from gpuspawner.core.text.i18n import ENGLISH, use_language
-from gpuspawner.hub.config.override_checks import parse_settings
 from gpuspawner.kube.resources.queue_places import QueuePlaces
 from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S, LimitRanges, QuotasAPI, ResourceQuotas
 from gpuspawner.kube.resources.volume_topology import VolumesAPI, VolumeTopology
 from gpuspawner.kube.store import ClusterStore, CoreAPI
+from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
 """Maximum number of different settings in each cache; ``group_overrides`` may give users different settings."""
@@ -220,10 +220,14 @@ class OfferFactory:
     with a client for each. When the hub uses one store, it stops all others that it has not used for
     :data:`UNUSED_CLIENT_S`. An API client belongs to one event loop, and the store's tasks end with the loop.
 
+    :param validate: function that returns validated settings, or raises ``SettingsError``.
     :param clock: returns monotonic seconds.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, validate: Callable[[Mapping[str, object]], Settings], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._validate = validate
         self._clock = clock
         self._clusters: list[_Cluster] = []
         """The cluster of each API client, ordered by last use."""
@@ -240,7 +244,7 @@ class OfferFactory:
         key = make_settings_key(raw)
         if key not in self._settings:
             with use_language(ENGLISH):  # errors are in English, because the admin reads them in the log
-                settings = parse_settings(raw)
+                settings = self._validate(raw)
             self._settings[key] = ParsedSettings(
                 is_empty=settings.is_empty, configured=settings.build_configured(), table=settings.build_table()
             )

@@ -11,6 +11,7 @@ from gpuspawner.core.form.build import LiveState
 from gpuspawner.core.form.fields import FilledFields, try_validate
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
+from gpuspawner.core.text.wording import quote
 from gpuspawner.core.verdict.alternatives import (
     MAX_ALTERNATIVES,
     find_alternatives,
@@ -115,8 +116,11 @@ async def _predict_presets(
 ) -> dict[str, Verdict]:
     found = {}
     for slug, selection in islice(selections, _MAX_PRESETS):
-        await previews.prepare(selection)
-        found[slug] = _predict_verdict(selection, previews)
+        try:
+            await previews.prepare(selection)
+            found[slug] = _predict_verdict(selection, previews)
+        except Exception:  # log any exception: the form must also open if the pod of one preset cannot be built
+            previews.spawner.log.exception("Cannot predict whether the preset %s starts", quote(slug))
     # Of presets without a prediction, keep only the current one: the form says once why the hub cannot predict.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN or slug == picked}
 

@@ -22,6 +22,7 @@ from gpuspawner.hub.config.settings_files import SettingsFilesCache
 from gpuspawner.hub.errors import FailureCount
 from gpuspawner.hub.form.warnings import AdminWarnings
 from gpuspawner.hub.kubespawner.reflectors import EventsAccess
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims
@@ -103,7 +104,7 @@ def use_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 @asynccontextmanager
 async def spawners(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[MakeSpawner]:
     """Make spawners that share what a hub's process shares, and stop all of that in the end."""
-    monkeypatch.setattr(GPUSpawner, "offer_factory", OfferFactory())
+    monkeypatch.setattr(GPUSpawner, "offer_factory", OfferFactory(parse_settings))
     monkeypatch.setattr(GPUSpawner, "admin_warnings", AdminWarnings())
     monkeypatch.setattr(GPUSpawner, "admission", AdmissionService())
     monkeypatch.setattr(GPUSpawner, "_events_access", EventsAccess())

@@ -15,6 +15,7 @@ from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.config.settings_files import SettingsFilesCache
 from gpuspawner.hub.config.traits import GPUSpawnerTraits
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.startup import check_config, configure
 
@@ -305,7 +306,7 @@ def test_files_that_were_right_when_the_hub_started_are_remembered(
     (settings,) = followed
     as_in_a_spawner = GPUSpawnerTraits(config=Config({"GPUSpawnerTraits": hub.config.GPUSpawner})).collect_settings()
     again = GPUSpawner.settings_files_cache.get_settings(
-        [str(path.parent)], as_in_a_spawner, parse=OfferFactory().parse, log=hub.log
+        [str(path.parent)], as_in_a_spawner, parse=OfferFactory(parse_settings).parse, log=hub.log
     )
     assert again is settings
     configured = settings.parse(as_in_a_spawner).configured

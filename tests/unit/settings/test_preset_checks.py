@@ -233,6 +233,11 @@ def test_a_null_of_a_later_values_file_takes_out_a_preset_or_a_key():
             "extra_container_config.resources.limits.amd.com/gpu",
             "must be left out: gpu and gpu_count of a preset set 'amd.com/gpu'",
         ),
+        (
+            {"extra_pod_config": {"containers": [{"name": "a"}]}},
+            "extra_pod_config.containers",
+            "must be left out: use extra_container_config or extra_containers",
+        ),
     ],
 )
 @pytest.mark.parametrize(
@@ -261,8 +266,9 @@ def test_an_override_sets_nothing_that_the_choice_decides(
         {"extra_resource_limits": {"google.com/tpu": 4, "rdma/hca": 1}},
         {"extra_resource_limits": None, "extra_container_config": {"resources": None}},
         {"extra_container_config": {"securityContext": {"privileged": False}}},
+        {"extra_pod_config": {"hostNetwork": True, "initContainers": []}},
     ],
-    ids=["nothing", "resources that are no GPU type", "nulls", "a container"],
+    ids=["nothing", "resources that are no GPU type", "nulls", "a container", "a pod"],
 )
 def test_everything_else_can_be_overridden(override: dict[str, Any]):
     assert placed(preset(kubespawner_override=override)).overrides == ((override,) if override else ())

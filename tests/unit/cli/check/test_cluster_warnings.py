@@ -14,6 +14,7 @@ from gpuspawner.core.cluster.model import Node, ScalableNodePool, Taint
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.hub.config.offer import Offer, OfferFactory
+from gpuspawner.hub.pod.override_checks import parse_settings
 from tests.unit.cli.conftest import Parsed, written_kubeconfig
 from tests.unit.cli_support import paths, section, written
 
@@ -30,7 +31,7 @@ def told(
     folder: Path, text: str, *nodes: Node, scalable_pools: tuple[ScalableNodePool, ...] = ()
 ) -> list[tuple[str, str]]:
     values = written(folder, section(text))
-    settings = OfferFactory().parse(merge_settings(values))
+    settings = OfferFactory(parse_settings).parse(merge_settings(values))
     inventory = Inventory(nodes=nodes, scalable_pools=scalable_pools)
     catalog = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b")
     return paths(list(compare_with_nodes(values, Offer(catalog=catalog, inventory=inventory), settings=settings)))
@@ -88,7 +89,7 @@ def test_gpus_that_are_dropped_from_every_server_are_told_where_they_are_set(tmp
     in_container = "extra_container_config: {resources: {limits: {nvidia.com/gpu: 1}}}"  # told without a cluster
     text = section(f"cpu: {{max: 4}}\n{in_container}", beside="singleuser: {extraResource: {limits: {amd.com/gpu: 1}}}")
     values = written(tmp_path, text)
-    settings, inventory = OfferFactory().parse(merge_settings(values)), Inventory(nodes=(node(),))
+    settings, inventory = OfferFactory(parse_settings).parse(merge_settings(values)), Inventory(nodes=(node(),))
     own = read_configured_resources(build_spawner_config(values.chart, namespace=""))
     catalog = assemble_catalog(settings.configured, inventory, table=settings.table, fallback_image="a/b", own=own)
     found = compare_with_nodes(values, Offer(catalog=catalog, inventory=inventory), settings=settings)

@@ -17,6 +17,7 @@ from gpuspawner.core.errors import SettingsError
 from gpuspawner.core.progress.model import QueuePlace
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict
 from gpuspawner.hub.config.offer import UNUSED_CLIENT_S, OfferFactory
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.kube.store import ClusterStore
 from gpuspawner.kube.watch.watch_loop import HUB_STOPPING
 from tests.unit.clocks import Clock
@@ -34,7 +35,7 @@ async def open_clients(*servers: WatchServer) -> AsyncIterator[list[CoreV1Api]]:
 
 @pytest.fixture
 def offers() -> OfferFactory:
-    return OfferFactory()
+    return OfferFactory(parse_settings)
 
 
 def test_the_same_settings_are_parsed_once(offers: OfferFactory):
@@ -112,7 +113,7 @@ async def test_one_client_has_one_store(offers: OfferFactory, store: ClusterStor
 
 
 async def test_two_clusters_keep_their_catalogs_and_have_nothing_of_each_other(server: WatchServer):
-    offers, parsed = OfferFactory(), OfferFactory().parse({})
+    offers, parsed = OfferFactory(parse_settings), OfferFactory(parse_settings).parse({})
     async with serve_watches() as empty, open_clients(server, empty) as (first, second):
         catalogs = [
             (await offers.make_offer(parsed, offers.get_store(api), image="base")).catalog
@@ -125,7 +126,7 @@ async def test_two_clusters_keep_their_catalogs_and_have_nothing_of_each_other(s
 
 async def test_a_client_that_is_unused_is_no_longer_watched_for(server: WatchServer):
     clock = Clock()
-    offers = OfferFactory(clock=clock)
+    offers = OfferFactory(parse_settings, clock=clock)
     async with open_clients(server, server) as (first, second):
         stores = [offers.get_store(first), offers.get_store(second)]
         for store in stores:
@@ -142,7 +143,7 @@ async def test_a_client_that_is_unused_is_no_longer_watched_for(server: WatchSer
 
 async def test_the_only_client_is_watched_for_however_long_nobody_asks(server: WatchServer):
     clock = Clock()
-    offers = OfferFactory(clock=clock)
+    offers = OfferFactory(parse_settings, clock=clock)
     async with open_clients(server) as (api,):
         store = offers.get_store(api)
         clock.now += 100 * UNUSED_CLIENT_S

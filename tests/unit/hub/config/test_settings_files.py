@@ -13,6 +13,7 @@ import pytest
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.config.offer import OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
+from gpuspawner.hub.pod.override_checks import parse_settings
 from tests.unit.settings.mounts import Mount
 
 LOG = logging.getLogger("settings-files")
@@ -43,7 +44,7 @@ def hours() -> Hours:
 @pytest.fixture
 def follow(hours: Hours) -> Follow:
     def make(*paths: Path, base: Any = BASE, parse: Any = None) -> ReloadingSettings:
-        parse = parse or OfferFactory().parse
+        parse = parse or OfferFactory(parse_settings).parse
         return ReloadingSettings([str(path) for path in paths], base, parse=parse, log=LOG, now=hours)
 
     return make
@@ -251,7 +252,7 @@ def test_what_a_file_of_a_folder_said_goes_with_it(follow: Follow, hours: Hours,
 
 def test_what_changes_while_it_is_read_is_read_the_next_time(follow: Follow, hours: Hours, tmp_path: Path):
     mount = Mount(tmp_path / "mount", {"a.yaml": T4})
-    offers, swaps = OfferFactory(), [{"a.yaml": BROKEN}, {"a.yaml": TWO}]
+    offers, swaps = OfferFactory(parse_settings), [{"a.yaml": BROKEN}, {"a.yaml": TWO}]
 
     def parse(raw: Any) -> ParsedSettings:
         if settings and len(swaps) == 1:
@@ -267,7 +268,7 @@ def test_what_changes_while_it_is_read_is_read_the_next_time(follow: Follow, hou
 
 
 def test_what_did_not_change_is_not_read_again(follow: Follow, hours: Hours, tmp_path: Path):
-    offers, parsed = OfferFactory(), []
+    offers, parsed = OfferFactory(parse_settings), []
 
     def parse(raw: Any) -> ParsedSettings:
         parsed.append(raw)
@@ -316,7 +317,7 @@ def test_what_is_wrong_at_first_is_an_error_with_the_file(follow: Follow, tmp_pa
 
 
 def test_the_same_files_over_the_same_traits_are_followed_once(tmp_path: Path):
-    files, parse = SettingsFilesCache(), OfferFactory().parse
+    files, parse = SettingsFilesCache(), OfferFactory(parse_settings).parse
     first = files.get_settings([str(tmp_path)], BASE, parse=parse, log=LOG)
     (tmp_path / "a.yaml").write_text(BROKEN)
     assert files.get_settings([str(tmp_path)], dict(BASE), parse=parse, log=LOG) is first
@@ -324,7 +325,7 @@ def test_the_same_files_over_the_same_traits_are_followed_once(tmp_path: Path):
 
 
 def test_few_of_many_are_remembered(tmp_path: Path):
-    files, parse = SettingsFilesCache(), OfferFactory().parse
+    files, parse = SettingsFilesCache(), OfferFactory(parse_settings).parse
     for count in range(1, 100):
         files.get_settings([str(tmp_path)], {"cpu": {"max": count}}, parse=parse, log=LOG)
     assert len(list(files)) == 32

@@ -232,6 +232,22 @@ async def test_what_is_not_known_of_a_preset_is_not_said(make_spawner: MakeSpawn
     assert await outcomes(spawner, {}) == {}
 
 
+async def test_a_preset_whose_pod_cannot_be_built_takes_nothing_from_the_others(
+    make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    prepare = PodPreviews.prepare
+
+    async def fail_for_one(self: PodPreviews, selection: Selection, **more: Any) -> None:
+        if selection.gpu_count == 1:
+            raise TypeError("no mapping")
+        await prepare(self, selection, **more)
+
+    monkeypatch.setattr(PodPreviews, "prepare", fail_for_one)
+    spawner = make_spawner(settings={**SETTINGS, "presets": PRESETS})
+    assert await outcomes(spawner, None) == {"small": Outcome.NOW, "all": Outcome.NOW}
+    assert "'one'" in caplog.text
+
+
 async def test_only_the_first_presets_are_judged(make_spawner: MakeSpawner):
     presets = {f"p{number}": {"image": "minimal"} for number in range(20)}
     spawner = make_spawner(settings={**SETTINGS, "presets": presets})

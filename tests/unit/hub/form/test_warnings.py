@@ -15,15 +15,16 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.discovery.build_catalog import assemble_catalog
 from gpuspawner.hub.config.offer import Offer, OfferFactory
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
+from gpuspawner.hub.pod.override_checks import parse_settings
 
 GPU = "nvidia.com/gpu"
-PARSED = OfferFactory().parse({})
+PARSED = OfferFactory(parse_settings).parse({})
 VIEWPOINT = WarningScope(PARSED, ())
 CATALOG = Catalog(images={}, cpu=None, memory=None)
 INVALID = Node(name="n", labels={"nvidia.com/gpu.product": "A100-MIG-INVALID"})
 GOOD = Node(name="good")
 T4 = Node(name="t4", labels={"nvidia.com/gpu.product": "Tesla-T4"}, capacity={GPU: 1}, allocatable={GPU: 1})
-WITH_PRESETS = OfferFactory().parse({"presets": {"train": {"gpu": "t4"}, "good": {"gpu": "t4"}}})
+WITH_PRESETS = OfferFactory(parse_settings).parse({"presets": {"train": {"gpu": "t4"}, "good": {"gpu": "t4"}}})
 LOG = logging.getLogger("test")
 
 
@@ -181,7 +182,7 @@ async def test_settings_without_a_preset_do_not_make_it_well(concerns: AdminWarn
 async def test_a_type_that_rules_name_and_that_there_is_not_is_told_once(
     concerns: AdminWarnings, caplog: pytest.LogCaptureFixture
 ):
-    settings = OfferFactory().parse({"policy": {"default": {"gpus": ["t5"]}}})
+    settings = OfferFactory(parse_settings).parse({"policy": {"default": {"gpus": ["t5"]}}})
     assert await told(concerns, caplog, GOOD, settings=settings) == [
         "policy.default.gpus: There is no GPU type 't5' at the moment."
     ]

@@ -1,13 +1,15 @@
 """Parses the settings, and checks each ``kubespawner_override`` against the installed KubeSpawner.
 
 Most traits of KubeSpawner accept any list or mapping, and KubeSpawner finds a mistake in it only when it builds a pod.
-This module therefore sets each override in a spawner that no hub uses, and lets KubeSpawner build a pod with it. A
-mistake then stops the hub, or keeps the previous settings after a reload, instead of failing the users' starts.
+This module therefore sets each override in a spawner that no hub uses, merges a choice into it as at a start, and lets
+KubeSpawner build a pod with it. A mistake then stops the hub, or keeps the previous settings after a reload, instead of
+failing the users' forms and starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +17,14 @@ from kubespawner import KubeSpawner
 from traitlets import TraitError
 from typing_extensions import override
 
+from gpuspawner.core.catalog.node_labels import MatchExpression
+from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.json_access import as_dict, as_dicts
+from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
+from gpuspawner.hub.pod.overrides import serialize_models
+from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings import Settings
 from gpuspawner.settings.preset_checks import list_overriding_entries
@@ -24,6 +32,28 @@ from gpuspawner.settings.preset_checks import list_overriding_entries
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that KubeSpawner raises for a trait's value that it cannot write into a pod."""
 _MAX_ERROR = 200
+_KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
+"""Parts of KubeSpawner's ValueErrors that quote a key. All others may quote a value, which may be a secret."""
+_EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
+_SAMPLE = PodRequirements(
+    image="image",
+    cpu_limit_millis=1000,
+    cpu_request_millis=1000,
+    memory_limit_bytes=1024,
+    memory_request_bytes=1024,
+    extended_resources={"nvidia.com/gpu": 1},
+    node_selector={"gpu": "a"},
+    required=(_EXPRESSION,),
+    avoided=(_EXPRESSION,),
+    tolerations=(Toleration(key="gpu", operator="Exists", value="", effect=""),),
+    environment={"A": "a"},
+    labels={"a": "a"},
+    annotations={"a": "a"},
+    runtime_class="a",
+    shm_bytes=1024,
+    run_time_s=60,
+)
+"""A choice that a start merges into every trait: it has a GPU, tolerations, node affinity and a volume."""
 
 
 def parse_settings(raw: Mapping[str, object]) -> Settings:
@@ -54,6 +84,9 @@ def find_override_problems(settings: Settings) -> Iterator[Problem]:
             elif expected := _describe_expected_type(name, value):
                 message = f"must be {expected}, not {_describe_value(value)}"
                 yield Problem(field=field, code="wrong_type", message=message)
+            elif lowest := _find_lowest(name, value):
+                message = f"must be at least {lowest}, not {_describe_value(value)}"
+                yield Problem(field=field, code="out_of_range", message=message)
             else:
                 accepted[name] = value
         yield from _check_pod(f"{path}.kubespawner_override", accepted)
@@ -67,7 +100,13 @@ def find_override_fault(name: str, value: object) -> str:
     """
     if expected := _describe_expected_type(name, value):
         return f"must be {expected}"
+    if lowest := _find_lowest(name, value):
+        return f"must be at least {lowest}"
     return _explain_build_failure({name: value})
+
+
+class _TemplateError(Exception):
+    """KubeSpawner cannot expand a template. The error does not quote it, because it may be a secret with braces."""
 
 
 class _PodBuilder(KubeSpawner):
@@ -80,13 +119,30 @@ class _PodBuilder(KubeSpawner):
         self.user = SimpleNamespace(name="user", id=1, url="/user/user/", escaped_name="user")
         self.pod_name, self.secret_name, self.pvc_name, self.port = "jupyter-user", "jupyter-user", "claim-user", 8888
 
+    def __getitem__(self, trait: str) -> Any:
+        """Return the value of a trait."""
+        return getattr(self, trait)
+
     @override
     def get_env(self) -> dict[str, Any]:
         """Return the environment of the override, expanded as in a server; JupyterHub's own variables need a hub."""
-        for name, value in self.environment.items():
-            if isinstance(value, bool | int | float):
-                raise TypeError(f"the value of {sanitize_name(name)} must be a text, so it needs quotes")
+        _require_texts({name: each for name, each in self.environment.items() if not isinstance(each, Mapping | list)})
         return {name: self._expand_all(value) for name, value in self.environment.items()}
+
+    @override
+    def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
+        try:
+            return str(super()._expand_user_properties(template, slug_scheme))
+        except _BUILD_ERRORS:
+            raise _TemplateError from None
+
+    @override
+    def format_string(self, s: str) -> str:
+        """Return a template of JupyterHub, expanded."""
+        try:
+            return str(super().format_string(s))
+        except _BUILD_ERRORS:
+            raise _TemplateError from None
 
     @override
     def get_args(self) -> list[str]:
@@ -105,8 +161,8 @@ class _PodBuilder(KubeSpawner):
             # Copy the value, because KubeSpawner changes a variable that is a mapping in place.
             setattr(self, name, _drop_nulls(copy_nested(value)))
 
-    def build_pod(self) -> None:
-        """Build a pod of the traits.
+    def build_pod(self) -> dict[str, Any]:
+        """Return a pod of the traits as JSON.
 
         :raises Exception: KubeSpawner cannot build a pod.
         """
@@ -114,10 +170,34 @@ class _PodBuilder(KubeSpawner):
         try:
             # KubeSpawner awaits only functions of the admin, and these traits contain none.
             building.send(None)
-        except StopIteration:
-            pass
+        except StopIteration as end:
+            return as_dict(serialize_models(end.value))
         finally:
             building.close()
+        return {}
+
+
+def _require_pod_texts(pod: Mapping[str, Any]) -> None:
+    """Raise a TypeError if a pod has a value such as ``true`` in a place where the API server accepts only texts.
+
+    :param pod: JSON of the pod.
+    """
+    spec, metadata = as_dict(pod.get("spec")), as_dict(pod.get("metadata"))
+    for texts in (spec.get("nodeSelector"), metadata.get("labels"), metadata.get("annotations")):
+        _require_texts(as_dict(texts))
+    for toleration in as_dicts(spec.get("tolerations")):
+        _require_texts({name: toleration.get(name) for name in ("key", "value")})
+    for kind in ("containers", "initContainers"):
+        for container in as_dicts(spec.get(kind)):
+            _require_texts({str(each.get("name")): each.get("value") for each in as_dicts(container.get("env"))})
+
+
+def _require_texts(values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        # JupyterHub calls a function in a Python configuration, and the function returns the text.
+        if value is not None and not isinstance(value, str) and not callable(value):
+            hint = "" if isinstance(value, Mapping | list) else ", so it needs quotes"
+            raise TypeError(f"the value of {sanitize_name(str(name))} must be a text{hint}")
 
 
 def _drop_nulls(value: object) -> object:
@@ -135,6 +215,11 @@ def _describe_expected_type(name: str, value: object) -> str:
     except (TraitError, *_BUILD_ERRORS):
         return str(builder.traits()[name].info()).replace("dict", "mapping")
     return ""
+
+
+def _find_lowest(name: str, value: object) -> int | None:
+    """Return the smallest number that a trait may have if the value is smaller, else None."""
+    return 1 if name == "start_timeout" and isinstance(value, int) and value < 1 else None
 
 
 def _describe_value(value: object) -> str:
@@ -167,15 +252,16 @@ def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _explain_build_failure(values: Mapping[str, object]) -> str:
-    """Return why KubeSpawner cannot build a pod with some values of traits, or "" if it can."""
+    """Return why no pod can be built with some values of traits, by KubeSpawner or with a choice, or "" if it can."""
     builder = _PodBuilder()
     builder.set_traits(values)
     try:
-        builder.build_pod()
-    except KeyError as error:
-        field = str(error.args[0]) if error.args else ""
-        return f"has a template field {quote(field)} that KubeSpawner does not know; write braces of a text twice"
+        _require_pod_texts(builder.build_pod())
+        build_trait_values(PodChoice(placement=replace(_SAMPLE, overrides=(values,))), _PodBuilder())
+    except _TemplateError:
+        return "has a template that KubeSpawner cannot expand; write braces of a text twice"
     except _BUILD_ERRORS as error:
         reason = " ".join(str(error).split())[:_MAX_ERROR]
-        return f"does not make a valid pod: {reason}"
+        may_quote_value = isinstance(error, KeyError | ValueError) and not any(each in reason for each in _KEY_ERRORS)
+        return "does not make a valid pod" if may_quote_value else f"does not make a valid pod: {reason}"
     return ""

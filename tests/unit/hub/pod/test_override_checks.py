@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gpuspawner.core.errors import SettingsError
-from gpuspawner.hub.config.override_checks import parse_settings
+from gpuspawner.hub.pod.override_checks import parse_settings
 
+BRACES = "has a template that KubeSpawner cannot expand; write braces of a text twice"
 SMALL = "presets.small.kubespawner_override"
 
 
@@ -71,7 +72,7 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
         (
             {"environment": {"NAME": "{user}"}},
             "environment",
-            "has a template field 'user' that KubeSpawner does not know; write braces of a text twice",
+            BRACES,
         ),
         (
             {"environment": {"DEBUG": 1}},
@@ -81,13 +82,69 @@ def test_an_override_that_kubespawner_accepts_is_kept(override: dict[str, Any]):
         (
             {"default_url": "/lab/{"},
             "default_url",
-            "does not make a valid pod: Single '{' encountered in format string",
+            BRACES,
         ),
     ],
     ids=["misspelled", "no_trait", "text", "mapping", "number", "list", "item", "key", "template", "variable", "brace"],
 )
 def test_an_override_that_kubespawner_rejects_is_told(override: dict[str, Any], field: str, message: str):
     assert [(f"{SMALL}.{field}", message)] == find_problems(with_preset(override))
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"extra_pod_config": {"affinity": ["x"]}},
+        {"extra_pod_config": {"affinity": "x"}},
+        {"extra_pod_config": {"affinity": {"nodeAffinity": "x"}}},
+        {"extra_pod_config": {"nodeSelector": ["x"]}},
+        {"extra_pod_config": {"tolerations": "x"}},
+        {"extra_pod_config": {"volumes": "x"}},
+        {"extra_container_config": {"resources": "x"}},
+        {"extra_container_config": {"resources": {"limits": "x"}}},
+        {"extra_container_config": {"volumeMounts": "x"}},
+    ],
+    ids=str,
+)
+def test_an_override_into_which_no_choice_can_be_merged_is_told(override: dict[str, Any]):
+    (trait,) = override
+    assert [f"{SMALL}.{trait}"] == [field for field, _ in find_problems(with_preset(override))]
+
+
+QUOTES = "does not make a valid pod: the value of {} must be a text, so it needs quotes"
+
+
+@pytest.mark.parametrize(
+    ("override", "name"),
+    [
+        ({"node_selector": {"dedicated": True}}, "dedicated"),
+        ({"extra_labels": {"a": 1}}, "a"),
+        ({"extra_annotations": {"a": 1.5}}, "a"),
+        ({"tolerations": [{"key": "gpu", "value": True}]}, "value"),
+        ({"tolerations": [{"key": 1, "operator": "Exists"}]}, "key"),
+        ({"extra_pod_config": {"nodeSelector": {"dedicated": True}}}, "dedicated"),
+        ({"extra_pod_config": {"node_selector": {"dedicated": True}}}, "dedicated"),
+        ({"extra_pod_config": {"tolerations": [{"key": "gpu", "value": 1}]}}, "value"),
+        ({"extra_container_config": {"env": [{"name": "DEBUG", "value": 1}]}}, "DEBUG"),
+        ({"init_containers": [{"name": "a", "image": "a", "env": [{"name": "DEBUG", "value": 1}]}]}, "DEBUG"),
+        ({"extra_containers": [{"name": "a", "image": "a", "env": [{"name": "DEBUG", "value": True}]}]}, "DEBUG"),
+    ],
+    ids=str,
+)
+def test_a_value_that_needs_quotes_is_told(override: dict[str, Any], name: str):
+    (trait,) = override
+    assert [(f"{SMALL}.{trait}", QUOTES.format(name))] == find_problems(with_preset(override))
+
+
+def test_a_list_in_the_place_of_a_text_is_told():
+    expected = [(f"{SMALL}.node_selector", "does not make a valid pod: the value of a must be a text")]
+    assert expected == find_problems(with_preset({"node_selector": {"a": ["b"]}}))
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_server_needs_time_to_start(seconds: int):
+    expected = [(f"{SMALL}.start_timeout", f"must be at least 1, not {seconds}")]
+    assert expected == find_problems(with_preset({"start_timeout": seconds}))
 
 
 def test_the_trait_to_blame_is_told():
@@ -98,6 +155,28 @@ def test_the_trait_to_blame_is_told():
 def test_values_that_may_be_secrets_are_not_shown():
     settings = with_preset({"environment": "TOKEN=s3cret", "cmd": {"a": "s3cret"}})
     assert "s3cret" not in str(find_problems(settings))
+
+
+@pytest.mark.parametrize("trait", ["environment", "extra_labels", "default_url"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a{hunter2}b",
+        "{hunter2",
+        "{username:hunter2}",
+        "{username.hunter2}",
+        "{username[hunter2]}",
+        "{username!hunter2}",
+    ],
+)
+def test_parts_of_a_secret_with_braces_are_not_shown(trait: str, text: str):
+    value = text if trait == "default_url" else {"T": text}
+    assert [(f"{SMALL}.{trait}", BRACES)] == find_problems(with_preset({trait: value}))
+
+
+def test_a_value_that_is_no_number_is_not_shown():
+    problems = find_problems(with_preset({"supplemental_gids": ["hunter2"]}))
+    assert [(f"{SMALL}.supplemental_gids", "does not make a valid pod")] == problems
 
 
 WRONG = {"kubespawner_override": {"nope": 1}}
@@ -127,5 +206,5 @@ def test_functions_of_a_python_configuration_are_kept_and_not_called():
     def hook(*_: object) -> None:
         raise AssertionError
 
-    override = {"modify_pod_hook": hook, "uid": hook}
+    override = {"modify_pod_hook": hook, "uid": hook, "environment": {"A": hook}}
     assert parse_settings(with_preset(override)).build_configured().presets["small"].overrides == override
