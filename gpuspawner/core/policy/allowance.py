@@ -164,7 +164,7 @@ class Allowance:
         usable = select_usable_presets(
             {slug: each for slug, each in reach.presets.items() if slug not in kept},
             reach,
-            accepts=lambda each: each.preset is None or not self.check_selection(each),
+            find_denials=lambda each: () if each.preset is None else self.check_selection(each),
         )
         presets = {slug: each if slug in kept else usable.get(slug) for slug, each in reach.presets.items()}
         return replace(reach, presets={slug: each for slug, each in presets.items() if each is not None})
