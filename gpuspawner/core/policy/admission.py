@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.policy.usage import POOLS_ANNOTATION
 from gpuspawner.core.request.pod_requirements import PodRequirements, place
@@ -107,7 +108,8 @@ def _explain_refusal(
         # validate() has filled in a default, which may be denied although the user did not choose it.
         # A preset may be missing from the user's catalog because of any of its values.
         is_denied = "preset" in fields
-        if denials := [each for each in allowance.check_selection(selection) if is_denied or each.field in fields]:
+        found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
+        if denials := [each for each in found if is_denied or each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:
         return error
@@ -126,6 +128,17 @@ def _explain_refusal(
             return error if _COUNT_TOO_LARGE in _list_problem_codes(remaining) else unread
         return unread
     return error
+
+
+def _check_plain_preset(options: object, allowance: Allowance) -> Iterator[Denial]:
+    """Yield why the user may not choose a plain preset, which the valid selection no longer names.
+
+    :param options: user options that are valid in the complete catalog.
+    """
+    slug = options.get("preset") if isinstance(options, Mapping) else None
+    full = allowance.complete_catalog
+    if slug and not full.is_fixed(slug) and (denied := allowance.check_preset(slug, {})) is not None:
+        yield denied
 
 
 def _list_problem_codes(error: SelectionError) -> set[tuple[str, str]]:

@@ -123,6 +123,13 @@ def test_a_preset_and_what_it_consists_of_may_be_for_some_users(
         assert entries(allowance) == ({"size": ["small"]} if len(key) > 2 else None)
 
 
+def test_a_plain_preset_for_others_is_denied():
+    plain = replace(preset(cpu=1), overrides={})
+    allowance = resolve(plain, access={("preset", "p"): STAFF})
+    assert refusal(allowance) == {"preset": "preset_not_allowed"}
+    assert sentence(allowance) == "P is not among the presets that you may use."
+
+
 def test_what_is_only_for_others_says_so():
     allowance = resolve(preset(SIZES), access={("preset", "p"): STAFF})
     assert sentence(allowance) == "P is not among the presets that you may use."
