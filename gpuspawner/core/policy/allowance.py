@@ -124,7 +124,8 @@ class Allowance:
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         if self.full_catalog.only_presets:
-            if self._select_presets(self.full_catalog.presets):
+            presets = self.full_catalog.presets  # Without any, the policy is not the reason: there is nothing to start.
+            if not presets or self._select_presets(presets):
                 return None
             message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)

@@ -130,6 +130,19 @@ def test_a_plain_preset_for_others_is_denied():
     assert sentence(allowance) == "P is not among the presets that you may use."
 
 
+@pytest.mark.parametrize(
+    ("options", "code"), [({}, "missing"), ({"preset": "p"}, "unknown_choice")], ids=["no options", "a preset"]
+)
+def test_the_policy_is_not_to_blame_where_no_preset_is_offered(options: dict[str, Any], code: str):
+    allowance = resolve(rule=Rule(max_gpus=1), only_presets=True)
+    assert allowance.blocked is None
+    with pytest.raises(SelectionError) as caught:
+        admit(options, allowance)
+    assert [(type(caught.value), each.field, each.code) for each in caught.value.problems] == [
+        (SelectionError, "preset", code)
+    ]
+
+
 def test_what_is_only_for_others_says_so():
     allowance = resolve(preset(SIZES), access={("preset", "p"): STAFF})
     assert sentence(allowance) == "P is not among the presets that you may use."
