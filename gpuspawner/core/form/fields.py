@@ -7,10 +7,9 @@ discard the valid ones. A saved value that is no longer offered is replaced by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, product
 
 from gpuspawner.core.catalog.model import Catalog, Preset, narrow_bounds
 from gpuspawner.core.catalog.policy_model import Person
@@ -40,6 +39,7 @@ from gpuspawner.core.request.options import (
 from gpuspawner.core.request.presets import PRESET_CHOICES, translate_profile
 from gpuspawner.core.request.selection import (
     OPTIONS_VERSION,
+    CombinationSearch,
     Selection,
     find_amount,
     find_max_run_time_s,
@@ -56,7 +56,7 @@ value in these options, or "" if the policy allows the value."""
 
 _MAX_QUOTED_CHARS = 40
 _MAX_COMBINATIONS = 50
-"""Largest number of combinations of a preset's entries that are tried to find one that is valid now."""
+"""If a preset is not valid now with all default entries but one, at most this many other combinations are tried."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -396,7 +396,8 @@ def _fill_preset(
     catalog = reach if slug in reach.presets and not allowance.blocked else full
     preset = catalog.presets[slug]
     wanted, images = _read_wanted(preset, saved=saved, typed=typed)
-    for entries in islice(_list_combinations(preset, wanted), _MAX_COMBINATIONS):
+    search = CombinationSearch(preset, _list_entries(preset, wanted), limit=_MAX_COMBINATIONS)
+    for entries in search:
         found = PresetFields(entries=entries, images=images)
         if found.is_unfinished:
             return found
@@ -405,6 +406,7 @@ def _fill_preset(
         except SelectionError as error:
             if wanted:
                 return replace(found, refusal=join_sentences(*(each.message for each in error.problems)))
+            search.exclude(entries, error.problems)
             continue
         # The form says once, not at each preset, that the user may start nothing at all.
         denied = () if allowance.blocked else allowance.check_selection(selection)
@@ -412,13 +414,13 @@ def _fill_preset(
     return None
 
 
-def _list_combinations(preset: Preset, wanted: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    lists = [
-        [wanted[name]] if name in wanted else [*choice.entries, *([""] if choice.custom_image is not None else [])]
+def _list_entries(preset: Preset, wanted: Mapping[str, str]) -> dict[str, list[str]]:
+    return {
+        name: [wanted[name]]
+        if name in wanted
+        else [*choice.entries, *([""] if choice.custom_image is not None else [])]
         for name, choice in preset.choices.items()
-    ]
-    for picked in product(*lists):
-        yield dict(zip(preset.choices, picked, strict=True))
+    }
 
 
 def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:

@@ -244,8 +244,13 @@ def _build_plain_preset_view(preset: Preset, allowance: Allowance, *, outlook: V
     catalog, allowed = allowance.complete_catalog, allowance.catalog
     is_denied = preset.slug not in allowed.presets
     selection = try_validate({"preset": preset.slug}, catalog if is_denied else allowed)
-    found = allowance.check_selection(selection) if selection is not None and is_denied else ()
-    if selection is None or is_hidden_by_policy(found, allowance):
+    if selection is None:
+        return None
+    found = (
+        *_list_preset_denials(preset.slug, allowance),
+        *(allowance.check_selection(selection) if is_denied else ()),
+    )
+    if is_hidden_by_policy(found, allowance):
         return None
     return PresetView(
         slug=preset.slug,
@@ -267,18 +272,21 @@ def _build_fixed_preset_view(
     if fields is None:
         return None
     reached = None if allowance.blocked else allowance.reachable_catalog.presets.get(preset.slug)
-    found = () if reached or fields.selection is None else allowance.check_selection(fields.selection)
+    found = _list_preset_denials(preset.slug, allowance)
+    if not found and reached is None and fields.selection is not None:
+        found = allowance.check_selection(fields.selection)
     if is_hidden_by_policy(found, allowance):
         return None
+    refusal = fields.refusal or join_sentences(*(each.message for each in found))
     return PresetView(
         slug=preset.slug,
         display_name=preset.display_name,
         description=preset.description,
         summary="" if fields.selection is None else describe_selection(fields.selection, allowance.complete_catalog),
         values={},
-        outlook=_build_denied_outlook(fields.refusal, allowance) if fields.refusal else outlook,
+        outlook=_build_denied_outlook(refusal, allowance) if refusal else outlook,
         # With other entries than those that are picked, the user may be able to start it.
-        is_denied=reached is None or bool(fields.refusal and not preset.choices),
+        is_denied=reached is None or bool(refusal and not preset.choices),
         is_fixed=True,
         choices=tuple(
             _build_preset_choice_view(
@@ -292,6 +300,12 @@ def _build_fixed_preset_view(
         is_last=preset.slug == filled.last_preset,
         is_picked=preset.slug == filled.picked_preset,
     )
+
+
+def _list_preset_denials(slug: str, allowance: Allowance) -> tuple[Denial, ...]:
+    """Return why a preset is only for other users; empty if it is not, or if the user may start no server."""
+    denied = None if slug in allowance.reachable_catalog.presets else allowance.check_preset(slug, {})
+    return () if denied is None or allowance.blocked else (denied,)
 
 
 def _build_preset_choice_view(

@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.errors import PolicyError, SelectionError
 from gpuspawner.core.policy.allowance import Allowance
+from gpuspawner.core.policy.denials import Denial
 from gpuspawner.core.policy.rules import find_gpu_pools
 from gpuspawner.core.policy.usage import POOLS_ANNOTATION
+from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
 from gpuspawner.core.request.pod_requirements import PodRequirements, place
+from gpuspawner.core.request.presets import PRESET_CHOICES, pick_default_entries
 from gpuspawner.core.request.selection import Selection, build_options, validate
 
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
@@ -53,6 +57,9 @@ class Admission:
 def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
+    If the options name no preset or not all entries of its choices, and the user may not have the default, the first
+    preset or entry that the user may have takes its place.
+
     :param options: any JSON value.
     :param allowance: what the user may have now.
     :param unread_types: None when the hub has read the nodes; otherwise the slugs of the GPU types whose ``max_count``
@@ -64,6 +71,43 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
     """
     if allowance.blocked is not None:
         raise PolicyError(allowance.blocked)
+    try:
+        return _admit_exactly(options, allowance, unread_types=unread_types)
+    except PolicyError:
+        completed = _fill_in_defaults(options, allowance)
+        if completed is None:
+            raise
+        with suppress(SelectionError):  # The user's own options are what the error is about.
+            return _admit_exactly(completed, allowance, unread_types=unread_types)
+        raise
+
+
+def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object] | None:
+    """Return user options with the preset, and with the entries of its choices, that are the default for this user.
+
+    Return None if the user options are not those of a fixed preset that the user may have.
+
+    :param options: any JSON value.
+    """
+    given, catalog = {} if options is None else options, allowance.catalog
+    if not isinstance(given, Mapping):
+        return None
+    slug = catalog.default_preset if given.get("preset") in (None, "") else given["preset"]
+    preset = catalog.presets.get(slug) if isinstance(slug, str) else None
+    chosen = given.get(PRESET_CHOICES) or {}
+    if preset is None or not catalog.is_fixed(preset.slug) or not isinstance(chosen, Mapping):
+        return None
+    names_image = given.get(CUSTOM_IMAGE.name) not in (None, "")
+    defaults = {
+        name: slug
+        for name, slug in pick_default_entries(preset).items()
+        if slug is not None and not (names_image and preset.choices[name].custom_image is not None)
+    }
+    own = {name: slug for name, slug in chosen.items() if slug not in (None, "")}
+    return {**given, "preset": preset.slug, PRESET_CHOICES: {**defaults, **own}}
+
+
+def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Collection[str] | None) -> Admission:
     try:
         selection = validate(options, allowance.reachable_catalog)
     except SelectionError as error:
@@ -108,7 +152,8 @@ def _explain_refusal(
         # validate() has filled in a default, which may be denied although the user did not choose it.
         # A preset may be missing from the user's catalog because of any of its values.
         is_denied = "preset" in fields
-        if denials := [each for each in allowance.check_selection(selection) if is_denied or each.field in fields]:
+        found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
+        if denials := [each for each in found if is_denied or each.field in fields]:
             return PolicyError(*denials)
     if unread_types is None:
         return error
@@ -127,6 +172,17 @@ def _explain_refusal(
             return error if _COUNT_TOO_LARGE in _list_problem_codes(remaining) else unread
         return unread
     return error
+
+
+def _check_plain_preset(options: object, allowance: Allowance) -> Iterator[Denial]:
+    """Yield why the user may not choose a plain preset, which the valid selection no longer names.
+
+    :param options: user options that are valid in the complete catalog.
+    """
+    slug = options.get("preset") if isinstance(options, Mapping) else None
+    full = allowance.complete_catalog
+    if slug and not full.is_fixed(slug) and (denied := allowance.check_preset(slug, {})) is not None:
+        yield denied
 
 
 def _list_problem_codes(error: SelectionError) -> set[tuple[str, str]]:

@@ -125,7 +125,8 @@ class Allowance:
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         if self.full_catalog.only_presets:
-            if self._select_presets(self.full_catalog.presets):
+            presets = self.full_catalog.presets  # Without any, the policy is not the reason: there is nothing to start.
+            if not presets or self._select_presets(presets):
                 return None
             message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)
@@ -165,7 +166,7 @@ class Allowance:
         usable = select_usable_presets(
             {slug: each for slug, each in reach.presets.items() if slug not in kept},
             reach,
-            accepts=lambda each: each.preset is None or not self.check_selection(each),
+            find_denials=lambda each: () if each.preset is None else self.check_selection(each),
         )
         presets = {slug: each if slug in kept else usable.get(slug) for slug, each in reach.presets.items()}
         return replace(reach, presets={slug: each for slug, each in presets.items() if each is not None})

@@ -50,8 +50,8 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     reference if an image of the list is selected.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
-    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text, or the custom
-        image is selected without a reference.
+    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text, the custom
+        image is selected without a reference, or there are only fields in presets and no button.
     """
     problems = Problems()
     in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
@@ -60,6 +60,9 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems.raise_any()
     if preset := texts.pop(START_PRESET, ""):
         return {"preset": preset, **_read_preset_choices(preset, in_presets, problems=problems)}
+    if in_presets and not texts:  # Beside fixed presets, a form without a button must have other fields.
+        problems.add("preset", "missing", message=gettext("Pick one of the presets."))
+        problems.raise_any()
     # Without JavaScript, the browser also sends unused fields: drop the GPU count of "No GPU" and, if an image of the
     # list is selected, the reference of a custom image.
     if texts.get("gpu") == "":

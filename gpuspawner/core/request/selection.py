@@ -10,9 +10,10 @@ Codes of the problems: ``unknown_field``, ``unknown_choice``, ``not_a_number``, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
+from itertools import chain, combinations, islice, product
+from typing import Generic, TypeVar
 
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
@@ -27,7 +28,7 @@ from gpuspawner.core.catalog.model import (
     narrow_bounds,
 )
 from gpuspawner.core.catalog.software import explain_misfit
-from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import (
     CLOSED_CHOICES,
@@ -419,45 +420,123 @@ _UNSUPPORTED_VERSION = gettext_lazy("The version of the options must be {version
 _PRESET = gettext_lazy("preset")
 
 
+SlugT = TypeVar("SlugT", bound=str | None)
+
+
+class CombinationSearch(Generic[SlugT]):
+    """Lists combinations of entries of a preset's choices, until the caller finds a valid one.
+
+    The default entries come first, then those with one other entry, then those with two others, and so on. Of those
+    with more than one other entry, there are at most ``limit``.
+
+    :param preset: the preset.
+    :param entries: name of a choice → slugs of the entries to combine, the default first.
+    :param limit: largest number of combinations that differ from the default entries in more than one.
+    """
+
+    def __init__(self, preset: Preset, entries: Mapping[str, Sequence[SlugT]], *, limit: int) -> None:
+        self._preset = preset
+        self._entries = entries
+        self._limit = limit
+        self._invalid: set[frozenset[tuple[str, SlugT]]] = set()
+
+    def __iter__(self) -> Iterator[dict[str, SlugT]]:
+        if not all(self._entries.values()):
+            return
+        near, far = self._list_changed((0, 1)), self._list_changed(range(2, len(self._entries) + 1))
+        for chosen in chain(near, islice(far, self._limit)):
+            if frozenset() in self._invalid:
+                return
+            if not any(each <= chosen.items() for each in self._invalid):
+                yield chosen
+
+    def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
+        """Leave out the further combinations that have the same problems as a combination.
+
+        :param chosen: the combination.
+        :param problems: why it is not valid.
+        """
+        for problem in problems:
+            # A conflict is between two fields: another entry in any choice may solve it.
+            if problem.code != "conflict" and (options := _DECIDING_OPTIONS.get(problem.field)):
+                choices = self._preset.choices.items()
+                decisive = [name for name, choice in choices if _sets_any(choice, options)]
+                self._invalid.add(frozenset((name, chosen[name]) for name in decisive))
+
+    def _list_changed(self, numbers: Iterable[int]) -> Iterator[dict[str, SlugT]]:
+        defaults = {name: slugs[0] for name, slugs in self._entries.items()}
+        for number in numbers:
+            for names in combinations(self._entries, number):
+                for others in product(*(self._entries[name][1:] for name in names)):
+                    yield {**defaults, **dict(zip(names, others, strict=True))}
+
+
+_DECIDING_OPTIONS = {
+    "image": frozenset({"image", "custom_image"}),
+    "gpu": frozenset({"gpu"}),
+    "gpu_count": frozenset({"gpu", "gpu_count"}),
+    "cpu": frozenset({"cpu", "cpu_guarantee"}),
+    "memory": frozenset({"memory", "memory_guarantee"}),
+}
+"""Field of a problem → names of the options that decide alone whether a fixed preset has it.
+
+Fields that depend on most of the other options, such as the run time, are missing."""
+
+
+def _sets_any(choice: PresetChoice, options: Set[str]) -> bool:
+    names_image = choice.custom_image is not None and "custom_image" in options
+    return names_image or any(options & entry.options.keys() for entry in choice.entries.values())
+
+
 def select_usable_presets(
-    presets: Mapping[str, Preset], catalog: Catalog, *, accepts: Callable[[Selection], bool] = lambda selection: True
+    presets: Mapping[str, Preset],
+    catalog: Catalog,
+    *,
+    find_denials: Callable[[Selection], Sequence[Problem]] = lambda selection: (),
 ) -> dict[str, Preset]:
     """Return the presets that are a valid choice, with those entries of their choices that are.
 
     An entry is valid if it is together with the default entries of the preset's other choices. If the default entries
-    are not valid together, the first valid combination takes their place.
+    are not valid together, the most similar valid combination takes their place.
 
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
-    :param accepts: returns whether a selection that is valid in the catalog counts as valid.
+    :param find_denials: returns why a selection that is valid in the catalog does not count as valid; empty if it does.
     """
 
-    def is_valid(preset: Preset, chosen: ChosenEntries) -> bool:
+    def find_problems(preset: Preset, chosen: ChosenEntries) -> Sequence[Problem]:
         variant, options = build_variant(preset, chosen)
         try:
-            return accepts(validate(options, replace(catalog, presets={preset.slug: variant})))
-        except SelectionError:
-            return False
+            return find_denials(validate(options, replace(catalog, presets={preset.slug: variant})))
+        except SelectionError as error:
+            return error.problems
 
-    found = {slug: _select_usable_entries(preset, is_valid) for slug, preset in presets.items()}
+    found = {slug: _select_usable_entries(preset, find_problems) for slug, preset in presets.items()}
     return {slug: preset for slug, preset in found.items() if preset is not None}
 
 
 _MAX_COMBINATIONS = 256
-"""If the default entries of a preset are not valid, at most this many other combinations are tried."""
+"""If a preset is not valid with all default entries but one, at most this many other combinations are tried."""
 
 
-def _select_usable_entries(preset: Preset, is_valid: Callable[[Preset, ChosenEntries], bool]) -> Preset | None:
+def _select_usable_entries(
+    preset: Preset, find_problems: Callable[[Preset, ChosenEntries], Sequence[Problem]]
+) -> Preset | None:
     slugs: dict[str, list[str | None]] = {
         name: [*choice.entries, *([] if choice.custom_image is None else [None])]
         for name, choice in preset.choices.items()
     }
-    combinations = (dict(zip(slugs, each, strict=True)) for each in product(*slugs.values()))
-    first = next((each for each in islice(combinations, _MAX_COMBINATIONS) if is_valid(preset, each)), None)
-    if first is None:
+    search = CombinationSearch(preset, slugs, limit=_MAX_COMBINATIONS)
+    for first in search:
+        if not (problems := find_problems(preset, first)):
+            break
+        search.exclude(first, problems)
+    else:
         return None
     choices: dict[str, PresetChoice] = {}
     for name, choice in preset.choices.items():
-        usable = [slug for slug in slugs[name] if slug == first[name] or is_valid(preset, {**first, name: slug})]
+        usable = [
+            slug for slug in slugs[name] if slug == first[name] or not find_problems(preset, {**first, name: slug})
+        ]
         choices[name] = replace(
             choice,
             entries={slug: choice.entries[slug] for slug in usable if slug is not None},

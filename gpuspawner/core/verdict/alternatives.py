@@ -13,6 +13,7 @@ from functools import partial
 from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType
 from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, validate
 
@@ -84,24 +85,27 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
 def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
     """Yield what could replace a fixed preset: the preset with one other entry, then the other fixed presets.
 
+    The preset keeps an image that the user has named, unless an entry replaces it.
+
     :param selection: a selection with a fixed preset.
     :param catalog: what the user may choose from; may lack the preset.
     """
     slug = selection.preset
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
+            # The choice in which the user has named an image has no entry.
+            image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
             for entry in choice.entries:
-                yield from _validate_preset(
-                    slug, {**selection.preset_choices, name: entry}, catalog=catalog, but=selection
-                )
+                options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}
+                yield from _validate_variant(options, catalog, but=selection)
     for other in catalog.presets:
         if other != slug and catalog.is_fixed(other):
-            yield from _validate_preset(other, {}, catalog=catalog, but=selection)
+            yield from _validate_variant({"preset": other}, catalog, but=selection)
 
 
-def _validate_preset(slug: str, choices: Mapping[str, str], *, catalog: Catalog, but: Selection) -> Iterator[Selection]:
+def _validate_variant(options: Mapping[str, object], catalog: Catalog, *, but: Selection) -> Iterator[Selection]:
     try:
-        found = validate({"preset": slug, PRESET_CHOICES: choices}, catalog)
+        found = validate(options, catalog)
     except SelectionError:
         return
     if found != but:

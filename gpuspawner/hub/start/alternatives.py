@@ -92,8 +92,9 @@ async def _find_named_alternatives(
 
 def _find_other_images(selection: Selection, catalog: Catalog) -> tuple[Selection, ...]:
     if selection.preset is not None:
-        own = selection.custom_image or selection.image
-        return tuple(each for each in list_preset_variants(selection, catalog) if each.image != own)
+        own = (selection.image, selection.custom_image)
+        variants = list_preset_variants(selection, catalog)
+        return tuple(each for each in variants if (each.image, each.custom_image) != own)
     others = (
         _validate(replace(selection, image=slug, custom_image=None), catalog)
         for slug in catalog.images

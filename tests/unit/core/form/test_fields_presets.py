@@ -79,6 +79,17 @@ def test_beside_fields_no_preset_is_the_current_one():
     assert found.selection == validate({}, MIXED)
 
 
+def test_a_card_finds_the_entry_that_is_left_among_many_combinations():
+    first = replace(SIZES, name="first", entries={slug: SIZES.entries[slug] for slug in ("gpu", "small")})
+    others = {
+        name: replace(SIZES, name=name, entries={slug: PresetVariant(slug=slug, display_name=slug) for slug in "abcd"})
+        for name in ("b", "c", "d", "e")
+    }
+    many = replace(ONLY, presets={"lab": replace(LAB, choices={"first": first, **others})})
+    lab = filled(catalog=many, policy=Rule(gpus={})).presets["lab"]
+    assert lab.entries == {"first": "small", "b": "a", "c": "a", "d": "a", "e": "a"}
+
+
 def test_plain_presets_have_no_fields():
     assert fill_fields(CATALOG).presets == {}
 

@@ -115,6 +115,23 @@ def test_a_preset_for_others_is_denied_and_has_no_lists():
     assert (lab.is_denied, lab.choices, lab.is_picked) == (True, (), False)
 
 
+@pytest.mark.parametrize(
+    ("slug", "catalog"),
+    [("plain", MIXED), ("staff", MIXED), ("named", MIXED), ("named", ONLY)],
+    ids=["plain", "fixed", "text field", "text field, only presets"],
+)
+def test_a_preset_for_others_says_so_or_is_hidden(slug: str, catalog: Any):
+    policy = Policy(access={("preset", slug): Access(users=frozenset({"bob"}))})
+    name = catalog.presets[slug].display_name
+    reason = VerdictView(outcome="never", sentence=f"{name} is not among the presets that you may use.")
+    shown = card(slug, policy, catalog=catalog)
+    assert (shown.is_denied, shown.outlook) == (True, reason)
+    hidden = view(replace(policy, hide=True), catalog=catalog)
+    assert [each.slug for each in hidden.presets] == [
+        each.slug for each in view(catalog=catalog).presets if each.slug != slug
+    ]
+
+
 def test_entries_for_others_are_disabled_or_left_out():
     lab = card("lab", FOR_STAFF)
     assert entries(lab) == {"4 GiB": False, "16 GiB (not available to you)": True, "With a GPU": False}

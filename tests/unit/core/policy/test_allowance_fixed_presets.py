@@ -123,6 +123,61 @@ def test_a_preset_and_what_it_consists_of_may_be_for_some_users(
         assert entries(allowance) == ({"size": ["small"]} if len(key) > 2 else None)
 
 
+def test_a_plain_preset_for_others_is_denied():
+    plain = replace(preset(cpu=1), overrides={})
+    allowance = resolve(plain, access={("preset", "p"): STAFF})
+    assert refusal(allowance) == {"preset": "preset_not_allowed"}
+    assert sentence(allowance) == "P is not among the presets that you may use."
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [({}, "missing"), ({"preset": "p"}, "unknown_choice")], ids=["no options", "a preset"]
+)
+def test_the_policy_is_not_to_blame_where_no_preset_is_offered(options: dict[str, Any], code: str):
+    allowance = resolve(rule=Rule(max_gpus=1), only_presets=True)
+    assert allowance.blocked is None
+    with pytest.raises(SelectionError) as caught:
+        admit(options, allowance)
+    assert [(type(caught.value), each.field, each.code) for each in caught.value.problems] == [
+        (SelectionError, "preset", code)
+    ]
+
+
+KINDS = choice("kind", entry("gpu", gpu="t4"), entry("none"))
+IMAGES = choice("image", entry("torch", image="torch"), custom_image=ImageInput())
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        pytest.param(None, ("q", {"kind": "none", "image": "torch"}), id="no options"),
+        pytest.param({"preset": ""}, ("q", {"kind": "none", "image": "torch"}), id="no preset"),
+        pytest.param({"preset": "q"}, ("q", {"kind": "none", "image": "torch"}), id="no entries"),
+        pytest.param(
+            {"preset": "q", "preset_choices": {"kind": "", "image": "torch"}},
+            ("q", {"kind": "none", "image": "torch"}),
+            id="one entry",
+        ),
+        pytest.param({"preset": "q", "custom_image": OWN}, ("q", {"kind": "none"}), id="an image"),
+    ],
+)
+def test_what_is_left_out_becomes_the_first_that_the_user_may_have(
+    options: dict[str, Any] | None, chosen: tuple[str, dict[str, str]]
+):
+    presets = (preset(slug="p", gpu="t4"), preset(KINDS, IMAGES, slug="q"))
+    selection = admit(options, resolve(*presets, rule=Rule(max_gpus=0), only_presets=True)).selection
+    assert (selection.preset, dict(selection.preset_choices)) == chosen
+    assert selection.custom_image == (options or {}).get("custom_image")
+
+
+@pytest.mark.parametrize(
+    "options", [{"preset": "p"}, {"preset": "q", "preset_choices": {"kind": "gpu"}}], ids=["preset", "entry"]
+)
+def test_what_is_named_stays_denied(options: dict[str, Any]):
+    presets = (preset(slug="p", gpu="t4"), preset(KINDS, IMAGES, slug="q"))
+    assert refusal(resolve(*presets, rule=Rule(max_gpus=0), only_presets=True), **options) == {"gpu": "gpu_not_allowed"}
+
+
 def test_what_is_only_for_others_says_so():
     allowance = resolve(preset(SIZES), access={("preset", "p"): STAFF})
     assert sentence(allowance) == "P is not among the presets that you may use."

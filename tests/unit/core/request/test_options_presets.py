@@ -62,6 +62,13 @@ def test_choices_in_presets_that_are_not_started_are_ignored():
     assert parse_form(sent) == {"image": "r"}
 
 
+@pytest.mark.parametrize("others", [{}, {"_xsrf": ["x"]}, {"start_preset": [""]}], ids=["none", "token", "empty"])
+def test_choices_in_presets_of_which_none_is_started_are_refused(others: dict[str, Any]):
+    with pytest.raises(SelectionError, match=r"Pick one of the presets\.") as caught:
+        parse_form({name_entry_field("p", "size"): ["large"], **others})
+    assert [(problem.field, problem.code) for problem in caught.value.problems] == [("preset", "missing")]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

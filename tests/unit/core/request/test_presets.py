@@ -27,7 +27,7 @@ from gpuspawner.core.catalog.model import (
     PresetChoice,
     PresetVariant,
 )
-from gpuspawner.core.errors import SelectionError
+from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.checks import Problems
 from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.pod_requirements import PodRequirements, place
@@ -526,6 +526,51 @@ def test_entries_that_cannot_be_started_are_left_out(
     names = {name: [*each.entries] for name, each in found["p"].choices.items()} if "p" in found else None
     assert (names, found["plain"]) == (expected, PRESETS["plain"])
     assert [*find_invalid_presets(presets, CATALOG)] == ([] if expected is not None else ["p"])
+
+
+FOUR = [choice(name, *(entry(f"{name}{number}") for number in range(4))) for name in "bcde"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        pytest.param([choice("a", GONE, WITHOUT_GPU), *FOUR], {"a": ["none"]}, id="the first"),
+        pytest.param([*FOUR, choice("a", GONE, WITHOUT_GPU)], {"a": ["none"]}, id="the last"),
+        pytest.param(
+            [
+                choice("a", GONE, entry("amd", gpu="mi210")),
+                *FOUR,
+                choice("f", entry("torch", image="torch"), entry("r", image="r")),
+            ],
+            {"a": ["amd"], "f": ["r"]},
+            id="the first and the last",
+        ),
+    ],
+)
+def test_an_entry_is_found_among_many_combinations(choices: list[PresetChoice], expected: dict[str, list[str]]):
+    found = select_usable_presets({"p": preset("p", *choices)}, CATALOG)["p"]
+    others = {each.name: [*each.entries] for each in FOUR}
+    assert {name: [*each.entries] for name, each in found.choices.items()} == others | expected
+
+
+@pytest.mark.parametrize(
+    ("first", "field", "checks"),
+    [
+        pytest.param(entry("x"), "gpu", 1, id="the preset's own GPU"),
+        pytest.param(entry("x", gpu="t4"), "gpu", 2, id="GPUs of a choice"),
+        pytest.param(entry("x"), "run_time", 1 + 1 + 4 * 3 + 256, id="a field that depends on others"),
+    ],
+)
+def test_a_preset_that_nobody_may_have_costs_few_checks(first: PresetVariant, field: str, checks: int):
+    checked = []
+
+    def deny(selection: Selection) -> list[Problem]:
+        checked.append(selection)
+        return [Problem(field=field, code="denied", message="")]
+
+    own = preset("p", choice("a", first, replace(first, slug="y")), *FOUR, gpu="t4")
+    assert select_usable_presets({"p": own}, CATALOG, find_denials=deny) == {}
+    assert len(checked) == checks
 
 
 def test_a_preset_in_which_an_image_must_be_named_is_a_valid_choice():

@@ -8,10 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, UnitKind
+from gpuspawner.core.catalog.model import (
+    Bounds,
+    Catalog,
+    GPUType,
+    Image,
+    ImageInput,
+    Preset,
+    PresetChoice,
+    PresetVariant,
+    UnitKind,
+)
 from gpuspawner.core.catalog.software import read_platform
 from gpuspawner.core.request.selection import Selection, build_options, validate
-from gpuspawner.core.verdict.alternatives import MAX_FIT_CHECKS, find_alternatives, list_other_types
+from gpuspawner.core.verdict.alternatives import (
+    MAX_FIT_CHECKS,
+    find_alternatives,
+    list_other_types,
+    list_preset_variants,
+)
 
 GIB = 1 << 30
 
@@ -213,3 +228,23 @@ def test_answers_that_make_no_sense_do_no_harm(wanted: Selection, random: Any):
         return answer
 
     assert set(find_alternatives(wanted, CATALOG, fits=fits)) <= set(yes)
+
+
+def test_a_preset_with_another_entry_keeps_the_image_that_is_named():
+    sizes, images = (
+        PresetChoice(
+            name=name,
+            display_name=name,
+            entries={slug: PresetVariant(slug=slug, display_name=slug, options=own) for slug, own in entries.items()},
+            custom_image=image,
+        )
+        for name, entries, image in (
+            ("size", {"small": {"memory": "4G"}, "large": {"memory": "8G"}}, None),
+            ("image", {"own": {}}, ImageInput()),
+        )
+    )
+    lab = Preset(slug="lab", display_name="Lab", choices={"size": sizes, "image": images})
+    offered = replace(CATALOG, presets={"lab": lab}, only_presets=True)
+    selection = validate({"preset": "lab", "custom_image": "quay.io/acme/own:1"}, offered)
+    found = [(dict(each.preset_choices), each.custom_image) for each in list_preset_variants(selection, offered)]
+    assert found == [({"size": "large"}, "quay.io/acme/own:1"), ({"size": "small", "image": "own"}, None)]
