@@ -30,6 +30,13 @@ _DEEPEST = 40
 seven levels, and a ``kubespawner_override`` with containers, affinity or volumes about ten more."""
 
 
+_OVERRIDE = "kubespawner_override"
+
+
+class _WholeValue(dict[str, Any]):
+    """A mapping that :func:`merge_values` puts in the place of another one, instead of merging both."""
+
+
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return Helm values with overrides merged into them; new keys come last.
 
@@ -38,7 +45,9 @@ def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     """
     merged = dict(base)
     for key, value in overrides.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, _WholeValue):
+            merged[key] = dict(value)
+        elif isinstance(value, Mapping):
             existing = merged.get(key)
             merged[key] = merge_values(existing if isinstance(existing, Mapping) else {}, value)
         else:
@@ -49,13 +58,18 @@ def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the overrides that turn one mapping into another; a removed key is null.
 
+    A changed ``kubespawner_override`` is a whole value, because a null in it does not mean "not set".
+
     :param before: the values to start from.
     :param after: the values to reach with :func:`merge_values`.
     """
     changed: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
+        if key == _OVERRIDE and isinstance(value, Mapping):
+            if repr(old) != repr(value):
+                changed[key] = _WholeValue(value)
+        elif isinstance(old, Mapping) and isinstance(value, Mapping):
             if inside := diff_values(old, value):
                 changed[key] = inside
         elif key not in before or repr(old) != repr(value):  # Compare by repr, because True == 1.
