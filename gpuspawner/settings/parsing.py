@@ -19,7 +19,7 @@ from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.wording import sanitize_name
-from gpuspawner.settings.checks import check_presets, check_settings
+from gpuspawner.settings.checks import check_member_overrides, check_presets, check_settings
 from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.gpu import build_accelerator_table, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
@@ -200,10 +200,10 @@ class Settings:
         except ValidationError as error:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
-        # `check_presets` needs the catalog, which can only be built from settings without other problems.
-        problems = check_settings(model, frozenset(load_builtin_accelerators())) or check_presets(
-            settings.build_configured()
-        )
+        problems = check_settings(model, frozenset(load_builtin_accelerators()))
+        if not problems:  # The catalog can only be built from settings without other problems.
+            configured = settings.build_configured()
+            problems = [*check_member_overrides(configured), *check_presets(configured)]
         if problems:
             raise SettingsError(*problems)
         return settings
