@@ -42,8 +42,9 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image, or if a preset names
-it."""
+"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image.
+
+Presets may name it beside other images."""
 
 
 class _KnownNames:
@@ -455,8 +456,10 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
     :param configured: the catalog without the cluster's nodes.
     """
+    images, preset_images = add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image=""))
     catalog = Catalog(
-        images=add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image="")),
+        images=images,
+        preset_images=preset_images,
         cpu=configured.cpu,
         memory=configured.memory,
         gpus={**configured.gpus, **_build_combined_types(configured)},
