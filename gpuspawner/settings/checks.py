@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from gpuspawner.core.catalog.combined_types import combine_types
+from gpuspawner.core.catalog.combined_types import combine_types, find_members
 from gpuspawner.core.catalog.model import Catalog, GPUType, Image, Preset
 from gpuspawner.core.catalog.node_labels import find_vendor
 from gpuspawner.core.catalog.policy_model import ANY, UNLIMITED, normalize_group
@@ -42,8 +42,9 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image, or if a preset names
-it."""
+"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image.
+
+Presets may name it beside other images."""
 
 
 class _KnownNames:
@@ -311,10 +312,22 @@ def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel)
         found = ", ".join(f"{slug} has {member.runtime_class or 'none'}" for slug, member in members.items())
         message = f"is required, because its types have different ones: {found}"
         yield Problem(field=f"{path}.runtime_class", code="missing", message=message)
-    overrides = [member.kubespawner_override for member in members.values()]
-    if any(each != overrides[0] for each in overrides) and not entry.kubespawner_override:
-        message = "is required, because its types have different ones"
-        yield Problem(field=f"{path}.kubespawner_override", code="missing", message=message)
+
+
+def check_member_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
+    """Yield a problem for each combined GPU type without an override whose types have different overrides.
+
+    A type in ``any_of`` that only the cluster's nodes add has no override.
+
+    :param configured: the catalog without the cluster's nodes.
+    """
+    for slug, union in configured.unions.items():
+        overrides = [gpu.overrides for gpu in find_members(union, configured.gpus)]
+        if any(member not in configured.gpus for member in union.any_of):
+            overrides.append({})
+        if not union.gpu.overrides and any(each != overrides[0] for each in overrides):
+            message = "is required, because its types have different ones"
+            yield Problem(field=f"gpus.{slug}.kubespawner_override", code="missing", message=message)
 
 
 _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a letter or digit at both ends"
@@ -443,8 +456,10 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
     :param configured: the catalog without the cluster's nodes.
     """
+    images, preset_images = add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image=""))
     catalog = Catalog(
-        images=add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image="")),
+        images=images,
+        preset_images=preset_images,
         cpu=configured.cpu,
         memory=configured.memory,
         gpus={**configured.gpus, **_build_combined_types(configured)},

@@ -19,7 +19,7 @@ from gpuspawner.core.catalog.accelerators import AcceleratorTable
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.text.wording import sanitize_name
-from gpuspawner.settings.checks import check_presets, check_settings
+from gpuspawner.settings.checks import check_member_overrides, check_presets, check_settings
 from gpuspawner.settings.convert import convert_settings
 from gpuspawner.settings.gpu import build_accelerator_table, load_builtin_accelerators
 from gpuspawner.settings.models import SettingsModel
@@ -30,6 +30,13 @@ _DEEPEST = 40
 seven levels, and a ``kubespawner_override`` with containers, affinity or volumes about ten more."""
 
 
+_OVERRIDE = "kubespawner_override"
+
+
+class _WholeValue(dict[str, Any]):
+    """A mapping that :func:`merge_values` puts in the place of another one, instead of merging both."""
+
+
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return Helm values with overrides merged into them; new keys come last.
 
@@ -38,7 +45,9 @@ def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     """
     merged = dict(base)
     for key, value in overrides.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, _WholeValue):
+            merged[key] = dict(value)
+        elif isinstance(value, Mapping):
             existing = merged.get(key)
             merged[key] = merge_values(existing if isinstance(existing, Mapping) else {}, value)
         else:
@@ -49,13 +58,18 @@ def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the overrides that turn one mapping into another; a removed key is null.
 
+    A changed ``kubespawner_override`` is a whole value, because a null in it does not mean "not set".
+
     :param before: the values to start from.
     :param after: the values to reach with :func:`merge_values`.
     """
     changed: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
+        if key == _OVERRIDE and isinstance(value, Mapping):
+            if repr(old) != repr(value):
+                changed[key] = _WholeValue(value)
+        elif isinstance(old, Mapping) and isinstance(value, Mapping):
             if inside := diff_values(old, value):
                 changed[key] = inside
         elif key not in before or repr(old) != repr(value):  # Compare by repr, because True == 1.
@@ -186,10 +200,10 @@ class Settings:
         except ValidationError as error:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
-        # `check_presets` needs the catalog, which can only be built from settings without other problems.
-        problems = check_settings(model, frozenset(load_builtin_accelerators())) or check_presets(
-            settings.build_configured()
-        )
+        problems = check_settings(model, frozenset(load_builtin_accelerators()))
+        if not problems:  # The catalog can only be built from settings without other problems.
+            configured = settings.build_configured()
+            problems = [*check_member_overrides(configured), *check_presets(configured)]
         if problems:
             raise SettingsError(*problems)
         return settings

@@ -46,6 +46,9 @@ class CombinedType:
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
     """Return a combined GPU type, or None while the catalog has none of its members.
 
+    If the admin sets no ``overrides`` and those of the members differ, members with overrides are left out: a server
+    with the combined type would lose them, so that a user could avoid what they restrict.
+
     The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
     members have different values. The combined type has the tolerations of the admin and of all members, and the
     shortest of their run time limits.
@@ -53,7 +56,7 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types of the catalog that are not combined.
     """
-    members = _find_members(union, gpus)
+    members = _leave_out_other_overrides(find_members(union, gpus), union.gpu)
     if not members:
         return None
     own, first = union.gpu, members[0]
@@ -110,7 +113,12 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
     return joined
 
 
-def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
+def find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
+    """Return the GPU types that a combined type combines, whatever overrides they have.
+
+    :param union: the admin's definition of the combined type.
+    :param gpus: slug → GPU type, for all types that are not combined.
+    """
     min_bytes = union.min_memory_bytes
     if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
@@ -121,6 +129,12 @@ def _find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPU
         for gpu in gpus.values()
         if gpu.resource == union.gpu.resource and gpu.unit is union.gpu.unit and (gpu.memory_bytes or 0) >= min_bytes
     )
+
+
+def _leave_out_other_overrides(members: tuple[GPUType, ...], own: GPUType) -> tuple[GPUType, ...]:
+    if own.overrides or all(gpu.overrides == members[0].overrides for gpu in members):
+        return members
+    return tuple(gpu for gpu in members if not gpu.overrides)
 
 
 def _build_name(union: CombinedType, members: Iterable[GPUType]) -> str:

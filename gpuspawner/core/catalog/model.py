@@ -221,9 +221,8 @@ class GPUType:
     :param resource: extended resource (``nvidia.com/gpu``, ``nvidia.com/mig-1g.5gb``, ``amd.com/gpu``).
     :param vendor: ``nvidia``, ``amd``, ``intel`` or ``other``.
     :param unit: what one unit of the resource is.
-    :param match: node label → allowed values; a node must match all labels. An empty match means every node with the
-        resource. A label with no allowed values must be absent from the node, such as GKE's sharing label for a type of
-        GPUs that are not shared.
+    :param match: node label → allowed values; a node must match all labels. Empty = every node with the resource. A
+        label with no allowed values must be absent, such as GKE's sharing label for a type of GPUs that are not shared.
     :param max_count: largest number of units that one server can have.
     :param memory_bytes: memory of one unit; None when unknown (it is never parsed from a product name).
     :param description: text below the name; may be empty.
@@ -505,12 +504,11 @@ class Catalog:
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
     :param default_gpus: (slug, number of GPUs) of each GPU type that offers the GPUs that KubeSpawner's traits request.
-        If user options name no GPU type, the server gets the first of these types that the user's limits and image
-        allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request and gpuspawner removes. A
-        server has only one GPU type: the mapping has all requested resources except that of the first type in
-        ``default_gpus``.
+        Without a GPU type in the user options, a server gets the first one that the user's limits and image allow.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request and gpuspawner removes,
+        because a server has one GPU type: all resources except that of the first type in ``default_gpus``.
     :param only_presets: whether users can choose only presets, and change nothing in them but their choices.
+    :param preset_images: slug → image that is not in ``images``: only presets have it, and these presets are fixed.
     """
 
     images: Mapping[str, Image]
@@ -531,6 +529,7 @@ class Catalog:
     default_gpus: tuple[tuple[str, int], ...] = ()
     dropped_gpus: Mapping[str, int] = field(default_factory=dict)
     only_presets: bool = False
+    preset_images: Mapping[str, Image] = field(default_factory=dict)
 
     @property
     def default_preset(self) -> str | None:
@@ -544,7 +543,8 @@ class Catalog:
 
         :param preset: slug of the preset.
         """
-        return self.only_presets or self.presets[preset].is_fixed
+        own = self.presets[preset]
+        return self.only_presets or own.is_fixed or own.options.get("image") in self.preset_images
 
     @property
     def default_image(self) -> str:

@@ -210,8 +210,10 @@ def assemble_catalog(
     gpus, hidden = _collect_types(configured, nodes, table=table)
     largest = find_largest_node(inventory)
     default_gpus = _find_default_gpus(gpus, own, nodes=inventory.nodes or ())
+    images, preset_images = add_own_image(configured, _make_fallback_image(fallback_image))
     catalog = Catalog(
-        images=add_own_image(configured, _make_fallback_image(fallback_image)),
+        images=images,
+        preset_images=preset_images,
         cpu=configured.cpu or (CPU.make_bounds(largest[0], own.cpu) if largest else None),
         memory=configured.memory or (MEMORY.make_bounds(largest[1], own.memory) if largest else None),
         gpus=gpus,
@@ -234,8 +236,11 @@ def assemble_catalog(
     return replace(catalog, presets=select_usable_presets(configured.presets, catalog))
 
 
-def add_own_image(configured: ConfiguredCatalog, own: Image) -> dict[str, Image]:
-    """Return the images of the settings, with KubeSpawner's own image if there are none or a preset names it.
+def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[str, Image], Mapping[str, Image]]:
+    """Return the images that users can choose, and the images that only presets have.
+
+    KubeSpawner's own image is the choice if the settings have no images. Beside images of the settings, only the
+    presets that name it have it: in the form, it would also be for users who may not choose these presets.
 
     :param configured: the admin's settings.
     :param own: KubeSpawner's own image.
@@ -248,10 +253,12 @@ def add_own_image(configured: ConfiguredCatalog, own: Image) -> dict[str, Image]
             *(entry.options for each in preset.choices.values() for entry in each.entries.values()),
         )
     }
-    images = dict(configured.images)
-    if not images or (own.slug in named and own.slug not in images):
-        images[own.slug] = own
-    return images
+    images = configured.images
+    if images and (own.slug in images or own.slug not in named):
+        return images, {}
+    if not images or configured.only_presets:
+        return {**images, own.slug: own}, {}
+    return images, {own.slug: own}
 
 
 def _collect_types(

@@ -124,7 +124,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
     expressions = _build_expressions({key: values for key, values in (match or {}).items() if len(values) != 1})
     queue = catalog.find_queue(gpu.slug) if gpu is not None else None
     own_shm, shm = selection.shared_memory_bytes, gpu.shm if gpu is not None and selection.memory_bytes else None
-    overrides = _list_overrides(selection, catalog)
+    lower, preset = _list_overrides(selection, catalog)
     return PodRequirements(
         **asdict(calculate_resources(selection, catalog)),
         image=image.image,
@@ -140,21 +140,25 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         runtime_class=gpu.runtime_class if gpu is not None else None,
         shm_bytes=_multiply_exactly(selection.memory_bytes, shm) if own_shm is None else own_shm,
         annotations=_build_annotations(selection, summary),
-        start_timeout_s=_find_start_timeout(gpu, queue, overrides=overrides),
+        start_timeout_s=_find_start_timeout(gpu, queue, lower=lower, preset=preset),
         run_time_s=run_time_s,
         labels=queue.labels if queue is not None else {},
         additions=_merge_additions(selection, catalog),
-        overrides=overrides,
+        overrides=(*lower, *preset),
     )
 
 
-def _list_overrides(selection: Selection, catalog: Catalog) -> tuple[TraitValues, ...]:
-    own = [find_image(selection, catalog).overrides]
+def _list_overrides(selection: Selection, catalog: Catalog) -> tuple[tuple[TraitValues, ...], tuple[TraitValues, ...]]:
+    """Return the overrides of the image and of the GPU type, and those of the preset, which lie on top."""
+    lower = [find_image(selection, catalog).overrides]
     if selection.gpu is not None:
-        own.append(catalog.gpus[selection.gpu].overrides)
-    if selection.preset is not None:
-        own += list_overrides(catalog.presets[selection.preset], selection.preset_choices)
-    return tuple(filter(None, own))
+        lower.append(catalog.gpus[selection.gpu].overrides)
+    preset = (
+        list_overrides(catalog.presets[selection.preset], selection.preset_choices)
+        if selection.preset is not None
+        else ()
+    )
+    return tuple(filter(None, lower)), tuple(preset)
 
 
 def _merge_additions(selection: Selection, catalog: Catalog) -> PodAdditions:
@@ -213,13 +217,28 @@ def _multiply_exactly(whole: int | None, fraction: float | None) -> int | None:
 
 
 def _find_start_timeout(
-    gpu: GPUType | None, queue: KueueQueue | None, *, overrides: tuple[TraitValues, ...]
+    gpu: GPUType | None,
+    queue: KueueQueue | None,
+    *,
+    lower: tuple[TraitValues, ...],
+    preset: tuple[TraitValues, ...],
 ) -> int | None:
-    own = [value for each in overrides if type(value := each.get("start_timeout")) is int]
-    if own:
+    """Return the seconds that the hub waits for the server, or None if nothing says how long.
+
+    The preset's override wins. Otherwise the longest time counts: a GPU type's nodes may take long to be added, however
+    fast the image starts.
+
+    :param lower: overrides of the image and of the GPU type, the later ones on top.
+    :param preset: overrides of the preset and of its chosen entries, the later ones on top.
+    """
+    if own := _list_start_timeouts(preset):
         return own[-1]
-    both = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
-    return max((each for each in both if each is not None), default=None)
+    declared = (gpu.start_timeout_s if gpu is not None else None, queue.timeout_s if queue is not None else None)
+    return max((*_list_start_timeouts(lower), *(each for each in declared if each is not None)), default=None)
+
+
+def _list_start_timeouts(overrides: tuple[TraitValues, ...]) -> list[int]:
+    return [value for each in overrides if type(value := each.get("start_timeout")) is int]
 
 
 def _build_expressions(match: LabelMatch) -> tuple[MatchExpression, ...]:

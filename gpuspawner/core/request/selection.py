@@ -128,7 +128,10 @@ def validate(options: object, catalog: Catalog) -> Selection:
 
 def _validate_fixed(given: Mapping[str, object], preset: Preset, *, catalog: Catalog, problems: Problems) -> Selection:
     fixed = resolve_preset(given, preset, problems=problems)
-    selection = _validate_fields(fixed.options, {}, catalog=open_bounds(catalog, fixed.options), problems=problems)
+    opened = open_bounds(catalog, fixed.options)
+    if catalog.preset_images:
+        opened = replace(opened, images={**catalog.images, **catalog.preset_images})
+    selection = _validate_fields(fixed.options, {}, catalog=opened, problems=problems)
     own_image = None if selection.custom_image is None else str(fixed.options["custom_image"])
     selection = replace(
         selection,
@@ -236,7 +239,7 @@ def find_image(selection: Selection, catalog: Catalog) -> Image:
 
 def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> Image:
     if custom_image is None:
-        return catalog.images[slug]
+        return catalog.preset_images[slug] if slug in catalog.preset_images else catalog.images[slug]
     return (catalog.custom_images or index_images(catalog)).describe(custom_image)
 
 

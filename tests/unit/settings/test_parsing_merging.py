@@ -52,6 +52,27 @@ def test_what_did_not_change_is_not_among_the_changes():
     assert diff_values(before, after) == {"a": {"y": True}, "c": None}
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"environment": {"FOO": "1", "BAR": "2"}}, {"environment": {"BAR": "2"}}),
+        ({"default_url": "/lab", "cmd": None}, {"cmd": None}),
+        ({"environment": {"FOO": "1"}}, {}),
+        ({}, {"environment": {"FOO": None}}),
+    ],
+    ids=["key of a trait", "trait", "all", "null of the admin"],
+)
+def test_what_is_taken_out_of_an_override_leaves_no_null(before: dict[str, Any], after: dict[str, Any]):
+    old = {"images": {"a": {"image": "a:1", "kubespawner_override": before}}}
+    new = {"images": {"a": {"image": "a:1", "kubespawner_override": after}}}
+    assert merge_values(old, diff_values(old, new)) == new
+
+
+def test_an_override_that_did_not_change_is_not_among_the_changes():
+    same = {"kubespawner_override": {"environment": {"FOO": "1"}}}
+    assert diff_values(same, {"kubespawner_override": {"environment": {"FOO": "1"}}}) == {}
+
+
 def test_a_mapping_that_holds_itself_is_refused():
     endless: dict[str, Any] = {}
     endless["a"] = endless

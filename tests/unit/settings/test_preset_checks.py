@@ -433,8 +433,28 @@ def test_a_combined_type_has_its_own_override_or_that_of_its_types(own: Any, mem
     assert assemble({"gpus": gpus}).gpus["any"].overrides == expected
 
 
-def test_types_with_different_overrides_need_one_for_all():
-    gpus = {"t4": {"kubespawner_override": {"uid": 1}}, "l4": T4, "any": {"any_of": ["t4", "l4"]}}
-    assert problems({"gpus": gpus}) == {
+@pytest.mark.parametrize(
+    ("combined", "discovers"),
+    [
+        ({"any_of": ["t4", "l4"]}, False),
+        ({"any_of": ["t4", "found"]}, True),
+        ({"any_of": ["found", "t4"]}, True),
+        ({"resource": "nvidia.com/gpu", "min_memory": "8Gi"}, False),
+    ],
+    ids=["any_of", "with a discovered type", "after a discovered type", "min_memory"],
+)
+def test_types_with_different_overrides_need_one_for_all(combined: dict[str, Any], discovers: bool):
+    t4 = {"memory": "16Gi", "kubespawner_override": {"uid": 1}}
+    gpus = {"t4": t4, "l4": {**T4, "memory": "24Gi"}, "any": combined}
+    assert problems({"gpus": gpus, "discover_gpus": discovers}) == {
         "gpus.any.kubespawner_override": "is required, because its types have different ones"
     }
+
+
+def test_a_type_with_less_memory_may_have_another_override():
+    gpus = {
+        "t4": {**T4, "memory": "16Gi", "kubespawner_override": {"uid": 1}},
+        "l4": {**T4, "memory": "24Gi"},
+        "any": {"resource": "nvidia.com/gpu", "min_memory": "20Gi"},
+    }
+    assert [each.slug for each in assemble({"gpus": gpus}).gpus["any"].members] == ["l4"]

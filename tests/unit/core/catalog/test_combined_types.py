@@ -108,6 +108,28 @@ def test_what_the_types_say_is_kept_where_it_can_be():
     assert kept == ({"A": "1"}, "nvidia", 0.5, "n", 9, 5)
 
 
+RESTRICTED = {"service_account": "restricted"}
+
+
+@pytest.mark.parametrize(
+    ("of_types", "own_word", "expected"),
+    [
+        ([RESTRICTED, {}], {}, (["b"], {})),
+        ([RESTRICTED, {"uid": 1}], {}, None),
+        ([RESTRICTED, RESTRICTED], {}, (["a", "b"], RESTRICTED)),
+        ([RESTRICTED, {}], {"uid": 2}, (["a", "b"], {"uid": 2})),
+    ],
+    ids=["one without", "all different", "all the same", "one of its own"],
+)
+@pytest.mark.parametrize("union", [{"any_of": ("a", "b")}, {"min_memory_bytes": GIB}], ids=["any_of", "min_memory"])
+def test_a_choice_leaves_out_types_whose_override_it_would_lose(
+    union: Any, of_types: Any, own_word: Any, expected: Any
+):
+    both = {slug: replace(A100, slug=slug, overrides=each) for slug, each in zip(("a", "b"), of_types, strict=True)}
+    found = combine_types(CombinedType(gpu=own(overrides=own_word), **union), both)
+    assert (None if found is None else (members(found), found.overrides)) == expected
+
+
 @pytest.mark.parametrize(
     ("of_types", "own_word", "expected"),
     [

@@ -289,6 +289,21 @@ def test_a_start_timeout_of_the_override_wins_over_that_of_the_gpu_type():
     assert [placed({"preset": slug}, catalog).start_timeout_s for slug in ("p", "q")] == [30, 1200]
 
 
+@pytest.mark.parametrize(
+    ("of_image", "of_type", "seconds"),
+    [(60, None, 900), (60, 1000, 1000), (1200, 1000, 1200), (None, 60, 900)],
+    ids=["short image", "type over image", "long image", "short type"],
+)
+def test_a_start_timeout_of_the_image_or_type_never_shortens_the_wait(
+    of_image: int | None, of_type: int | None, seconds: int
+):
+    overrides = [{} if each is None else {"start_timeout": each} for each in (of_image, of_type)]
+    gpu = replace(CATALOG.gpus["t4"], start_timeout_s=900, overrides=overrides[1])
+    image = replace(next(iter(CATALOG.images.values())), overrides=overrides[0])
+    catalog = replace(CATALOG, images={**CATALOG.images, image.slug: image}, gpus={"t4": gpu})
+    assert placed({"image": image.slug, "gpu": "t4"}, catalog).start_timeout_s == seconds
+
+
 @pytest.mark.parametrize("value", ["900", True, None, 1.5])
 def test_what_is_no_number_of_seconds_is_no_start_timeout(value: object):
     catalog = with_presets(preset("p", overrides={"start_timeout": value}))
