@@ -71,9 +71,15 @@ MARKUP = Cause(
 SHORTENED = Cause(name="shortened", effect=Effect.NOTE, text="The text is too long for the form, so its end is cut.")
 PYTHON_CODE = Cause(
     name="python-code",
-    effect=Effect.NOTE,
-    text="Python code in hub.extraConfig names profile_list, and it is not run here. If it changes the profiles or"
-    " filters them by anything but allowed_groups and allowed_users, do the same in the settings.",
+    effect=Effect.DIFFERS,
+    text="Python code in hub.extraConfig reads profile_list, and it is not run here. If it filters the profiles by"
+    " anything but allowed_groups and allowed_users, do the same in the settings.",
+)
+PYTHON_LIST = Cause(
+    name="python-code",
+    effect=Effect.REFUSED,
+    text="Python code in hub.extraConfig assigns profile_list, and it is not run here: the code makes or changes the"
+    " list, so the converted list may not be the one that users see. Do the same in the settings.",
 )
 UNUSED_LIST = Cause(
     name="unused-list",
