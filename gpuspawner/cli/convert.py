@@ -68,7 +68,7 @@ from gpuspawner.settings.profiles import (
     group_notes,
     require_presets,
 )
-from gpuspawner.settings.profiles.notes import LIST_ONLY, PYTHON_CODE, PYTHON_LIST, UNUSED_LIST
+from gpuspawner.settings.profiles.notes import HOOKS, LIST_ONLY, PYTHON_CODE, PYTHON_LIST, UNUSED_LIST
 
 UNUSABLE = 2
 """Exit code: the input is no profile list that can be converted."""
@@ -92,6 +92,8 @@ _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*([:?=+-][^{}]*)?\}")
 _FIELDS = re.compile(r"\$\{(\w*username\w*|\w*servername\w*|userid|user_server|hubnamespace|\w*pod_name\w*)\}")
 """Fields that KubeSpawner itself fills in."""
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_HOOKS = re.compile(r"user_options|pre_spawn_hook|modify_pod_hook|options_form|options_from_form")
+"""Names in Python code that gets or makes the user's choice."""
 _SETS_LIST = re.compile(
     r"profile_list[\"']?\]?\s*(\[.*\]\s*)?([+*]|:[^=\n]+)?=(?!=)|[\"']profile_list[\"']\s*:"
     r"|profile_list[\"']?\]?\s*\.\s*(append|clear|extend|insert|pop|remove|reverse|sort|update)\b"
@@ -253,6 +255,8 @@ def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
         if "profile_list" in code:
             cause = PYTHON_LIST if _SETS_LIST.search(code) else PYTHON_CODE
             yield Note(cause=cause, field=f"hub.extraConfig.{name}")
+        if _HOOKS.search(code):
+            yield Note(cause=HOOKS, field=f"hub.extraConfig.{name}")
     if not source.is_chart:
         return
     for path in _CHART_PATHS:

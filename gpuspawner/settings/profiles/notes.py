@@ -81,6 +81,12 @@ PYTHON_LIST = Cause(
     text="Python code in hub.extraConfig assigns profile_list, and it is not run here: the code makes or changes the"
     " list, so the converted list may not be the one that users see. Do the same in the settings.",
 )
+HOOKS = Cause(
+    name="hooks",
+    effect=Effect.DIFFERS,
+    text="Code of hub.extraConfig may read the user's choice. The options of a server name `preset` and"
+    " `preset_choices` instead of `profile`: change the code.",
+)
 UNUSED_LIST = Cause(
     name="unused-list",
     effect=Effect.NOTE,

@@ -392,3 +392,18 @@ def test_code_that_names_the_list_is_reported_by_what_it_does(
     status, notes = note_code(code, tmp_path, capsys=capsys)
     expected = f"{effect}: python-code: "
     assert (status, not effect or expected in notes) == ({"refused": 5, "differs": 4}.get(effect, 0), True), notes
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("print(spawner.user_options['profile'])", id="choice"),
+        pytest.param("c.KubeSpawner.pre_spawn_hook = hook", id="hook before the start"),
+        pytest.param("c.KubeSpawner.modify_pod_hook = hook", id="hook of the pod"),
+        pytest.param("c.KubeSpawner.options_form = make", id="form"),
+        pytest.param("c.KubeSpawner.options_from_form = read", id="answers of the form"),
+    ],
+)
+def test_code_that_may_read_the_choice_is_reported(code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    status, notes = note_code(code, tmp_path, capsys=capsys)
+    assert (status, "differs: hooks: Code of hub" in notes, "  - hub.extraConfig.mine\n" in notes) == (4, True, True)
