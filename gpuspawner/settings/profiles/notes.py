@@ -186,6 +186,12 @@ CONTAINER_GPUS = Cause(
     effect=Effect.REFUSED,
     text="GPUs in the resources of a container are removed from each server. Request them with extra_resource_limits.",
 )
+DEFAULT_CHANGED = Cause(
+    name="default-changed",
+    effect=Effect.REFUSED,
+    text="Servers without a choice got the default profile, which is left out. They get another one with the new"
+    " settings. Mend the profile, or make one of the others the default.",
+)
 ACCESS_KEY = Cause(
     name="access-key",
     effect=Effect.REFUSED,
