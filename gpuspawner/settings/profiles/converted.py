@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuspawner.settings.profiles.notes import DEFAULT_CHANGED, NEVER_STARTED, NO_ENTRY, NOBODY_ALLOWED, NOT_VALID, SAME_SLUG, Note
+from gpuspawner.settings.profiles.notes import (
+    DEFAULT_CHANGED,
+    NEVER_STARTED,
+    NO_ENTRY,
+    NOBODY_ALLOWED,
+    NOT_VALID,
+    SAME_SLUG,
+    Note,
+)
 from gpuspawner.settings.profiles.profile_list import Profile, ProfileListError, ProfileOption
 
 REPEATED = "#"

@@ -192,6 +192,13 @@ DEFAULT_CHANGED = Cause(
     text="Servers without a choice got the default profile, which is left out. They get another one with the new"
     " settings. Mend the profile, or make one of the others the default.",
 )
+CONTAINER_RESOURCES = Cause(
+    name="container-resources",
+    effect=Effect.REFUSED,
+    text="The resources in extra_container_config replaced those of all other traits. They are left out, so servers get"
+    " what the other traits say. Write them as cpu_limit, cpu_guarantee, mem_limit, mem_guarantee and"
+    " extra_resource_limits.",
+)
 ACCESS_KEY = Cause(
     name="access-key",
     effect=Effect.REFUSED,
