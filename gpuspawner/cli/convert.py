@@ -68,7 +68,7 @@ from gpuspawner.settings.profiles import (
     group_notes,
     require_presets,
 )
-from gpuspawner.settings.profiles.notes import LIST_ONLY, PYTHON_CODE, UNUSED_LIST
+from gpuspawner.settings.profiles.notes import HOOKS, LIST_ONLY, PYTHON_CODE, PYTHON_LIST, UNUSED_LIST
 
 UNUSABLE = 2
 """Exit code: the input is no profile list that can be converted."""
@@ -91,6 +91,15 @@ _TEMPLATE = re.compile(r"(?<!\$)\{\{[-\s]*[.$A-Za-z_][^{}]*\}\}|\{%.*?%\}")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*([:?=+-][^{}]*)?\}")
 _FIELDS = re.compile(r"\$\{(\w*username\w*|\w*servername\w*|userid|user_server|hubnamespace|\w*pod_name\w*)\}")
 """Fields that KubeSpawner itself fills in."""
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
+_HOOKS = re.compile(r"user_options|pre_spawn_hook|modify_pod_hook|options_form|options_from_form")
+"""Names in Python code that gets or makes the user's choice."""
+_SETS_LIST = re.compile(
+    r"profile_list[\"']?\]?\s*(\[.*\]\s*)?([+*]|:[^=\n]+)?=(?!=)|[\"']profile_list[\"']\s*:"
+    r"|profile_list[\"']?\]?\s*\.\s*(append|clear|extend|insert|pop|remove|reverse|sort|update)\b"
+    r"|\bdel\b.*profile_list|setattr\(.*profile_list"
+)
+"""Python code that makes or changes the profile list."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -241,11 +250,15 @@ def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
     """Yield notes about what the files say beside the profile list."""
     if source.is_partial:
         yield Note(cause=LIST_ONLY)
+    for name, script in source.values.get_chart_section(("hub", "extraConfig")).items():
+        code = _COMMENT.sub("", str(script))
+        if "profile_list" in code:
+            cause = PYTHON_LIST if _SETS_LIST.search(code) else PYTHON_CODE
+            yield Note(cause=cause, field=f"hub.extraConfig.{name}")
+        if _HOOKS.search(code):
+            yield Note(cause=HOOKS, field=f"hub.extraConfig.{name}")
     if not source.is_chart:
         return
-    for name, script in source.values.get_chart_section(("hub", "extraConfig")).items():
-        if "profile_list" in str(script):
-            yield Note(cause=PYTHON_CODE, field=f"hub.extraConfig.{name}")
     for path in _CHART_PATHS:
         if _get_at(source.values.chart, path) and (*source.values.root, *path) != source.path:
             yield Note(cause=UNUSED_LIST, field=".".join(path))

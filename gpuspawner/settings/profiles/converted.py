@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuspawner.settings.profiles.notes import NEVER_STARTED, NO_ENTRY, NOBODY_ALLOWED, NOT_VALID, SAME_SLUG, Note
+from gpuspawner.settings.profiles.notes import (
+    DEFAULT_CHANGED,
+    NEVER_STARTED,
+    NO_ENTRY,
+    NOBODY_ALLOWED,
+    NOT_VALID,
+    SAME_SLUG,
+    Note,
+)
 from gpuspawner.settings.profiles.profile_list import Profile, ProfileListError, ProfileOption
 
 REPEATED = "#"
@@ -166,7 +174,7 @@ def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_presets(found: ConvertedProfiles) -> ConvertedProfiles:
-    """Return the settings unchanged if they have a preset.
+    """Return the settings if they have a preset, with a note if the default profile is not among the presets.
 
     :param found: the settings.
     :raises ProfileListError: there is no preset.
@@ -176,4 +184,10 @@ def require_presets(found: ConvertedProfiles) -> ConvertedProfiles:
             f"{note.profile}: {note.cause.text} {note.detail}" for note in found.notes if note.cause in _EMPTYING
         ]
         raise ProfileListError((), f"has no profile with which a server could start. {'; '.join(reasons)}")
-    return found
+    notes = tuple(note for note in found.notes if note.cause != DEFAULT_CHANGED)
+    default = next((key for key, each in found.profiles.items() if each.is_default), None)
+    if default is not None and default not in found.presets:
+        old, new = found.profiles[default], next(iter(found.presets.values())).profile
+        names = f"{old.display_name} → {new.display_name}"
+        notes = (*notes, Note(cause=DEFAULT_CHANGED, field="default", detail=names))
+    return replace(found, notes=notes)

@@ -71,9 +71,21 @@ MARKUP = Cause(
 SHORTENED = Cause(name="shortened", effect=Effect.NOTE, text="The text is too long for the form, so its end is cut.")
 PYTHON_CODE = Cause(
     name="python-code",
-    effect=Effect.NOTE,
-    text="Python code in hub.extraConfig names profile_list, and it is not run here. If it changes the profiles or"
-    " filters them by anything but allowed_groups and allowed_users, do the same in the settings.",
+    effect=Effect.DIFFERS,
+    text="Python code in hub.extraConfig reads profile_list, and it is not run here. If it filters the profiles by"
+    " anything but allowed_groups and allowed_users, do the same in the settings.",
+)
+PYTHON_LIST = Cause(
+    name="python-code",
+    effect=Effect.REFUSED,
+    text="Python code in hub.extraConfig assigns profile_list, and it is not run here: the code makes or changes the"
+    " list, so the converted list may not be the one that users see. Do the same in the settings.",
+)
+HOOKS = Cause(
+    name="hooks",
+    effect=Effect.DIFFERS,
+    text="Code of hub.extraConfig may read the user's choice. The options of a server name `preset` and"
+    " `preset_choices` instead of `profile`: change the code.",
 )
 UNUSED_LIST = Cause(
     name="unused-list",
@@ -173,6 +185,19 @@ CONTAINER_GPUS = Cause(
     name="container-gpus",
     effect=Effect.REFUSED,
     text="GPUs in the resources of a container are removed from each server. Request them with extra_resource_limits.",
+)
+DEFAULT_CHANGED = Cause(
+    name="default-changed",
+    effect=Effect.REFUSED,
+    text="Servers without a choice got the default profile, which is left out. They get another one with the new"
+    " settings. Mend the profile, or make one of the others the default.",
+)
+CONTAINER_RESOURCES = Cause(
+    name="container-resources",
+    effect=Effect.REFUSED,
+    text="The resources in extra_container_config replaced those of all other traits. They are left out, so servers get"
+    " what the other traits say. Write them as cpu_limit, cpu_guarantee, mem_limit, mem_guarantee and"
+    " extra_resource_limits.",
 )
 ACCESS_KEY = Cause(
     name="access-key",

@@ -18,6 +18,7 @@ from gpuspawner.core.units.quantity import QuantityError, format_cpu, parse_memo
 from gpuspawner.settings.preset_checks import IDENTITY_TRAITS
 from gpuspawner.settings.profiles.notes import (
     CONTAINER_GPUS,
+    CONTAINER_RESOURCES,
     CPU_ROUNDED,
     HUB_WIDE,
     NEVER_STARTED,
@@ -215,6 +216,9 @@ class OverrideSplitter:
             rest, dropped = _drop_container_gpus(value)
             if dropped:
                 self._notes.add(CONTAINER_GPUS, profile=profile, field=name, detail=", ".join(sorted(dropped)))
+            if name == "extra_container_config" and rest.get("resources"):
+                self._notes.add(CONTAINER_RESOURCES, profile=profile, field=f"{name}.resources")
+                rest = {key: each for key, each in rest.items() if key != "resources"}
         elif name == "node_selector":
             parts["labels"] = dict(value)
         if rest or not value:
@@ -241,11 +245,13 @@ def _drop_container_gpus(value: Any) -> tuple[Any, set[str]]:
     dropped: set[str] = set()
     for key, each in value.items():
         if key in ("limits", "requests") and isinstance(each, Mapping):
-            kept[key] = {name: amount for name, amount in each.items() if not find_vendor(str(name))}
-            dropped |= {str(name) for name in each if find_vendor(str(name))}
+            rest: Any = {name: amount for name, amount in each.items() if not find_vendor(str(name))}
+            below = {str(name) for name in each if find_vendor(str(name))}
         else:
-            kept[key], below = _drop_container_gpus(each)
-            dropped |= below
+            rest, below = _drop_container_gpus(each)
+        if rest or not below:
+            kept[key] = rest
+        dropped |= below
     return kept, dropped
 
 

@@ -364,3 +364,46 @@ def test_what_a_file_says_controls_no_terminal(tmp_path: Path, capsys: pytest.Ca
     profile = {"display_name": "\x1b[31mred", "badge": 1}
     status, _, err = run(write(tmp_path / "values.yaml", json.dumps({"profileList": [profile]})), capsys=capsys)
     assert (status, "?[31mred" in err, "\x1b" in err) == (0, True, False)
+
+
+def note_code(code: str, tmp_path: Path, *, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    values = {**IN_THE_CHART, "hub": {"extraConfig": {"mine": code}}}
+    status, _, notes = run(write(tmp_path / "values.yaml", values), capsys=capsys)
+    return status, notes
+
+
+@pytest.mark.parametrize(
+    ("code", "effect"),
+    [
+        pytest.param("c.KubeSpawner.profile_list = make()", "refused", id="assigned"),
+        pytest.param("c['KubeSpawner']['profile_list'] += [{}]", "refused", id="added to"),
+        pytest.param("spawner.profile_list[0]['slug'] = 'x'", "refused", id="a part assigned"),
+        pytest.param("c.KubeSpawner.profile_list.append({})", "refused", id="appended"),
+        pytest.param("setattr(spawner, 'profile_list', [])", "refused", id="setattr"),
+        pytest.param("c.KubeSpawner.update({'profile_list': []})", "refused", id="in a dict"),
+        pytest.param("print(c.KubeSpawner.profile_list)", "differs", id="read"),
+        pytest.param("if spawner.profile_list == []: pass", "differs", id="compared"),
+        pytest.param("# c.KubeSpawner.profile_list = []", "", id="comment"),
+    ],
+)
+def test_code_that_names_the_list_is_reported_by_what_it_does(
+    code: str, effect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    status, notes = note_code(code, tmp_path, capsys=capsys)
+    expected = f"{effect}: python-code: "
+    assert (status, not effect or expected in notes) == ({"refused": 5, "differs": 4}.get(effect, 0), True), notes
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("print(spawner.user_options['profile'])", id="choice"),
+        pytest.param("c.KubeSpawner.pre_spawn_hook = hook", id="hook before the start"),
+        pytest.param("c.KubeSpawner.modify_pod_hook = hook", id="hook of the pod"),
+        pytest.param("c.KubeSpawner.options_form = make", id="form"),
+        pytest.param("c.KubeSpawner.options_from_form = read", id="answers of the form"),
+    ],
+)
+def test_code_that_may_read_the_choice_is_reported(code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    status, notes = note_code(code, tmp_path, capsys=capsys)
+    assert (status, "differs: hooks: Code of hub" in notes, "  - hub.extraConfig.mine\n" in notes) == (4, True, True)

@@ -6,6 +6,7 @@ import pytest
 
 from gpuspawner.settings.profiles.notes import (
     CONTAINER_GPUS,
+    CONTAINER_RESOURCES,
     CPU_ROUNDED,
     HUB_WIDE,
     NEVER_STARTED,
@@ -103,10 +104,16 @@ def test_accelerators_are_told_from_other_resources(resources: Any, expected: An
         pytest.param({"namespace": "x"}, HUB_WIDE, "namespace", id="hub-wide"),
         pytest.param({"cpu_limit": 0.0005}, CPU_ROUNDED, "cpu_limit", id="rounded"),
         pytest.param(
-            {"extra_container_config": {"resources": {"limits": {"nvidia.com/gpu": 1, "x.org/y": 1}}}},
+            {"extra_container_config": {"resources": {"limits": {"nvidia.com/gpu": 1}}}},
             CONTAINER_GPUS,
             "extra_container_config",
             id="container's GPUs",
+        ),
+        pytest.param(
+            {"extra_container_config": {"resources": {"limits": {"cpu": 1}}}},
+            CONTAINER_RESOURCES,
+            "extra_container_config.resources",
+            id="container's resources",
         ),
     ],
 )
@@ -115,11 +122,19 @@ def test_what_is_changed_is_noted(splitter: OverrideSplitter, notes: NoteList, o
     assert [(each.cause, each.profile, each.field) for each in notes.notes] == [(cause, "P", field)]
 
 
-def test_gpus_of_containers_are_dropped(splitter: OverrideSplitter):
-    override = {"extra_container_config": {"resources": {"limits": {"nvidia.com/gpu": 1, "x.org/y": 1}}}}
-    parts = splitter.split(override, profile="P")
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        pytest.param({"resources": {"limits": {"nvidia.com/gpu": 1}}}, {}, id="GPUs"),
+        pytest.param({"resources": {"limits": {"nvidia.com/gpu": 1, "x.org/y": 1}}}, {}, id="GPUs and others"),
+        pytest.param({"resources": {"requests": {"cpu": 1}}}, {}, id="CPUs"),
+        pytest.param({"resources": {"limits": {"cpu": 1}}, "tty": True}, {"tty": True}, id="other fields"),
+    ],
+)
+def test_resources_of_the_container_are_dropped(splitter: OverrideSplitter, override: Any, expected: Any):
+    parts = splitter.split({"extra_container_config": override}, profile="P")
     assert parts is not None
-    assert parts.rest == {"extra_container_config": {"resources": {"limits": {"x.org/y": 1}}}}
+    assert parts.rest.get("extra_container_config", {}) == expected
 
 
 def test_deprecated_names_of_traits_are_read(splitter: OverrideSplitter):

@@ -8,6 +8,7 @@ import pytest
 from gpuspawner.settings import Settings
 from gpuspawner.settings.profiles import ConvertedProfiles, ProfileListError
 from gpuspawner.settings.profiles.notes import (
+    DEFAULT_CHANGED,
     NEVER_STARTED,
     NO_ENTRY,
     NOBODY_ALLOWED,
@@ -354,6 +355,20 @@ def test_profiles_that_no_user_had_are_left_out(convert: Convert, bad: Any, caus
     assert list(found.settings["presets"]) == ["p"]
     assert list_causes(found)[0] == cause
     assert found.convert_options({"profile": "bad"}) is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        pytest.param([{}, {}, {}], ["A → B"], id="the first"),
+        pytest.param([{}, {"default": True}, {}], [], id="another one"),
+        pytest.param([{"default": True}, {}, {}], ["A → B"], id="an explicit one"),
+    ],
+)
+def test_another_default_is_named(convert: Convert, flags: list[dict[str, Any]], expected: list[str]):
+    profiles = [profile("A", default_url=1), profile("B"), profile("C")]
+    found = convert(*({**each, **flag} for each, flag in zip(profiles, flags, strict=True)))
+    assert [note.detail for note in found.notes if note.cause == DEFAULT_CHANGED] == expected
 
 
 def test_without_any_profile_nothing_is_converted(convert: Convert):
