@@ -26,7 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,7 +39,7 @@ from typing_extensions import override
 
 from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
 from gpuspawner.cli.common.output import OK, Paint, sanitize
-from gpuspawner.cli.compare import ChoicePair, ComparisonReport, Scope, compare_values, format_report
+from gpuspawner.cli.compare import ChoicePair, ChoiceResult, ComparisonReport, Scope, compare_values, format_report
 from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_configured_trait, needs_chart_tag
 from gpuspawner.cli.values.helm_values import HelmValues, merge_documents
@@ -178,14 +178,33 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     if report is not None:
         notes.writelines(f"{line}\n" for line in format_report(report, Paint.for_stream(notes), shows_same=False))
         status = status if report.is_same else DIFFERENT
-        if not refused and any(each.widens or each.changes_resources for each in report.results):
-            refused = [VERIFICATION]
+        if _list_unnamed(report, converted):
+            refused.append(VERIFICATION)
     if missing := [name for name in refused if name not in arguments.accept]:
         flags = " ".join(f"--accept {name}" for name in missing)
         notes.write(f"Nothing is written: access would get wider, or servers would change. To accept it: {flags}\n")
         return REFUSED
     write_values(values, out, output=arguments.output)
     return status
+
+
+def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
+    """Return the choices with wider access or other resources of whose profile no refused note says so.
+
+    Without a choice, a user gets the server of some profile: what differs in it is named if it is named there.
+    """
+    names = {profile.display_name for profile in converted.profiles.values()}
+    named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
+    worse = [each for each in report.results if each.widens or each.changes_resources]
+    explained = [each for each in worse if _find_name(each.pair.label, names) in named - {""}]
+    known = {each.differences for each in explained}
+    return [each for each in worse if each not in explained and (each.pair.old_options or each.differences not in known)]
+
+
+def _find_name(text: str, names: Collection[str]) -> str:
+    """Return the display name of the profile with which a text about a choice begins, or ""."""
+    found = (name for name in names if text == name or text.startswith(f"{name} · "))
+    return max(found, key=len, default="")
 
 
 def convert_source(source: ProfileSource) -> ConvertedProfiles:

@@ -195,6 +195,8 @@ TWO_KINDS = {
     "display_name": "T",
     "kubespawner_override": {"extra_resource_limits": {"nvidia.com/gpu": 1, "google.com/tpu": 1}},
 }
+TUTORS = {"display_name": "A", "allowed_groups": ["tutors"]}
+LONGER = {"display_name": "T · B", "allowed_groups": ["tutors"]}
 NOBODY = {"display_name": "None", "allowed_groups": []}
 ROUNDED = {"display_name": "C", "kubespawner_override": {"cpu_limit": 0.0005}}
 
@@ -245,6 +247,34 @@ def test_verify_refuses_what_the_conversion_did_not_name(
     status, out, notes = run(file, "--verify", capsys=capsys)
     assert (status, out, notes.splitlines()[-1].endswith(" --accept verification")) == (5, "", True)
     assert run(file, "--verify", "--accept", "verification", capsys=capsys)[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("profiles", "accepted", "missing"),
+    [
+        pytest.param([TWO_KINDS, RESTRICTED], ["several-accelerators", "access-key"], [], id="all named"),
+        pytest.param([TWO_KINDS], ["several-accelerators"], [], id="named for the choice, so for no choice too"),
+        pytest.param([TWO_KINDS, TUTORS], ["several-accelerators"], ["verification"], id="cause of another profile"),
+        pytest.param([TWO_KINDS, TUTORS], [], ["several-accelerators", "verification"], id="both missing"),
+        pytest.param([TWO_KINDS, TUTORS], ["several-accelerators", "verification"], [], id="both accepted"),
+        pytest.param([TWO_KINDS, LONGER], ["several-accelerators"], ["verification"], id="name that begins alike"),
+    ],
+)
+def test_an_accepted_cause_hides_nothing_else_that_verify_finds(
+    profiles: Any,
+    accepted: list[str],
+    missing: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("gpuspawner.settings.profiles.presets._format_access", lambda access: {})
+    file = write(tmp_path / "values.yaml", {"singleuser": {"profileList": profiles}})
+    flags = [word for name in accepted for word in ("--accept", name)]
+    status, out, notes = run(file, "--verify", *flags, capsys=capsys)
+    told = " ".join(f"--accept {name}" for name in missing)
+    assert (status, bool(out)) == ((5, False) if missing else (4, True)), notes
+    assert notes.splitlines()[-1].partition("To accept it: ")[2] == told
 
 
 TEMPLATE = "singleuser:\n  profileList:\n  - display_name: P\n    kubespawner_override:\n"
