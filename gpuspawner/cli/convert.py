@@ -7,7 +7,7 @@ preset; users may start nothing else. The program writes Helm values to standard
 that is different, grouped by cause, with the name of each cause.
 
 With --verify, the program builds the server of each choice of the old and the new values with the spawners' own code,
-compares both, and prints a table on standard error.
+compares both, and prints a table on standard error. What it finds and no cause names has the name verification.
 
 examples:
   gpuspawner convert values.yaml > converted.yaml
@@ -164,6 +164,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     try:
         source = read_profile_source(arguments.files, notes)
         converted = convert_source(source)
+        _require_causes(arguments.accept, converted)
         values = build_values(source, converted)
         if arguments.verify:
             report = verify(source, converted, values=values, scope=Scope(limit=arguments.limit, seed=arguments.seed))
@@ -188,6 +189,17 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     return status
 
 
+def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
+    """Check the names of --accept.
+
+    :raises SettingsError: no cause of this run has one of the names.
+    """
+    known = {VERIFICATION, *(note.cause.name for note in converted.notes)}
+    for name in names:
+        if name not in known:
+            raise _make_error(f"--accept: there is no cause {name} here")
+
+
 def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
     """Return the choices with wider access or other resources of whose profile no refused note says so.
 
@@ -198,7 +210,9 @@ def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> lis
     worse = [each for each in report.results if each.widens or each.changes_resources]
     explained = [each for each in worse if _find_name(each.pair.label, names) in named - {""}]
     known = {each.differences for each in explained}
-    return [each for each in worse if each not in explained and (each.pair.old_options or each.differences not in known)]
+    return [
+        each for each in worse if each not in explained and (each.pair.old_options or each.differences not in known)
+    ]
 
 
 def _find_name(text: str, names: Collection[str]) -> str:

@@ -277,6 +277,23 @@ def test_an_accepted_cause_hides_nothing_else_that_verify_finds(
     assert notes.splitlines()[-1].partition("To accept it: ")[2] == told
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "told"),
+    [
+        pytest.param("acces-key", 2, "gpuspawner convert: --accept: there is no cause acces-key here\n", id="no cause"),
+        pytest.param("several-accelerators", 2, "there is no cause several-accelerators here\n", id="other cause"),
+        pytest.param("cpu-rounded", 0, "note: cpu-rounded: ", id="cause"),
+        pytest.param("verification", 0, "note: cpu-rounded: ", id="verification"),
+    ],
+)
+def test_only_causes_of_this_run_can_be_accepted(
+    name: str, status: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = write(tmp_path / "values.yaml", {"singleuser": {"profileList": [ROUNDED]}})
+    found, out, notes = run(file, "--accept", name, capsys=capsys)
+    assert (found, bool(out), told in notes) == (status, not status, True), notes
+
+
 TEMPLATE = "singleuser:\n  profileList:\n  - display_name: P\n    kubespawner_override:\n"
 
 
