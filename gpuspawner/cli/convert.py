@@ -17,8 +17,8 @@ examples:
   helm get values jhub | gpuspawner convert -
 
 exit codes: 0 every choice gives the same server; 4 some choices differ or are missing, but access does not get wider,
-and no server gets other resources; 5 access would get wider or servers would get other resources: nothing is written,
-unless --accept names each cause; 2 the input cannot be used: nothing is written.
+and no server gets other resources, or you accepted it; 5 access would get wider or servers would get other resources:
+nothing is written, unless --accept names each cause; 2 the input cannot be used: nothing is written.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ REFUSED = 5
 """Exit code: access would get wider, or servers would get other resources, and --accept does not name the cause."""
 VERIFICATION = "verification"
 """Name for --accept of what --verify finds and the conversion has not named."""
+_REFUSED_LINE = f"{Effect.REFUSED}: "
+"""Beginning of the line of a cause that has to be accepted."""
 
 _CHART_PATHS: tuple[tuple[str, ...], ...] = (
     ("singleuser", "profileList"),
@@ -171,17 +173,19 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     except SettingsError as error:
         notes.write(f"gpuspawner convert: {sanitize(str(error))}\n")
         return UNUSABLE
-    for line in format_notes(converted.notes):
-        notes.write(f"{sanitize(line)}\n")
     effects = {cause.effect for cause in group_notes(converted.notes)}
     status = DIFFERENT if effects - {Effect.NOTE} else OK
     refused = [cause.name for cause in group_notes(converted.notes) if cause.effect is Effect.REFUSED]
+    if report is not None and _list_unnamed(report, converted):
+        refused.append(VERIFICATION)
+    missing = [name for name in refused if name not in arguments.accept]
+    for line in format_notes(converted.notes):
+        is_accepted = not missing and line.startswith(_REFUSED_LINE)
+        notes.write(f"{sanitize(line.replace(_REFUSED_LINE, 'accepted: ', 1) if is_accepted else line)}\n")
     if report is not None:
         notes.writelines(f"{line}\n" for line in format_report(report, Paint.for_stream(notes), shows_same=False))
         status = status if report.is_same else DIFFERENT
-        if _list_unnamed(report, converted):
-            refused.append(VERIFICATION)
-    if missing := [name for name in refused if name not in arguments.accept]:
+    if missing:
         flags = " ".join(f"--accept {name}" for name in missing)
         notes.write(f"Nothing is written: access would get wider, or servers would change. To accept it: {flags}\n")
         return REFUSED

@@ -208,13 +208,20 @@ ROUNDED = {"display_name": "C", "kubespawner_override": {"cpu_limit": 0.0005}}
         pytest.param([*PROFILES, NOBODY], [], 4, "differs: nobody-allowed: ", id="a difference"),
         pytest.param([RESTRICTED], [], 5, "To accept it: --accept access-key\n", id="wider access"),
         pytest.param([TWO_KINDS], [], 5, "To accept it: --accept several-accelerators\n", id="other resources"),
-        pytest.param([RESTRICTED], ["--accept", "access-key"], 4, "refused: access-key: ", id="accepted"),
+        pytest.param([RESTRICTED], ["--accept", "access-key"], 4, "accepted: access-key: ", id="accepted"),
         pytest.param(
             [RESTRICTED, TWO_KINDS],
             ["--accept", "access-key"],
             5,
             "To accept it: --accept several-accelerators\n",
             id="one of two accepted",
+        ),
+        pytest.param(
+            [RESTRICTED, TWO_KINDS],
+            ["--accept", "access-key"],
+            5,
+            "refused: access-key: ",
+            id="not accepted yet",
         ),
     ],
 )
