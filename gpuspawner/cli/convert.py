@@ -42,7 +42,7 @@ from gpuspawner.cli.common.output import OK, Paint, sanitize
 from gpuspawner.cli.compare import ChoicePair, ChoiceResult, ComparisonReport, Scope, compare_values, format_report
 from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_configured_trait, needs_chart_tag
-from gpuspawner.cli.values.helm_values import HelmValues, merge_documents
+from gpuspawner.cli.values.helm_values import MAX_PARENTS, NO_PARENTS, HelmValues, merge_documents
 from gpuspawner.cli.values.trait_sources import find_trait_source
 from gpuspawner.cli.values.yaml_reader import (
     SCALAR_PATTERNS,
@@ -434,7 +434,21 @@ def _find_in_chart(values: HelmValues) -> ProfileSource:
     source = find_trait_source(values, "profile_list")
     if source is None or not source.value:
         raise _make_error(_describe_missing(values))
+    others = [path for path in _list_chart_lists(values.merged, ()) if path[: len(values.root)] != values.root]
+    if others:
+        both = " and ".join(map(format_path, sorted((source.path, others[0]), key=format_path)))
+        raise _make_error(f"there are profile lists of two charts, {both}: convert each in a file of its own")
     return ProfileSource(values=values, path=source.path)
+
+
+def _list_chart_lists(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all profile lists of charts below parent charts' keys."""
+    for chart_path in _CHART_PATHS:
+        if _get_at(found, chart_path):
+            yield (*path, *chart_path)
+    for key, each in found.items():
+        if isinstance(each, Mapping) and key not in NO_PARENTS and len(path) < MAX_PARENTS:
+            yield from _list_chart_lists(each, (*path, str(key)))
 
 
 def _describe_missing(values: HelmValues) -> str:

@@ -319,6 +319,12 @@ TEMPLATE = "singleuser:\n  profileList:\n  - display_name: P\n    kubespawner_ov
             "values.yaml:3:9: hub.extraConfig.my: makes the profile list in Python",
             id="list of Python code",
         ),
+        pytest.param(
+            "values.yaml",
+            json.dumps({"p1": {"jupyterhub": IN_THE_CHART}, "p2": {"jupyterhub": IN_THE_CONFIG}}),
+            "p1.jupyterhub.singleuser.profileList and p2.jupyterhub.hub.config.KubeSpawner.profile_list: convert each",
+            id="two charts",
+        ),
         pytest.param("values.yaml", "a: [", "is no YAML:", id="no YAML"),
         pytest.param("values.yaml", "profileList: text", "1:14: must be a list or mapping of profiles", id="text"),
         pytest.param("values.yaml", "- {}", "values.yaml:1:3: 0: has no display_name", id="no name"),
