@@ -7,7 +7,7 @@ preset; users may start nothing else. The program writes Helm values to standard
 that is different, grouped by cause, with the name of each cause.
 
 With --verify, the program builds the server of each choice of the old and the new values with the spawners' own code,
-compares both, and prints a table on standard error.
+compares both, and prints a table on standard error. What it finds and no cause names has the name verification.
 
 examples:
   gpuspawner convert values.yaml > converted.yaml
@@ -17,8 +17,8 @@ examples:
   helm get values jhub | gpuspawner convert -
 
 exit codes: 0 every choice gives the same server; 4 some choices differ or are missing, but access does not get wider,
-and no server gets other resources; 5 access would get wider or servers would get other resources: nothing is written,
-unless --accept names each cause; 2 the input cannot be used: nothing is written.
+and no server gets other resources, or you accepted it; 5 access would get wider or servers would get other resources:
+nothing is written, unless --accept names each cause; 2 the input cannot be used: nothing is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -39,10 +39,10 @@ from typing_extensions import override
 
 from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
 from gpuspawner.cli.common.output import OK, Paint, sanitize
-from gpuspawner.cli.compare import ChoicePair, ComparisonReport, Scope, compare_values, format_report
+from gpuspawner.cli.compare import ChoicePair, ChoiceResult, ComparisonReport, Scope, compare_values, format_report
 from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
 from gpuspawner.cli.values.chart_config import build_spawner_config, get_configured_trait, needs_chart_tag
-from gpuspawner.cli.values.helm_values import HelmValues, merge_documents
+from gpuspawner.cli.values.helm_values import MAX_PARENTS, NO_PARENTS, HelmValues, merge_documents
 from gpuspawner.cli.values.trait_sources import find_trait_source
 from gpuspawner.cli.values.yaml_reader import (
     SCALAR_PATTERNS,
@@ -76,6 +76,8 @@ REFUSED = 5
 """Exit code: access would get wider, or servers would get other resources, and --accept does not name the cause."""
 VERIFICATION = "verification"
 """Name for --accept of what --verify finds and the conversion has not named."""
+_REFUSED_LINE = f"{Effect.REFUSED}: "
+"""Beginning of the line of a cause that has to be accepted."""
 
 _CHART_PATHS: tuple[tuple[str, ...], ...] = (
     ("singleuser", "profileList"),
@@ -173,28 +175,63 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     try:
         source = read_profile_source(arguments.files, notes)
         converted = convert_source(source)
+        _require_causes(arguments.accept, converted)
         values = build_values(source, converted)
         if arguments.verify:
             report = verify(source, converted, values=values, scope=Scope(limit=arguments.limit, seed=arguments.seed))
     except SettingsError as error:
         notes.write(f"gpuspawner convert: {sanitize(str(error))}\n")
         return UNUSABLE
-    for line in format_notes(converted.notes):
-        notes.write(f"{sanitize(line)}\n")
     effects = {cause.effect for cause in group_notes(converted.notes)}
     status = DIFFERENT if effects - {Effect.NOTE} else OK
     refused = [cause.name for cause in group_notes(converted.notes) if cause.effect is Effect.REFUSED]
+    if report is not None and _list_unnamed(report, converted):
+        refused.append(VERIFICATION)
+    missing = [name for name in refused if name not in arguments.accept]
+    for line in format_notes(converted.notes):
+        is_accepted = not missing and line.startswith(_REFUSED_LINE)
+        notes.write(f"{sanitize(line.replace(_REFUSED_LINE, 'accepted: ', 1) if is_accepted else line)}\n")
     if report is not None:
         notes.writelines(f"{line}\n" for line in format_report(report, Paint.for_stream(notes), shows_same=False))
         status = status if report.is_same else DIFFERENT
-        if not refused and any(each.widens or each.changes_resources for each in report.results):
-            refused = [VERIFICATION]
-    if missing := [name for name in refused if name not in arguments.accept]:
+    if missing:
         flags = " ".join(f"--accept {name}" for name in missing)
         notes.write(f"Nothing is written: access would get wider, or servers would change. To accept it: {flags}\n")
         return REFUSED
     write_values(values, out, output=arguments.output)
     return status
+
+
+def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
+    """Check the names of --accept.
+
+    :raises SettingsError: no cause of this run has one of the names.
+    """
+    known = {VERIFICATION, *(note.cause.name for note in converted.notes)}
+    for name in names:
+        if name not in known:
+            raise _make_error(f"--accept: there is no cause {name} here")
+
+
+def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
+    """Return the choices with wider access or other resources of whose profile no refused note says so.
+
+    Without a choice, a user gets the server of some profile: what differs in it is named if it is named there.
+    """
+    names = {profile.display_name for profile in converted.profiles.values()}
+    named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
+    worse = [each for each in report.results if each.widens or each.changes_resources]
+    explained = [each for each in worse if _find_name(each.pair.label, names) in named - {""}]
+    known = {each.differences for each in explained}
+    return [
+        each for each in worse if each not in explained and (each.pair.old_options or each.differences not in known)
+    ]
+
+
+def _find_name(text: str, names: Collection[str]) -> str:
+    """Return the display name of the profile with which a text about a choice begins, or ""."""
+    found = (name for name in names if text == name or text.startswith(f"{name} · "))
+    return max(found, key=len, default="")
 
 
 def convert_source(source: ProfileSource) -> ConvertedProfiles:
@@ -410,7 +447,21 @@ def _find_in_chart(values: HelmValues) -> ProfileSource:
     source = find_trait_source(values, "profile_list")
     if source is None or not source.value:
         raise _make_error(_describe_missing(values))
+    others = [path for path in _list_chart_lists(values.merged, ()) if path[: len(values.root)] != values.root]
+    if others:
+        both = " and ".join(map(format_path, sorted((source.path, others[0]), key=format_path)))
+        raise _make_error(f"there are profile lists of two charts, {both}: convert each in a file of its own")
     return ProfileSource(values=values, path=source.path)
+
+
+def _list_chart_lists(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all profile lists of charts below parent charts' keys."""
+    for chart_path in _CHART_PATHS:
+        if _get_at(found, chart_path):
+            yield (*path, *chart_path)
+    for key, each in found.items():
+        if isinstance(each, Mapping) and key not in NO_PARENTS and len(path) < MAX_PARENTS:
+            yield from _list_chart_lists(each, (*path, str(key)))
 
 
 def _describe_missing(values: HelmValues) -> str:

@@ -12,10 +12,11 @@ spawners' own code, without a hub, a cluster or a network.
 """
 
 from gpuspawner.cli.compare.command import format_report
-from gpuspawner.cli.compare.comparison import ChoicePair, ComparisonReport, Scope, compare_values
+from gpuspawner.cli.compare.comparison import ChoicePair, ChoiceResult, ComparisonReport, Scope, compare_values
 
 __all__ = [
     "ChoicePair",
+    "ChoiceResult",
     "ComparisonReport",
     "Scope",
     "compare_values",

@@ -35,8 +35,9 @@ _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleu
 """Paths by which :func:`_find_root` recognizes zero-to-jupyterhub's values in a mapping, the most reliable first."""
 CHART_NAME = "jupyterhub"
 """Name of zero-to-jupyterhub's chart. A parent chart usually has this chart's values under a key of the same name."""
-_MAX_PARENTS = 3
-_NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
+MAX_PARENTS = 3
+"""How many keys of parent charts may lead to zero-to-jupyterhub's values."""
+NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
 """Keys of zero-to-jupyterhub's values. :func:`_find_root` does not search the mappings inside these sections."""
 _NOWHERE = FilePosition("", 1, 1)
 
@@ -226,8 +227,8 @@ def _iterate_nested(
 ) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     inside = [((*path, key), value) for key, value in found.items() if isinstance(value, Mapping)]
     yield from inside
-    for below, value in inside if len(path) + 1 < _MAX_PARENTS else ():
-        if below[-1] not in _NO_PARENTS:
+    for below, value in inside if len(path) + 1 < MAX_PARENTS else ():
+        if below[-1] not in NO_PARENTS:
             yield from _iterate_nested(value, below)
 
 

@@ -195,6 +195,8 @@ TWO_KINDS = {
     "display_name": "T",
     "kubespawner_override": {"extra_resource_limits": {"nvidia.com/gpu": 1, "google.com/tpu": 1}},
 }
+TUTORS = {"display_name": "A", "allowed_groups": ["tutors"]}
+LONGER = {"display_name": "T · B", "allowed_groups": ["tutors"]}
 NOBODY = {"display_name": "None", "allowed_groups": []}
 ROUNDED = {"display_name": "C", "kubespawner_override": {"cpu_limit": 0.0005}}
 
@@ -206,13 +208,20 @@ ROUNDED = {"display_name": "C", "kubespawner_override": {"cpu_limit": 0.0005}}
         pytest.param([*PROFILES, NOBODY], [], 4, "differs: nobody-allowed: ", id="a difference"),
         pytest.param([RESTRICTED], [], 5, "To accept it: --accept access-key\n", id="wider access"),
         pytest.param([TWO_KINDS], [], 5, "To accept it: --accept several-accelerators\n", id="other resources"),
-        pytest.param([RESTRICTED], ["--accept", "access-key"], 4, "refused: access-key: ", id="accepted"),
+        pytest.param([RESTRICTED], ["--accept", "access-key"], 4, "accepted: access-key: ", id="accepted"),
         pytest.param(
             [RESTRICTED, TWO_KINDS],
             ["--accept", "access-key"],
             5,
             "To accept it: --accept several-accelerators\n",
             id="one of two accepted",
+        ),
+        pytest.param(
+            [RESTRICTED, TWO_KINDS],
+            ["--accept", "access-key"],
+            5,
+            "refused: access-key: ",
+            id="not accepted yet",
         ),
     ],
 )
@@ -247,6 +256,51 @@ def test_verify_refuses_what_the_conversion_did_not_name(
     assert run(file, "--verify", "--accept", "verification", capsys=capsys)[0] == 4
 
 
+@pytest.mark.parametrize(
+    ("profiles", "accepted", "missing"),
+    [
+        pytest.param([TWO_KINDS, RESTRICTED], ["several-accelerators", "access-key"], [], id="all named"),
+        pytest.param([TWO_KINDS], ["several-accelerators"], [], id="named for the choice, so for no choice too"),
+        pytest.param([TWO_KINDS, TUTORS], ["several-accelerators"], ["verification"], id="cause of another profile"),
+        pytest.param([TWO_KINDS, TUTORS], [], ["several-accelerators", "verification"], id="both missing"),
+        pytest.param([TWO_KINDS, TUTORS], ["several-accelerators", "verification"], [], id="both accepted"),
+        pytest.param([TWO_KINDS, LONGER], ["several-accelerators"], ["verification"], id="name that begins alike"),
+    ],
+)
+def test_an_accepted_cause_hides_nothing_else_that_verify_finds(
+    profiles: Any,
+    accepted: list[str],
+    missing: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("gpuspawner.settings.profiles.presets._format_access", lambda access: {})
+    file = write(tmp_path / "values.yaml", {"singleuser": {"profileList": profiles}})
+    flags = [word for name in accepted for word in ("--accept", name)]
+    status, out, notes = run(file, "--verify", *flags, capsys=capsys)
+    told = " ".join(f"--accept {name}" for name in missing)
+    assert (status, bool(out)) == ((5, False) if missing else (4, True)), notes
+    assert notes.splitlines()[-1].partition("To accept it: ")[2] == told
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "told"),
+    [
+        pytest.param("acces-key", 2, "gpuspawner convert: --accept: there is no cause acces-key here\n", id="no cause"),
+        pytest.param("several-accelerators", 2, "there is no cause several-accelerators here\n", id="other cause"),
+        pytest.param("cpu-rounded", 0, "note: cpu-rounded: ", id="cause"),
+        pytest.param("verification", 0, "note: cpu-rounded: ", id="verification"),
+    ],
+)
+def test_only_causes_of_this_run_can_be_accepted(
+    name: str, status: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = write(tmp_path / "values.yaml", {"singleuser": {"profileList": [ROUNDED]}})
+    found, out, notes = run(file, "--accept", name, capsys=capsys)
+    assert (found, bool(out), told in notes) == (status, not status, True), notes
+
+
 TEMPLATE = "singleuser:\n  profileList:\n  - display_name: P\n    kubespawner_override:\n"
 
 
@@ -264,6 +318,12 @@ TEMPLATE = "singleuser:\n  profileList:\n  - display_name: P\n    kubespawner_ov
             "hub:\n  extraConfig:\n    my: c.KubeSpawner.profile_list = f",
             "values.yaml:3:9: hub.extraConfig.my: makes the profile list in Python",
             id="list of Python code",
+        ),
+        pytest.param(
+            "values.yaml",
+            json.dumps({"p1": {"jupyterhub": IN_THE_CHART}, "p2": {"jupyterhub": IN_THE_CONFIG}}),
+            "p1.jupyterhub.singleuser.profileList and p2.jupyterhub.hub.config.KubeSpawner.profile_list: convert each",
+            id="two charts",
         ),
         pytest.param("values.yaml", "a: [", "is no YAML:", id="no YAML"),
         pytest.param("values.yaml", "profileList: text", "1:14: must be a list or mapping of profiles", id="text"),
