@@ -20,8 +20,10 @@ from typing_extensions import override
 from gpuspawner.core.catalog.node_labels import MatchExpression
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.json_access import as_dict, as_dicts
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.core.text.wording import quote, sanitize_name, suggest_name
+from gpuspawner.hub.pod.overrides import serialize_models
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values
 from gpuspawner.hub.trait_overrides import copy_nested
 from gpuspawner.settings import Settings
@@ -82,6 +84,9 @@ def find_override_problems(settings: Settings) -> Iterator[Problem]:
             elif expected := _describe_expected_type(name, value):
                 message = f"must be {expected}, not {_describe_value(value)}"
                 yield Problem(field=field, code="wrong_type", message=message)
+            elif lowest := _find_lowest(name, value):
+                message = f"must be at least {lowest}, not {_describe_value(value)}"
+                yield Problem(field=field, code="out_of_range", message=message)
             else:
                 accepted[name] = value
         yield from _check_pod(f"{path}.kubespawner_override", accepted)
@@ -95,6 +100,8 @@ def find_override_fault(name: str, value: object) -> str:
     """
     if expected := _describe_expected_type(name, value):
         return f"must be {expected}"
+    if lowest := _find_lowest(name, value):
+        return f"must be at least {lowest}"
     return _explain_build_failure({name: value})
 
 
@@ -119,9 +126,7 @@ class _PodBuilder(KubeSpawner):
     @override
     def get_env(self) -> dict[str, Any]:
         """Return the environment of the override, expanded as in a server; JupyterHub's own variables need a hub."""
-        for name, value in self.environment.items():
-            if isinstance(value, bool | int | float):
-                raise TypeError(f"the value of {sanitize_name(name)} must be a text, so it needs quotes")
+        _require_texts({name: each for name, each in self.environment.items() if not isinstance(each, Mapping | list)})
         return {name: self._expand_all(value) for name, value in self.environment.items()}
 
     @override
@@ -156,8 +161,8 @@ class _PodBuilder(KubeSpawner):
             # Copy the value, because KubeSpawner changes a variable that is a mapping in place.
             setattr(self, name, _drop_nulls(copy_nested(value)))
 
-    def build_pod(self) -> None:
-        """Build a pod of the traits.
+    def build_pod(self) -> dict[str, Any]:
+        """Return a pod of the traits as JSON.
 
         :raises Exception: KubeSpawner cannot build a pod.
         """
@@ -165,10 +170,33 @@ class _PodBuilder(KubeSpawner):
         try:
             # KubeSpawner awaits only functions of the admin, and these traits contain none.
             building.send(None)
-        except StopIteration:
-            pass
+        except StopIteration as end:
+            return as_dict(serialize_models(end.value))
         finally:
             building.close()
+        return {}
+
+
+def _require_pod_texts(pod: Mapping[str, Any]) -> None:
+    """Raise a TypeError if a pod has a value such as ``true`` in a place where the API server accepts only texts.
+
+    :param pod: JSON of the pod.
+    """
+    spec, metadata = as_dict(pod.get("spec")), as_dict(pod.get("metadata"))
+    for texts in (spec.get("nodeSelector"), metadata.get("labels"), metadata.get("annotations")):
+        _require_texts(as_dict(texts))
+    for toleration in as_dicts(spec.get("tolerations")):
+        _require_texts({name: toleration.get(name) for name in ("key", "value")})
+    for kind in ("containers", "initContainers"):
+        for container in as_dicts(spec.get(kind)):
+            _require_texts({str(each.get("name")): each.get("value") for each in as_dicts(container.get("env"))})
+
+
+def _require_texts(values: Mapping[str, object]) -> None:
+    for name, value in values.items():
+        if value is not None and not isinstance(value, str):
+            hint = "" if isinstance(value, Mapping | list) else ", so it needs quotes"
+            raise TypeError(f"the value of {sanitize_name(str(name))} must be a text{hint}")
 
 
 def _drop_nulls(value: object) -> object:
@@ -186,6 +214,11 @@ def _describe_expected_type(name: str, value: object) -> str:
     except (TraitError, *_BUILD_ERRORS):
         return str(builder.traits()[name].info()).replace("dict", "mapping")
     return ""
+
+
+def _find_lowest(name: str, value: object) -> int | None:
+    """Return the smallest number that a trait may have if the value is smaller, else None."""
+    return 1 if name == "start_timeout" and isinstance(value, int) and value < 1 else None
 
 
 def _describe_value(value: object) -> str:
@@ -222,7 +255,7 @@ def _explain_build_failure(values: Mapping[str, object]) -> str:
     builder = _PodBuilder()
     builder.set_traits(values)
     try:
-        builder.build_pod()
+        _require_pod_texts(builder.build_pod())
         build_trait_values(PodChoice(placement=replace(_SAMPLE, overrides=(values,))), _PodBuilder())
     except _TemplateError:
         return "has a template that KubeSpawner cannot expand; write braces of a text twice"

@@ -111,6 +111,42 @@ def test_an_override_into_which_no_choice_can_be_merged_is_told(override: dict[s
     assert [f"{SMALL}.{trait}"] == [field for field, _ in find_problems(with_preset(override))]
 
 
+QUOTES = "does not make a valid pod: the value of {} must be a text, so it needs quotes"
+
+
+@pytest.mark.parametrize(
+    ("override", "name"),
+    [
+        ({"node_selector": {"dedicated": True}}, "dedicated"),
+        ({"extra_labels": {"a": 1}}, "a"),
+        ({"extra_annotations": {"a": 1.5}}, "a"),
+        ({"tolerations": [{"key": "gpu", "value": True}]}, "value"),
+        ({"tolerations": [{"key": 1, "operator": "Exists"}]}, "key"),
+        ({"extra_pod_config": {"nodeSelector": {"dedicated": True}}}, "dedicated"),
+        ({"extra_pod_config": {"node_selector": {"dedicated": True}}}, "dedicated"),
+        ({"extra_pod_config": {"tolerations": [{"key": "gpu", "value": 1}]}}, "value"),
+        ({"extra_container_config": {"env": [{"name": "DEBUG", "value": 1}]}}, "DEBUG"),
+        ({"init_containers": [{"name": "a", "image": "a", "env": [{"name": "DEBUG", "value": 1}]}]}, "DEBUG"),
+        ({"extra_containers": [{"name": "a", "image": "a", "env": [{"name": "DEBUG", "value": True}]}]}, "DEBUG"),
+    ],
+    ids=str,
+)
+def test_a_value_that_needs_quotes_is_told(override: dict[str, Any], name: str):
+    (trait,) = override
+    assert [(f"{SMALL}.{trait}", QUOTES.format(name))] == find_problems(with_preset(override))
+
+
+def test_a_list_in_the_place_of_a_text_is_told():
+    expected = [(f"{SMALL}.node_selector", "does not make a valid pod: the value of a must be a text")]
+    assert expected == find_problems(with_preset({"node_selector": {"a": ["b"]}}))
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_server_needs_time_to_start(seconds: int):
+    expected = [(f"{SMALL}.start_timeout", f"must be at least 1, not {seconds}")]
+    assert expected == find_problems(with_preset({"start_timeout": seconds}))
+
+
 def test_the_trait_to_blame_is_told():
     problems = find_problems(with_preset({"cmd": ["a"], "volumes": [1], "extra_labels": {"a": "{x}"}}))
     assert [f"{SMALL}.volumes", f"{SMALL}.extra_labels"] == [field for field, _ in problems]
