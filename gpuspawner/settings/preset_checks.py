@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from gpuspawner.core.catalog.model import GUARANTEES, NO_LIMIT
 from gpuspawner.core.catalog.node_labels import find_vendor
@@ -37,6 +37,8 @@ IDENTITY_TRAITS = frozenset(
 )
 """Traits that must be the same for all servers: the hub builds the form and finds pods by them."""
 _DECIDED_RESOURCES = frozenset(GUARANTEES.values())
+_PRIORITY_NAMES = ("priority_class_name", "priorityClassName")
+_PRIORITY_RULE = "must be left out: the choice sets it (priority of a preset)"
 _RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
 
 
@@ -46,6 +48,7 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
     :param settings: settings whose single values are valid.
     """
     resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource is not None}
+    priorities = _PRIORITY_NAMES if any(entry.enabled for entry in settings.priorities.values()) else ()
     for path, entry in list_overriding_entries(settings):
         for trait, value in entry.kubespawner_override.items():
             field = f"{path}.kubespawner_override.{sanitize_name(trait)}"
@@ -59,10 +62,20 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
                 yield from _check_resources(field, value, decided=resources)
             elif trait == "extra_container_config":
                 yield from _check_container(field, as_dict(value), decided=resources)
-            elif trait == "extra_pod_config" and "containers" in as_dict(value):
-                # These containers would replace the notebook container, with the choice's image and GPUs.
-                message = "must be left out: use extra_container_config or extra_containers"
-                yield Problem(field=f"{field}.containers", code="conflict", message=message)
+            elif trait == "extra_pod_config":
+                yield from _check_pod(field, as_dict(value), priorities=priorities)
+            elif trait in priorities:
+                yield Problem(field=field, code="conflict", message=_PRIORITY_RULE)
+
+
+def _check_pod(field: str, pod: Mapping[str, object], *, priorities: Collection[str]) -> Iterator[Problem]:
+    if "containers" in pod:
+        # These containers would replace the notebook container, with the choice's image and GPUs.
+        message = "must be left out: use extra_container_config or extra_containers"
+        yield Problem(field=f"{field}.containers", code="conflict", message=message)
+    for name in priorities:
+        if name in pod:
+            yield Problem(field=f"{field}.{name}", code="conflict", message=_PRIORITY_RULE)
 
 
 def _check_container(field: str, container: Mapping[str, object], *, decided: set[str]) -> Iterator[Problem]:

@@ -260,6 +260,24 @@ def test_an_override_sets_nothing_that_the_choice_decides(
 
 
 @pytest.mark.parametrize(
+    ("override", "path"),
+    [
+        ({"priority_class_name": "high"}, "priority_class_name"),
+        ({"extra_pod_config": {"priorityClassName": "high"}}, "extra_pod_config.priorityClassName"),
+        ({"extra_pod_config": {"priority_class_name": "high"}}, "extra_pod_config.priority_class_name"),
+    ],
+    ids=["trait", "pod", "pod, as in Python"],
+)
+def test_an_override_sets_no_priority_where_users_pick_one(override: dict[str, Any], path: str):
+    raw = preset(kubespawner_override=override)
+    assert placed(raw).overrides == (override,)
+    low = {"low": {"class": "low", "value": -10}}
+    assert placed({**raw, "priorities": {"low": {**low["low"], "enabled": False}}}).overrides == (override,)
+    message = "must be left out: the choice sets it (priority of a preset)"
+    assert problems({**raw, "priorities": low}) == {f"presets.p.kubespawner_override.{path}": message}
+
+
+@pytest.mark.parametrize(
     "override",
     [
         {},
