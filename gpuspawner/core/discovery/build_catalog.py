@@ -204,9 +204,8 @@ def assemble_catalog(
     :param own: resources that KubeSpawner's traits give each server. Their CPU and memory become the default amounts
         if the settings have no bounds.
     """
-    nodes = tuple(
-        kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=_list_relevant_labels(configured))
-    )
+    labels = _list_relevant_labels(configured)
+    nodes = tuple(kind[0] for kind in group_nodes_by_kind(inventory.nodes or (), labels=labels))
     gpus, hidden = _collect_types(configured, nodes, table=table)
     largest = find_largest_node(inventory)
     default_gpus = _find_default_gpus(gpus, own, nodes=inventory.nodes or ())
