@@ -68,7 +68,7 @@ from gpuspawner.settings.profiles import (
     group_notes,
     require_presets,
 )
-from gpuspawner.settings.profiles.notes import HOOKS, LIST_ONLY, PYTHON_CODE, PYTHON_LIST, UNUSED_LIST
+from gpuspawner.settings.profiles.notes import HOOKS, LIST_ONLY, PYTHON_CODE, PYTHON_LIST, UNREAD_ACCESS, UNUSED_LIST
 
 UNUSABLE = 2
 """Exit code: the input is no profile list that can be converted."""
@@ -93,6 +93,7 @@ _TEMPLATE = re.compile(r"(?<!\$)\{\{[-\s]*[.$A-Za-z_][^{}]*\}\}|\{%.*?%\}")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*([:?=+-][^{}]*)?\}")
 _FIELDS = re.compile(r"\$\{(\w*username\w*|\w*servername\w*|userid|user_server|hubnamespace|\w*pod_name\w*)\}")
 """Fields that KubeSpawner itself fills in."""
+_ACCESS_KEYS = ("allowed_groups", "allowed_users")
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _HOOKS = re.compile(r"user_options|pre_spawn_hook|modify_pod_hook|options_form|options_from_form")
 """Names in Python code that gets or makes the user's choice."""
@@ -287,6 +288,9 @@ def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
     """Yield notes about what the files say beside the profile list."""
     if source.is_partial:
         yield Note(cause=LIST_ONLY)
+    code_of_hub = str([source.values.get_chart_section(("hub", key)) for key in ("extraConfig", "extraFiles")])
+    if not any(key in code_of_hub for key in _ACCESS_KEYS) and _restricts_access(source.profile_list):
+        yield Note(cause=UNREAD_ACCESS)
     for name, script in source.values.get_chart_section(("hub", "extraConfig")).items():
         code = _COMMENT.sub("", str(script))
         if "profile_list" in code:
@@ -299,6 +303,13 @@ def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
     for path in _CHART_PATHS:
         if _get_at(source.values.chart, path) and (*source.values.root, *path) != source.path:
             yield Note(cause=UNUSED_LIST, field=".".join(path))
+
+
+def _restricts_access(value: Any) -> bool:
+    """Return whether a part of a profile list says which groups or users may have it."""
+    if isinstance(value, Mapping):
+        return any(value.get(key) is not None for key in _ACCESS_KEYS) or any(map(_restricts_access, value.values()))
+    return isinstance(value, list | tuple) and any(map(_restricts_access, value))
 
 
 def describe_spawner() -> SpawnerTraits:

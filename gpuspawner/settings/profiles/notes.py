@@ -62,7 +62,7 @@ NO_TRAIT = Cause(
 )
 UNREAD_KEY = Cause(
     name="unread-key",
-    effect=Effect.NOTE,
+    effect=Effect.DIFFERS,
     text="KubeSpawner does not read this key, so it is left out. If a hook of your hub reads it, change the hook.",
 )
 MARKUP = Cause(
@@ -91,6 +91,12 @@ UNUSED_LIST = Cause(
     name="unused-list",
     effect=Effect.NOTE,
     text="Another profile list takes precedence over this one, which no user saw. Both are taken away.",
+)
+UNREAD_ACCESS = Cause(
+    name="unread-access",
+    effect=Effect.NOTE,
+    text="KubeSpawner itself does not read allowed_groups and allowed_users: if no code of the hub does, these presets"
+    " were open to every user, and now are not.",
 )
 LIST_ONLY = Cause(
     name="list-only",

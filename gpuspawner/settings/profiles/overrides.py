@@ -100,6 +100,7 @@ class OverrideParts:
     :param image: reference of the image; None = not set.
     :param amounts: name of one of :data:`AMOUNT_TRAITS`' traits → amount, for those that are set.
     :param accelerators: extended resource → number, 0 = removed.
+    :param requested: extended resource → number of ``extra_resource_guarantees``.
     :param labels: label of ``node_selector`` → value, None = removed.
     :param variables: variables of ``environment`` that gpuspawner sets itself → their values.
     :param rest: all other traits, and ``node_selector``.
@@ -108,6 +109,7 @@ class OverrideParts:
     image: str | None = None
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     accelerators: Mapping[str, int] = field(default_factory=dict)
+    requested: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
     rest: Mapping[str, Any] = field(default_factory=dict)
@@ -166,7 +168,7 @@ class OverrideSplitter:
         :param profile: display names for notes.
         """
         known = self._select_known(overrides, profile)
-        parts: dict[str, Any] = {"amounts": {}, "accelerators": {}, "labels": {}, "variables": {}, "rest": {}}
+        parts: dict[str, Any] = {"amounts": {}, "labels": {}, "variables": {}, "rest": {}}
         for name, value in known.items():
             try:
                 self._require_valid(name, value)
@@ -200,8 +202,7 @@ class OverrideSplitter:
             parts["amounts"][name] = self._read_amount(AMOUNT_KEYS[name], value, field=name, profile=profile)
         elif name in RESOURCE_TRAITS:
             own, other = split_resources(value)
-            if name == RESOURCE_TRAITS[0]:
-                parts["accelerators"] = own
+            parts["accelerators" if name == RESOURCE_TRAITS[0] else "requested"] = own
             if other:
                 parts["rest"][name] = other
         else:

@@ -33,6 +33,7 @@ from gpuspawner.settings.profiles.notes import (
 )
 from gpuspawner.settings.profiles.overrides import (
     AMOUNT_TRAITS,
+    RESOURCE_TRAITS,
     OverrideParts,
     OverrideSplitter,
     SpawnerTraits,
@@ -118,7 +119,9 @@ class _Converter:
                 return
             options.append(found)
         level = self._base.overlay(parts)
-        if not self._is_within_limits(level, options, where=where):
+        if not (
+            self._is_within_limits(level, options, where=where) and self._has_equal_limits(level, options, where=where)
+        ):
             return
         self._drop_extra_images(options)
         if empty := next((each for each in options if not each.entries and each.image_input is None), None):
@@ -178,7 +181,7 @@ class _Converter:
         parts = self._splitter.split(constants, profile=where)
         if parts is None:
             return None
-        is_plain = not (parts.amounts or parts.accelerators or parts.labels or parts.variables)
+        is_plain = not (parts.amounts or parts.accelerators or parts.requested or parts.labels or parts.variables)
         if unlisted.overrides.get("image") != "{value}" or not is_plain:
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
@@ -222,6 +225,19 @@ class _Converter:
                     if own.requests_too_much(key):
                         self._note_too_much(own, key, where=entry.where)
                         option.entries.remove(entry)
+        return True
+
+    def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
+        """Return whether a profile's accelerators have equal limits; remove entries whose accelerators do not."""
+        setting = [each for each in options if each.sets_accelerators]
+        if not setting and level.mismatch:
+            self._notes.add(NEVER_STARTED, profile=where, field=RESOURCE_TRAITS[1], detail=level.mismatch)
+            return False
+        for option in setting if len(setting) == 1 else ():
+            for entry in tuple(option.entries):
+                if detail := level.overlay(entry.parts).mismatch:
+                    self._notes.add(NEVER_STARTED, profile=entry.where, field=RESOURCE_TRAITS[1], detail=detail)
+                    option.entries.remove(entry)
         return True
 
     def _note_too_much(self, level: EffectiveValues, key: str, *, where: str) -> None:

@@ -33,7 +33,10 @@ _UNLISTED_KEYS = frozenset(
     {"enabled", "display_name", "display_name_in_choices", "description", "description_in_choices"}
     | {"validation_regex", "validation_message", "kubespawner_override", *_ACCESS_KEYS}
 )
-_LOOKS_LIKE_ACCESS = re.compile(r"allow|group|user|team|role|admin|restrict|permi|scope|require|deny|forbid|only|block")
+_LOOKS_LIKE_ACCESS = re.compile(
+    r"allow|group|user|team|role|admin|restrict|permi|scope|require|deny|forbid|only|block|access|member|visib|entitl"
+    r"|auth(?!ors?$)|owner|audience|hidden|tenant|course|project"
+)
 _MARKUP = re.compile(r"<\w+[^<>]*>")
 
 

@@ -39,6 +39,7 @@ class EffectiveValues:
     :param image: reference of the image; empty = unknown.
     :param amounts: trait → amount.
     :param accelerators: extended resource → number.
+    :param requested: extended resource → number of ``extra_resource_guarantees``.
     :param labels: the node selector.
     :param variables: environment variables that gpuspawner sets itself.
     :param has_own_selector: whether ``extra_pod_config`` replaces the node selector.
@@ -47,6 +48,7 @@ class EffectiveValues:
     image: str = ""
     amounts: Mapping[str, Amount] = field(default_factory=dict)
     accelerators: Mapping[str, int] = field(default_factory=dict)
+    requested: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
     has_own_selector: bool = False
@@ -61,6 +63,7 @@ class EffectiveValues:
             image=self.image if parts.image is None else parts.image,
             amounts={**self.amounts, **parts.amounts},
             accelerators={**self.accelerators, **parts.accelerators},
+            requested={**self.requested, **parts.requested},
             labels={key: value for key, value in labels.items() if value is not None},
             variables={**self.variables, **parts.variables},
             has_own_selector=self.has_own_selector or replaces_selector(parts.rest.get("extra_pod_config")),
@@ -73,6 +76,13 @@ class EffectiveValues:
         """
         limit, guarantee = (self.amounts.get(trait, UNSET_AMOUNT).size for trait in AMOUNT_TRAITS[key])
         return 0 < limit < guarantee
+
+    @property
+    def mismatch(self) -> str:
+        """The first accelerator that has a guarantee without an equal limit, which Kubernetes refuses; or empty."""
+        pairs = ((name, count, self.accelerators.get(name, 0)) for name, count in self.requested.items() if count)
+        found = (f"{name}: {count}, but the limit is {limit}" for name, count, limit in pairs if count != limit)
+        return next(found, "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,6 +132,11 @@ class SplitOption:
         return {resource for entry in self.entries for resource in entry.parts.accelerators}
 
     @property
+    def sets_accelerators(self) -> bool:
+        """Whether an entry sets a limit or guarantee of an accelerator."""
+        return any(entry.parts.accelerators or entry.parts.requested for entry in self.entries)
+
+    @property
     def labels(self) -> set[str]:
         """The labels of node selectors that entries change."""
         return {
@@ -149,6 +164,7 @@ def read_base(base: Mapping[str, Any]) -> EffectiveValues:
         image=base.get("image") or "",
         amounts=amounts,
         accelerators=split_resources(base.get(RESOURCE_TRAITS[0]))[0],
+        requested=split_resources(base.get(RESOURCE_TRAITS[1]))[0],
         labels=selector if isinstance(selector, Mapping) else {},
         variables=select_own_variables(base.get("environment")),
         has_own_selector=replaces_selector(base.get("extra_pod_config")),

@@ -206,6 +206,7 @@ ROUNDED = {"display_name": "C", "kubespawner_override": {"cpu_limit": 0.0005}}
     [
         pytest.param([ROUNDED], [], 0, "note: cpu-rounded: ", id="same pods"),
         pytest.param([*PROFILES, NOBODY], [], 4, "differs: nobody-allowed: ", id="a difference"),
+        pytest.param([{**PROFILES[0], "badge": "x"}], [], 4, "differs: unread-key: ", id="an unread key"),
         pytest.param([RESTRICTED], [], 5, "To accept it: --accept access-key\n", id="wider access"),
         pytest.param([TWO_KINDS], [], 5, "To accept it: --accept several-accelerators\n", id="other resources"),
         pytest.param([RESTRICTED], ["--accept", "access-key"], 4, "accepted: access-key: ", id="accepted"),
@@ -423,7 +424,7 @@ def test_a_missing_file_and_python_among_others_are_refused(tmp_path: Path, caps
 def test_what_a_file_says_controls_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     profile = {"display_name": "\x1b[31mred", "badge": 1}
     status, _, err = run(write(tmp_path / "values.yaml", json.dumps({"profileList": [profile]})), capsys=capsys)
-    assert (status, "?[31mred" in err, "\x1b" in err) == (0, True, False)
+    assert (status, "?[31mred" in err, "\x1b" in err) == (4, True, False)
 
 
 def note_code(code: str, tmp_path: Path, *, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -467,3 +468,21 @@ def test_code_that_names_the_list_is_reported_by_what_it_does(
 def test_code_that_may_read_the_choice_is_reported(code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     status, notes = note_code(code, tmp_path, capsys=capsys)
     assert (status, "differs: hooks: Code of hub" in notes, "  - hub.extraConfig.mine\n" in notes) == (4, True, True)
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "told"),
+    [
+        pytest.param({"allowed_groups": ["a"]}, "", 1, id="groups"),
+        pytest.param({"profile_options": {"o": {"choices": {"c": {"allowed_users": ["a"]}}}}}, "", 1, id="choice"),
+        pytest.param({}, "", 0, id="open to all"),
+        pytest.param({"allowed_groups": ["a"]}, "is_allowed(groups, each['allowed_groups'])", 0, id="read by code"),
+    ],
+)
+def test_a_hub_that_may_not_read_who_is_allowed_is_told_once(
+    keys: Any, code: str, told: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    profiles = [{**PROFILES[0], **keys}, {**PROFILES[0], "slug": "other", **keys}]
+    values = {"singleuser": {"profileList": profiles}, "hub": {"extraConfig": {"mine": code}}}
+    status, _, notes = run(write(tmp_path / "values.yaml", values), capsys=capsys)
+    assert (status, notes.count("KubeSpawner itself does not read")) == (0, told), notes

@@ -66,6 +66,7 @@ def test_an_override_is_split(splitter: OverrideSplitter, notes: NoteList):
         image="q/x:1",
         amounts={"cpu_limit": UNSET_AMOUNT, "mem_guarantee": Amount(GIB, "1G")},
         accelerators={"nvidia.com/gpu": 1},
+        requested={"nvidia.com/gpu": 1},
         labels={"pool": "a"},
         variables={"NVIDIA_VISIBLE_DEVICES": "all"},
         rest={

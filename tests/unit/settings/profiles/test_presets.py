@@ -24,6 +24,7 @@ from gpuspawner.settings.profiles.notes import (
 from tests.unit.settings.profiles.conftest import Convert
 
 GPU = {"extra_resource_limits": {"nvidia.com/gpu": "1"}}
+REQUESTED = {"extra_resource_guarantees": {"nvidia.com/gpu": 2}}
 UNLISTED = {"enabled": True, "kubespawner_override": {"image": "{value}"}}
 
 
@@ -347,6 +348,12 @@ def test_variables_of_the_hub_that_show_gpus_are_named(convert: Convert):
             NEVER_STARTED,
             id="request of a choice",
         ),
+        pytest.param({"kubespawner_override": REQUESTED}, NEVER_STARTED, id="GPUs without a limit"),
+        pytest.param(
+            {"kubespawner_override": REQUESTED, "profile_options": {"o": choices(a={**GPU, "cpu_limit": 2})}},
+            NEVER_STARTED,
+            id="GPUs with another limit of a choice",
+        ),
         pytest.param({"slug": "p"}, SAME_SLUG, id="same slug"),
     ],
 )
@@ -355,6 +362,12 @@ def test_profiles_that_no_user_had_are_left_out(convert: Convert, bad: Any, caus
     assert list(found.settings["presets"]) == ["p"]
     assert list_causes(found)[0] == cause
     assert found.convert_options({"profile": "bad"}) is None
+
+
+def test_gpus_may_be_requested_with_an_equal_limit(convert: Convert):
+    equal = {"extra_resource_limits": {"nvidia.com/gpu": "2"}, **REQUESTED}
+    found = convert(profile(**equal), profile("Q", options={"o": choices(a=equal)}))
+    assert (list(found.settings["presets"]), found.notes) == (["p", "q"], ())
 
 
 @pytest.mark.parametrize(

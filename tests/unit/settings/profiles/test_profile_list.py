@@ -99,6 +99,14 @@ def test_access_is_read_of_profiles_and_choices(parser: ProfileListParser, keys:
     [
         pytest.param({"badge": "new"}, UNREAD_KEY, "GPU server", "badge", id="unread key"),
         pytest.param({"required_roles": ["x"]}, ACCESS_KEY, "GPU server", "required_roles", id="looks like access"),
+        pytest.param({"author": "x"}, UNREAD_KEY, "GPU server", "author", id="author"),
+        *(
+            pytest.param({key: "x"}, ACCESS_KEY, "GPU server", key, id=key)
+            for key in (
+                *("access", "members", "visibility", "entitlement", "authorized", "owners"),
+                *("audience", "hidden", "tenant", "course_id", "projects"),
+            )
+        ),
         pytest.param({"allowed_teams": ["x"]}, TEAMS, "GPU server", "allowed_teams", id="teams"),
         pytest.param({"description": "<b>x</b>"}, MARKUP, "GPU server", "description", id="markup"),
         pytest.param(
