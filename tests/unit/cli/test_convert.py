@@ -116,6 +116,8 @@ def test_the_last_of_two_equal_keys_counts_and_a_warning_names_the_line(
     status, out, notes = run(file, capsys=capsys)
     assert (status, list(yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]["presets"])) == (0, ["b"])
     assert notes.startswith(f"warning: {file}:3:3: singleuser.profileList: is written twice, first on line 2")
+    assert notes.endswith(" Helm drops the first. Remove one of them: `gpuspawner check` takes it for an error.\n")
+    assert main(["check", file]) == 1
 
 
 def test_anchors_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
