@@ -24,6 +24,10 @@ from gpuspawner.settings.preset_checks import list_overriding_entries
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors that KubeSpawner raises for a trait's value that it cannot write into a pod."""
 _MAX_ERROR = 200
+_CPU = "a number of CPUs such as 0.5"
+_MEMORY = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
+_AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem_guarantee": _MEMORY}
+"""Trait → what KubeSpawner reads as an amount."""
 
 
 def parse_settings(raw: Mapping[str, object]) -> Settings:
@@ -66,7 +70,7 @@ def find_override_fault(name: str, value: object) -> str:
     :param value: its value in an override.
     """
     if expected := _describe_expected_type(name, value):
-        return f"must be {expected}"
+        return f"must be {_AMOUNTS[name]}, not {quote(value)}" if name in _AMOUNTS else f"must be {expected}"
     return _explain_build_failure({name: value})
 
 
