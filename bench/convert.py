@@ -45,14 +45,15 @@ def measure(folder: Path = FILES) -> Result:
         sys.exit(f"bench: there are no values files in {folder}: name their folder with --files")
     rows = [_measure_file(file) for file in files]
     choices = sum(row["choices"] for row in rows)
-    different = choices - sum(row["same"] for row in rows)
+    same, not_compared = (sum(row[key] for row in rows) for key in ("same", "not_compared"))
     return Result(
         name="convert",
         values={
             "files": len(rows),
             "choices": choices,
-            "same": choices - different,
-            "different_percent": 100 * different / choices,
+            "same": same,
+            "not_compared": not_compared,
+            "different_percent": 100 * (choices - same - not_compared) / choices,
             "widened": sum(row["widened"] for row in rows),
             "file_max_s": max(row["seconds"] for row in rows),
             "file_median_s": statistics.median(row["seconds"] for row in rows),
@@ -83,6 +84,7 @@ def _measure_file(file: Path) -> dict[str, Any]:
         "same": counts.get(ChoiceOutcome.SAME, 0),
         "differ": counts.get(ChoiceOutcome.DIFFERS, 0),
         "no_equivalent": counts.get(ChoiceOutcome.NO_EQUIVALENT, 0),
+        "not_compared": counts.get(ChoiceOutcome.UNKNOWN, 0),
         "widened": sum(each.widens for each in report.results),
         "exit_status": status,
         "seconds": round(seconds, 2),

@@ -88,6 +88,7 @@ _SECTIONS = {"profileList": ("singleuser",), "config": ("hub",)}
 """Key at the top of a file that has only one section of zero-to-jupyterhub's values → path of that section."""
 _CONFIG_KEYS = ("KubeSpawner", "Spawner", "profile_list")
 """Keys at the top of a file with JupyterHub's configuration instead of Helm values."""
+_REMOVE_ONE = "Remove one of them: `gpuspawner check` takes it for an error."
 _TEMPLATE = re.compile(r"(?<!\$)\{\{[-\s]*[.$A-Za-z_][^{}]*\}\}|\{%.*?%\}")
 """A value that a template engine fills in. Doubled braces after $ are KubeSpawner's notation for plain braces."""
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*([:?=+-][^{}]*)?\}")
@@ -571,4 +572,6 @@ def _report_flaws(documents: Sequence[YAMLDocument], notes: TextIO) -> None:
 
 
 def _describe_flaw(flaw: Finding) -> str:
-    return ": ".join(filter(None, (str(flaw.place or ""), flaw.path, flaw.message)))
+    text = ": ".join(filter(None, (str(flaw.place or ""), flaw.path, flaw.message)))
+    # The file can be converted, but `check` does not pass it.
+    return f"{text}. {_REMOVE_ONE}" if flaw.severity is Severity.ERROR else text

@@ -267,7 +267,10 @@ class _Comparer:
         except UncomparedError as error:
             return ChoiceResult(pair=pair, outcome=ChoiceOutcome.UNKNOWN, reason=str(error))
         if old is None and new is None:
-            return ChoiceResult(pair=pair, outcome=ChoiceOutcome.SAME, reason=join_sentences(old_refusal, new_refusal))
+            reason = join_sentences(*dict.fromkeys((old_refusal, new_refusal)))
+            # What only the new side offers, and no user can have, is no choice.
+            outcome = ChoiceOutcome.SAME if pair.old_options is None else ChoiceOutcome.UNKNOWN
+            return ChoiceResult(pair=pair, outcome=outcome, reason=reason)
         if old is None and new is not None:
             return self._compare_new(pair, new, refusal=old_refusal)
         if new is None and old is not None and not old.allowed:

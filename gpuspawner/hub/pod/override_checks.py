@@ -54,6 +54,10 @@ _SAMPLE = PodRequirements(
     run_time_s=60,
 )
 """A choice that a start merges into every trait: it has a GPU, tolerations, node affinity and a volume."""
+_CPU = "a number of CPUs such as 0.5"
+_MEMORY = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
+_AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem_guarantee": _MEMORY}
+"""Trait → what KubeSpawner reads as an amount."""
 
 
 def parse_settings(raw: Mapping[str, object]) -> Settings:
@@ -99,7 +103,7 @@ def find_override_fault(name: str, value: object) -> str:
     :param value: its value in an override.
     """
     if expected := _describe_expected_type(name, value):
-        return f"must be {expected}"
+        return f"must be {_AMOUNTS[name]}, not {quote(value)}" if name in _AMOUNTS else f"must be {expected}"
     if lowest := _find_lowest(name, value):
         return f"must be at least {lowest}"
     return _explain_build_failure({name: value})

@@ -116,6 +116,8 @@ def test_the_last_of_two_equal_keys_counts_and_a_warning_names_the_line(
     status, out, notes = run(file, capsys=capsys)
     assert (status, list(yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]["presets"])) == (0, ["b"])
     assert notes.startswith(f"warning: {file}:3:3: singleuser.profileList: is written twice, first on line 2")
+    assert notes.endswith(" Helm drops the first. Remove one of them: `gpuspawner check` takes it for an error.\n")
+    assert main(["check", file]) == 1
 
 
 def test_anchors_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -188,6 +190,27 @@ def test_a_python_config_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
     text = f"c = get_config()\nc.KubeSpawner.profile_list = {PROFILES!r}\nc.KubeSpawner.volumes.append({{}})\n"
     status, out, _ = run(write(tmp_path / "jupyterhub_config.py", text), "--verify", capsys=capsys)
     assert (status, yaml.safe_load(out)["hub"]["config"]["GPUSpawner"]) == (0, SETTINGS)
+
+
+MEMORY = "must be a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
+
+
+@pytest.mark.parametrize(
+    ("trait", "value", "told"),
+    [
+        pytest.param("mem_limit", "4Gi", f"{MEMORY}, not '4Gi'", id="memory limit"),
+        pytest.param("mem_guarantee", "1000Mi", f"{MEMORY}, not '1000Mi'", id="memory guarantee"),
+        pytest.param("cpu_limit", "500m", "must be a number of CPUs such as 0.5, not '500m'", id="CPU limit"),
+        pytest.param("cpu_guarantee", "1m", "must be a number of CPUs such as 0.5, not '1m'", id="CPU guarantee"),
+        pytest.param("start_timeout", "5m", "must be an int", id="another trait"),
+    ],
+)
+def test_an_amount_that_kubespawner_does_not_read_is_told_with_what_it_reads(
+    trait: str, value: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    profiles = [*PROFILES, {"display_name": "P", "kubespawner_override": {trait: value}}]
+    status, _, notes = run(write(tmp_path / "values.yaml", {"singleuser": {"profileList": profiles}}), capsys=capsys)
+    assert (status, notes.splitlines()[-1]) == (4, f"  - P: {trait}: {told}")
 
 
 RESTRICTED = {"display_name": "R", "only_for": "tutors"}

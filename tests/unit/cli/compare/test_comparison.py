@@ -338,19 +338,20 @@ def test_a_choice_that_gpuspawner_refuses_has_no_equivalent():
     )
 
 
-def test_a_choice_that_kubespawner_refuses_too_is_the_same():
+def test_a_choice_that_both_sides_refuse_is_not_compared_and_told_why_once():
     def edit(profiles: Any) -> None:
         del profiles[1]["profile_options"]["image"]["choices"]
         profiles[0]["default"], profiles[1]["default"] = False, True
 
     report = compare(make_profiles(edit), make_profiles(edit))
     result = find_result(report, "No choice")
-    assert (result.outcome, "Unable to determine a default choice for image" in result.reason) == (
-        ChoiceOutcome.SAME,
-        True,
+    assert (result.outcome, result.reason.count("Unable to determine a default choice for image")) == (
+        ChoiceOutcome.UNKNOWN,
+        1,
     )
+    assert not report.is_same
     image = "GPU · Image: Other… · Size:"
-    expected = {"No choice": "same", "Small": "same", f"{image} Large": "same", f"{image} Small": "same"}
+    expected = {"No choice": "not compared", "Small": "same", f"{image} Large": "same", f"{image} Small": "same"}
     assert list_outcomes(report) == expected
 
 
