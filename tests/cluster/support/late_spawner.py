@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuspawner.hub.config.offer import OfferFactory
+from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.kube.store import ClusterStore, StoreTiming
 
@@ -28,4 +29,4 @@ class LateOffers(OfferFactory):
 
 
 class LateSpawner(GPUSpawner):
-    offer_factory = LateOffers()
+    offer_factory = LateOffers(parse_settings)
