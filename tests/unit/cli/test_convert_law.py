@@ -6,6 +6,7 @@ import io
 import json
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -143,6 +144,7 @@ def convert_if_possible(source: ProfileSource) -> ConvertedProfiles | None:
         return None
 
 
+@pytest.mark.timeout(240)  # 20 s alone, and several times as long beside a cluster
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(CHART)
 def test_each_choice_gives_the_same_server_or_the_difference_is_named(tmp_path_factory: Any, singleuser: Any):
