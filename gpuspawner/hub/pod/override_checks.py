@@ -131,7 +131,8 @@ class _PodBuilder(KubeSpawner):
     def get_env(self) -> dict[str, Any]:
         """Return the environment of the override, expanded as in a server; JupyterHub's own variables need a hub."""
         _require_texts({name: each for name, each in self.environment.items() if not isinstance(each, Mapping | list)})
-        return {name: self._expand_all(value) for name, value in self.environment.items()}
+        # JupyterHub calls a function in a Python configuration, and the function returns the text.
+        return {name: self._expand_all(value) for name, value in self.environment.items() if not callable(value)}
 
     @override
     def _expand_user_properties(self, template: str, slug_scheme: str | None = None) -> str:
