@@ -124,9 +124,9 @@ CHART = st.fixed_dictionaries(
 
 
 def is_named(result: ChoiceResult, converted: ConvertedProfiles) -> bool:
-    """Return whether a note says why a choice is different, or whether neither side starts a server for it."""
+    """Return whether a note says why a choice is different, or whether the old list started no server for it."""
     if result.outcome is ChoiceOutcome.UNKNOWN:
-        return "KubeSpawner refuses it" in result.reason and "gpuspawner refuses it" in result.reason
+        return "KubeSpawner refuses it" in result.reason
     needed = {Effect.REFUSED} if result.widens or result.changes_resources else {Effect.REFUSED, Effect.DIFFERS}
     is_default = not result.pair.old_options
     return any(
