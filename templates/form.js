@@ -139,9 +139,9 @@ function enhance(root, data, isLeaving) {
     const link = linkOf(read(), data, location.href);
     try {
       await navigator.clipboard.writeText(link);
-      write(find("copied"), t("Copied. Whoever opens it starts this choice."));
+      write(find("copied"), t("Copied. The link starts this choice."));
     } catch {
-      window.prompt(t("Whoever opens this link starts this choice:"), link);
+      window.prompt(t("This link starts this choice:"), link);
     }
   }
 

@@ -33,7 +33,7 @@ export function choicesOf(preset, held) {
   return query;
 }
 
-/** Cards that the question to the server has room for, the one that somebody looks at first: field name → text. */
+/** Cards that the question to the server has room for, the card in use first: field name → text. */
 export function sentOf(cards, most = MOST_SENT) {
   const sent = {};
   let left = most;
@@ -105,9 +105,9 @@ parts.push((root, data, form) => {
     link.search = new URLSearchParams(query.map(([name, text]) => [data.link_prefix + name, text]));
     try {
       await navigator.clipboard.writeText(link.href);
-      write(button, t("Copied. Whoever opens it starts this choice."));
+      write(button, t("Copied. The link starts this choice."));
     } catch {
-      window.prompt(t("Whoever opens this link starts this choice:"), link.href);
+      window.prompt(t("This link starts this choice:"), link.href);
     }
   }
 

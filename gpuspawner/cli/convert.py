@@ -37,7 +37,7 @@ from slugify import slugify
 from traitlets.config.loader import LazyConfigValue, PyFileConfigLoader
 from typing_extensions import override
 
-from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.common.findings import Finding, Severity, format_path
 from gpuspawner.cli.common.output import OK, Paint, sanitize
 from gpuspawner.cli.compare import ChoicePair, ChoiceResult, ComparisonReport, Scope, compare_values, format_report
 from gpuspawner.cli.compare.command import DIFFERENT, add_sample_arguments
@@ -53,6 +53,7 @@ from gpuspawner.cli.values.yaml_reader import (
     read_yaml,
 )
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.pod.override_checks import find_override_fault, parse_settings
 from gpuspawner.settings import merge_values

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+KeyPath = tuple[str | int, ...]
+"""Path of a value: keys and list indexes from the outside inwards."""
+
 
 def as_dict(raw: object) -> dict[str, object]:
     """Return a JSON object, or an empty one if the value is of another type."""

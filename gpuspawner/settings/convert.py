@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from gpuspawner.core.catalog.accelerators import GFD_PRODUCT, AcceleratorMatch, AcceleratorTable
 from gpuspawner.core.catalog.combined_types import CombinedType
-from gpuspawner.core.catalog.image_reference import parse_reference
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
     UNLIMITED_AMOUNT,
@@ -42,6 +41,7 @@ from gpuspawner.core.request.field_definitions import (
     SHARED_MEMORY,
 )
 from gpuspawner.core.request.fields import AmountField
+from gpuspawner.core.request.presets import index_images
 from gpuspawner.settings.gpu import GPUEntry
 from gpuspawner.settings.models import (
     AmountSetting,
@@ -181,11 +181,10 @@ def _find_vendors(entry: ImageEntry) -> tuple[str, ...] | None:
 def _convert_custom_images(setting: CustomImagesSetting, images: Iterable[Image]) -> CustomImages | None:
     if not setting.allowed:
         return None
-    parsed = ((parse_reference(image.image), image) for image in images)
     return CustomImages(
         registries=tuple(setting.registries),
         description=setting.description,
-        listed={reference.pulled: image for reference, image in parsed if reference is not None},
+        listed=index_images(images),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema
 
+from gpuspawner.core.catalog.model import UNLIMITED_AMOUNT
 from gpuspawner.core.catalog.policy_model import (
     ANY,
     UNLIMITED,
@@ -27,7 +28,6 @@ from gpuspawner.settings.value_types import (
     CPU_SCHEMA,
     MEMORY_SCHEMA,
     RUN_TIME_SCHEMA,
-    UNLIMITED_WORD,
     WILDCARD_SCHEMA,
     CPUs,
     Entry,
@@ -42,23 +42,23 @@ from gpuspawner.settings.value_types import (
 
 
 def _parse_count_limit(value: object) -> object:
-    if value == UNLIMITED_WORD:
+    if value == UNLIMITED_AMOUNT:
         return UNLIMITED
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"must be a whole number from 0 on, or {UNLIMITED_WORD}")
+        raise ValueError(f"must be a whole number from 0 on, or {UNLIMITED_AMOUNT}")
     return value
 
 
 def _parse_run_time_limit(value: object) -> int:
-    return UNLIMITED if value == UNLIMITED_WORD else parse_duration(value)
+    return UNLIMITED if value == UNLIMITED_AMOUNT else parse_duration(value)
 
 
 def _parse_cpu_limit(value: object) -> int:
-    return UNLIMITED if value == UNLIMITED_WORD else parse_cpu(value)
+    return UNLIMITED if value == UNLIMITED_AMOUNT else parse_cpu(value)
 
 
 def _parse_memory_limit(value: object) -> int:
-    return UNLIMITED if value == UNLIMITED_WORD else parse_memory(value)
+    return UNLIMITED if value == UNLIMITED_AMOUNT else parse_memory(value)
 
 
 def _parse_slugs(value: object) -> object:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from gpuspawner.core.catalog.image_reference import parse_origin
-from gpuspawner.core.catalog.model import NO_LIMIT
+from gpuspawner.core.catalog.model import NO_LIMIT, UNLIMITED_AMOUNT
 from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory, round_up_cpu
 
@@ -48,8 +48,6 @@ RUN_TIME_SCHEMA: dict[str, Any] = {
     "examples": ["30m", "8h", "2d"],
 }
 WILDCARD_SCHEMA: dict[str, Any] = {"const": "*"}
-UNLIMITED_WORD = "unlimited"
-"""Value of a limit that removes the limit. A null cannot say this: Helm drops nulls when it merges values files."""
 
 
 def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def allow_unlimited(schema: dict[str, Any]) -> dict[str, Any]:
 
     :param schema: JSON Schema of the amount.
     """
-    return {"anyOf": [schema, {"const": UNLIMITED_WORD}]}
+    return {"anyOf": [schema, {"const": UNLIMITED_AMOUNT}]}
 
 
 def _parse_preset_cpu(value: object) -> int:
@@ -69,10 +67,10 @@ def _parse_preset_memory(value: object) -> int:
 
 
 def _parse_preset_limit(value: object, parse: Callable[[object], int]) -> int:
-    if value == UNLIMITED_WORD:
+    if value == UNLIMITED_AMOUNT:
         return NO_LIMIT
     if (amount := parse(value)) == 0:
-        raise ValueError(f"must be more than 0, or {UNLIMITED_WORD}")
+        raise ValueError(f"must be more than 0, or {UNLIMITED_AMOUNT}")
     return amount
 
 

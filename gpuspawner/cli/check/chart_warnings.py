@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.common.findings import Finding, Severity, format_path
 from gpuspawner.cli.values.chart_config import find_chart_path, needs_chart_tag
 from gpuspawner.cli.values.helm_values import (
     HUB_CONFIG_PATH,
@@ -24,7 +24,7 @@ from gpuspawner.cli.values.helm_values import (
 from gpuspawner.cli.values.trait_sources import TraitSource, find_trait_source, make_finding
 from gpuspawner.core.catalog.model import Image
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog
-from gpuspawner.core.json_access import as_dict
+from gpuspawner.core.json_access import KeyPath, as_dict
 from gpuspawner.core.request.pod_requirements import GPU_HIDING_ENVIRONMENT
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.warnings.presets_and_policy import CONTAINER_GPUS_REASON

@@ -18,11 +18,12 @@ from jupyterhub.traitlets import ByteSpecification
 from kubespawner import KubeSpawner
 from traitlets import Bool, Float, HasTraits, Int, TraitError, Type
 
-from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, describe_type, format_path
+from gpuspawner.cli.common.findings import Finding, Severity, describe_type, format_path
 from gpuspawner.cli.values.chart_config import BASE_CHART_KEYS, CHART_KEYS
 from gpuspawner.cli.values.helm_values import CHART_NAME, HUB_CONFIG_PATH, SETTINGS_PATH, HelmValues
 from gpuspawner.cli.values.trait_sources import find_trait_source, make_finding
 from gpuspawner.cli.values.yaml_reader import LocatedValue
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 from gpuspawner.hub.kubespawner.private_api import validate_trait_value

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, describe_type, format_path
+from gpuspawner.cli.common.findings import Finding, Severity, describe_type, format_path
 from gpuspawner.cli.values.chart_config import build_spawner_config
 from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SETTINGS_PATH, SPAWNER_SECTIONS, HelmValues
 from gpuspawner.cli.values.trait_sources import make_finding
 from gpuspawner.cli.values.yaml_reader import LocatedValue
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import sanitize_name
 from gpuspawner.hub.startup import check_config
 from gpuspawner.settings.validation_errors import DottedPaths

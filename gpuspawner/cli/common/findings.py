@@ -11,10 +11,8 @@ from typing_extensions import override
 
 from gpuspawner.cli.common.output import Paint, sanitize
 from gpuspawner.core.errors import Problem
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import sanitize_name
-
-KeyPath = tuple[str | int, ...]
-"""Path of a value: keys and list indexes from the top of a file."""
 
 
 class Severity(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -81,7 +81,7 @@ class MenuProfile:
 
     @property
     def number(self) -> int:
-        """How many picks the profile has: :meth:`iterate_picks` yields them."""
+        """How many picks the profile has: :meth:`get_pick` returns each."""
         return self._number_listed + sum(option.unlisted is not None for option in self.options)
 
     @property
@@ -92,6 +92,17 @@ class MenuProfile:
     def default(self) -> Pick:
         """The pick with the default entry of each option."""
         return Pick(profile=self, entries=tuple(option.default for option in self.options))
+
+    def find_pick(self, slugs: Mapping[str, object]) -> Pick:
+        """Return the pick with the named entries; an option without a known entry has its default.
+
+        :param slugs: name of an option → slug of its entry.
+        """
+        pick = self.default
+        for option in self.options:
+            if entry := next((each for each in option.entries if each.slug == slugs.get(option.name)), None):
+                pick = pick.replace(option.name, entry)
+        return pick
 
     def get_pick(self, index: int) -> Pick:
         """Return one of the profile's picks: a combination of listed entries, or one text field with the defaults.

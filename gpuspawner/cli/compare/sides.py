@@ -255,12 +255,8 @@ class ProfileSide(Side):
         profile = next((each for each in self.profiles if each.slug == options.get("profile")), None)
         if profile is None:
             return None
-        pick = profile.default
-        for option in profile.options:
-            slug = UNLISTED if f"{option.name}{UNLISTED}" in options else options.get(option.name)
-            if entry := next((each for each in option.entries if each.slug == slug), None):
-                pick = pick.replace(option.name, entry)
-        return pick
+        texts = {each.name: UNLISTED for each in profile.options if f"{each.name}{UNLISTED}" in options}
+        return profile.find_pick({**options, **texts})
 
     @override
     async def answer(
@@ -415,14 +411,9 @@ class SettingsSide(Side):
         if profile is None:
             return None
         chosen = options if slug == FORM else as_dict(options.get(PRESET_CHOICES))
-        pick = profile.default
-        for option in profile.options:
-            named = chosen.get(option.name)
-            if named is None and options.get("custom_image") and option.entries[-1].slug == UNLISTED:
-                named = UNLISTED
-            if entry := next((each for each in option.entries if each.slug == named), None):
-                pick = pick.replace(option.name, entry)
-        return pick
+        has_image = bool(options.get("custom_image"))
+        texts = {each.name: UNLISTED for each in profile.options if has_image and each.entries[-1].slug == UNLISTED}
+        return profile.find_pick({**texts, **{name: each for name, each in chosen.items() if each is not None}})
 
     @override
     async def answer(

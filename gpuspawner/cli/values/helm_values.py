@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Severity
+from gpuspawner.cli.common.findings import FilePosition, Finding, Severity
 from gpuspawner.cli.values.yaml_reader import (
     LocatedValue,
     YAMLDocument,
@@ -22,6 +22,7 @@ from gpuspawner.cli.values.yaml_reader import (
     strip_positions,
 )
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.hub.config.traits import SETTING_TRAITS
 
 SETTINGS_PATH = ("hub", "config", "GPUSpawner")

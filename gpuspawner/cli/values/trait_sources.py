@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gpuspawner.cli.common.findings import Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.common.findings import Finding, Severity, format_path
 from gpuspawner.cli.values.chart_config import (
     BASE_CHART_KEYS,
     CHART_KEYS,
@@ -16,6 +16,7 @@ from gpuspawner.cli.values.chart_config import (
 from gpuspawner.cli.values.helm_values import HUB_CONFIG_PATH, SPAWNER_SECTIONS, HelmValues
 from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.core.errors import SettingsError
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 
 _NODE_SELECTOR_TERMS_PATH = (

@@ -17,7 +17,8 @@ import yaml
 from typing_extensions import override
 from yaml.scanner import ScannerError
 
-from gpuspawner.cli.common.findings import FilePosition, Finding, KeyPath, Severity, format_path
+from gpuspawner.cli.common.findings import FilePosition, Finding, Severity, format_path
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.core.text.wording import quote, sanitize_name
 
 MAX_INPUT_SIZE = 4 * 1024**2

@@ -390,7 +390,7 @@ class Preset:
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
 """Key of a guarantee in :data:`PresetOptions` → name of the amount's form field."""
 UNLIMITED_AMOUNT = "unlimited"
-"""Value in :data:`PresetOptions` of an amount without a limit."""
+"""Value of an amount without a limit, in settings and :data:`PresetOptions`; Helm would drop a null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

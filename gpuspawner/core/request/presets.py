@@ -7,7 +7,7 @@ offer only presets. Users can change nothing in a fixed preset but its own choic
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, MAX_REFERENCE_LENGTH, parse_reference
@@ -18,6 +18,7 @@ from gpuspawner.core.catalog.model import (
     Bounds,
     Catalog,
     CustomImages,
+    Image,
     ImageInput,
     Preset,
     TraitValues,
@@ -102,15 +103,20 @@ def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
         catalog,
         cpu=_ANY_AMOUNT if options.get(CPU.name) is not None else catalog.cpu,
         memory=_ANY_AMOUNT if options.get(MEMORY.name) is not None else catalog.memory,
-        custom_images=index_images(catalog) if CUSTOM_IMAGE.name in options else catalog.custom_images,
+        custom_images=CustomImages(listed=index_images(catalog.images.values()))
+        if CUSTOM_IMAGE.name in options
+        else catalog.custom_images,
         default_gpus=(),
     )
 
 
-def index_images(catalog: Catalog) -> CustomImages:
-    """Return settings that allow every custom image, and that know the images of a catalog by their references."""
-    parsed = ((parse_reference(image.image), image) for image in catalog.images.values())
-    return CustomImages(listed={reference.pulled: image for reference, image in parsed if reference is not None})
+def index_images(images: Iterable[Image]) -> dict[str, Image]:
+    """Return images by their references, in the form that :attr:`.CustomImages.listed` has.
+
+    :param images: images of the settings or of a catalog.
+    """
+    parsed = ((parse_reference(image.image), image) for image in images)
+    return {reference.pulled: image for reference, image in parsed if reference is not None}
 
 
 def translate_profile(options: object, catalog: Catalog) -> object:

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from gpuspawner.core.catalog.model import (
     NO_LIMIT,
     Catalog,
+    CustomImages,
     GPUType,
     Image,
     OwnResources,
@@ -240,7 +241,7 @@ def find_image(selection: Selection, catalog: Catalog) -> Image:
 def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> Image:
     if custom_image is None:
         return catalog.preset_images[slug] if slug in catalog.preset_images else catalog.images[slug]
-    return (catalog.custom_images or index_images(catalog)).describe(custom_image)
+    return (catalog.custom_images or CustomImages(listed=index_images(catalog.images.values()))).describe(custom_image)
 
 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:

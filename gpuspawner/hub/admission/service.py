@@ -97,7 +97,7 @@ class UserGroups:
             if (normalized := authenticator.normalize_username(name)) != name:
                 self._logged_names.add(name)
                 setting = "policy.users" if name in policy.users else "allowed_users"
-                text = "%s.%s holds for nobody: this hub writes the name %s"
+                text = "%s.%s applies to no user: this hub writes the name %s"
                 spawner.log.warning(text, setting, sanitize_name(name), sanitize_name(normalized))
 
     def _check_spellings(self, groups: Iterable[str], spawner: AdmittedSpawner) -> None:

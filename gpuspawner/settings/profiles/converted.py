@@ -10,7 +10,7 @@ from gpuspawner.settings.profiles.notes import (
     DEFAULT_CHANGED,
     NEVER_STARTED,
     NO_ENTRY,
-    NOBODY_ALLOWED,
+    NO_USER_ALLOWED,
     NOT_VALID,
     SAME_SLUG,
     Note,
@@ -23,7 +23,7 @@ REPEATED = "#"
 A hook may leave only one of these profiles to a user.
 """
 _UNLISTED_SUFFIX = "--unlisted-choice"
-_EMPTYING = (NOT_VALID, NEVER_STARTED, NOBODY_ALLOWED, NO_ENTRY, SAME_SLUG)
+_EMPTYING = (NOT_VALID, NEVER_STARTED, NO_USER_ALLOWED, NO_ENTRY, SAME_SLUG)
 """Causes that leave a profile out."""
 
 

@@ -150,8 +150,8 @@ NOT_CONFIGURABLE = Cause(
     effect=Effect.DIFFERS,
     text="This is an internal attribute of KubeSpawner, which settings do not change. It is left out.",
 )
-NOBODY_ALLOWED = Cause(
-    name="nobody-allowed",
+NO_USER_ALLOWED = Cause(
+    name="no-user-allowed",
     effect=Effect.DIFFERS,
     text="The list of those who may choose it is empty, so no user could. It is left out.",
 )

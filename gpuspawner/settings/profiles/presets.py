@@ -21,7 +21,7 @@ from gpuspawner.settings.profiles.converted import (
 from gpuspawner.settings.profiles.notes import (
     NEVER_STARTED,
     NO_ENTRY,
-    NOBODY_ALLOWED,
+    NO_USER_ALLOWED,
     RESTRICTED_IMAGE,
     SAME_SLUG,
     SECOND_IMAGE,
@@ -143,7 +143,7 @@ class _Converter:
 
     def _is_allowed(self, access: ProfileAccess, where: str) -> bool:
         if access.admits_nobody:
-            self._notes.add(NOBODY_ALLOWED, profile=where)
+            self._notes.add(NO_USER_ALLOWED, profile=where)
         return not access.admits_nobody
 
     def _convert_option(self, option: ProfileOption, profile: Profile, *, taken: list[str]) -> SplitOption | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuspawner.core.errors import Problem, SettingsError
+from gpuspawner.core.json_access import KeyPath
 from gpuspawner.settings.profiles.notes import (
     ACCESS_KEY,
     IMAGE_BUILDING,
@@ -21,9 +22,6 @@ from gpuspawner.settings.profiles.notes import (
     UNREAD_KEY,
     NoteList,
 )
-
-ListPath = tuple[str | int, ...]
-"""Keys and indexes of a part of the profile list, from the outside inwards."""
 
 _ACCESS_KEYS = {"allowed_groups": "groups", "allowed_teams": "groups", "allowed_users": "users"}
 """Key of a profile or choice that 2i2c's hook reads or read → attribute of :class:`ProfileAccess`."""
@@ -47,7 +45,7 @@ class ProfileListError(SettingsError):
     :param message: the rest of a sentence that begins with the path.
     """
 
-    def __init__(self, path: ListPath, message: str) -> None:
+    def __init__(self, path: KeyPath, message: str) -> None:
         self.path = path
         field = ".".join(map(str, ("profile_list", *path)))
         super().__init__(Problem(field=field, code="wrong_type", message=message))
@@ -85,7 +83,7 @@ class ProfileChoice:
 
     key: str
     display_name: str
-    path: ListPath
+    path: KeyPath
     description: str = ""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     access: ProfileAccess = field(default_factory=ProfileAccess)
@@ -119,7 +117,7 @@ class ProfileOption:
 
     key: str
     display_name: str
-    path: ListPath
+    path: KeyPath
     choices: tuple[ProfileChoice, ...] = ()
     default: str = ""
     unlisted: UnlistedChoice | None = None
@@ -136,7 +134,7 @@ class Profile:
 
     slug: str
     display_name: str
-    path: ListPath
+    path: KeyPath
     description: str = ""
     is_default: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -170,7 +168,7 @@ class ProfileListParser:
         default = next((each for each in profiles if each.is_default), profiles[0])
         return [replace(each, is_default=each is default) for each in profiles]
 
-    def _parse_profile(self, raw: Any, path: ListPath) -> Profile:
+    def _parse_profile(self, raw: Any, path: KeyPath) -> Profile:
         profile = _require_mapping(raw, path)
         name = _read_text(profile.get("display_name"))
         if not name:
@@ -194,7 +192,7 @@ class ProfileListParser:
             access=self._read_access(profile, path, profile=name),
         )
 
-    def _parse_option(self, key: str, raw: Any, *, path: ListPath, profile: str) -> ProfileOption:
+    def _parse_option(self, key: str, raw: Any, *, path: KeyPath, profile: str) -> ProfileOption:
         option = _require_mapping(raw, path)
         name = _read_text(option.get("display_name")) or key
         where = f"{profile} · {name}"
@@ -218,7 +216,7 @@ class ProfileListParser:
             unlisted=self._parse_unlisted(option.get("unlisted_choice"), (*path, "unlisted_choice"), option=where),
         )
 
-    def _parse_choice(self, key: str, raw: Any, *, path: ListPath, option: str) -> ProfileChoice:
+    def _parse_choice(self, key: str, raw: Any, *, path: KeyPath, option: str) -> ProfileChoice:
         choice = _require_mapping(raw, path)
         name = _read_text(choice.get("display_name")) or key
         self._note_unread(choice, known=_COMMON_KEYS, profile=f"{option}: {name}")
@@ -232,7 +230,7 @@ class ProfileListParser:
             access=self._read_access(choice, path, profile=f"{option}: {name}"),
         )
 
-    def _parse_unlisted(self, raw: Any, path: ListPath, *, option: str) -> UnlistedChoice | None:
+    def _parse_unlisted(self, raw: Any, path: KeyPath, *, option: str) -> UnlistedChoice | None:
         unlisted = _require_mapping(raw or {}, path)
         if not unlisted.get("enabled"):
             return None
@@ -245,7 +243,7 @@ class ProfileListParser:
             access=self._read_access(unlisted, path, profile=option),
         )
 
-    def _read_access(self, raw: Mapping[str, Any], path: ListPath, *, profile: str) -> ProfileAccess:
+    def _read_access(self, raw: Mapping[str, Any], path: KeyPath, *, profile: str) -> ProfileAccess:
         if raw.get("allowed_teams") is not None:
             self._notes.add(TEAMS, profile=profile, field="allowed_teams")
         return _read_access(raw, path)
@@ -266,7 +264,7 @@ class ProfileListParser:
                 self._notes.add(MARKUP, profile=profile, field=key)
 
 
-def _list_profiles(profile_list: object) -> Iterator[tuple[ListPath, Any]]:
+def _list_profiles(profile_list: object) -> Iterator[tuple[KeyPath, Any]]:
     if isinstance(profile_list, Mapping):
         yield from (((key,), profile_list[key]) for key in sorted(profile_list, key=str))
     elif isinstance(profile_list, list | tuple):
@@ -275,7 +273,7 @@ def _list_profiles(profile_list: object) -> Iterator[tuple[ListPath, Any]]:
         raise ProfileListError((), "must be a list or mapping of profiles")
 
 
-def _refuse_functions(value: object, path: ListPath) -> None:
+def _refuse_functions(value: object, path: KeyPath) -> None:
     if callable(value):
         raise ProfileListError(path, "is a Python function: its values are not known before a server starts")
     if not isinstance(value, str | int | float | Mapping | list | tuple | None):
@@ -288,17 +286,17 @@ def _refuse_functions(value: object, path: ListPath) -> None:
             _refuse_functions(each, (*path, index))
 
 
-def _require_mapping(value: Any, path: ListPath) -> Mapping[str, Any]:
+def _require_mapping(value: Any, path: KeyPath) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ProfileListError(path, "must be a mapping")
     return value
 
 
-def _read_overrides(raw: Mapping[str, Any], path: ListPath) -> Mapping[str, Any]:
+def _read_overrides(raw: Mapping[str, Any], path: KeyPath) -> Mapping[str, Any]:
     return _require_mapping(raw.get("kubespawner_override") or {}, (*path, "kubespawner_override"))
 
 
-def _read_access(raw: Mapping[str, Any], path: ListPath) -> ProfileAccess:
+def _read_access(raw: Mapping[str, Any], path: KeyPath) -> ProfileAccess:
     found: dict[str, tuple[str, ...]] = {}
     for key, name in _ACCESS_KEYS.items():
         value = raw.get(key)

@@ -429,7 +429,7 @@ FIXED = Site(
         "discover_gpus": False,
         "dry_run": False,
     },
-    kubespawner={"environment": {"BASE": "1", "OWNER": "nobody"}, "node_selector": {"zone": "a"}},
+    kubespawner={"environment": {"BASE": "1", "OWNER": "hub"}, "node_selector": {"zone": "a"}},
     nodes=(
         _node("a100", {PRODUCT: A100, "zone": "a"}, **{NVIDIA: "4"}),
         _node("small", {"zone": "a", "pool": "small"}),

@@ -220,7 +220,7 @@ TWO_KINDS = {
 }
 TUTORS = {"display_name": "A", "allowed_groups": ["tutors"]}
 LONGER = {"display_name": "T · B", "allowed_groups": ["tutors"]}
-NOBODY = {"display_name": "None", "allowed_groups": []}
+EMPTY_ACCESS = {"display_name": "None", "allowed_groups": []}
 ROUNDED = {"display_name": "C", "kubespawner_override": {"cpu_limit": 0.0005}}
 
 
@@ -228,7 +228,7 @@ ROUNDED = {"display_name": "C", "kubespawner_override": {"cpu_limit": 0.0005}}
     ("profiles", "flags", "status", "told"),
     [
         pytest.param([ROUNDED], [], 0, "note: cpu-rounded: ", id="same pods"),
-        pytest.param([*PROFILES, NOBODY], [], 4, "differs: nobody-allowed: ", id="a difference"),
+        pytest.param([*PROFILES, EMPTY_ACCESS], [], 4, "differs: no-user-allowed: ", id="a difference"),
         pytest.param([{**PROFILES[0], "badge": "x"}], [], 4, "differs: unread-key: ", id="an unread key"),
         pytest.param([RESTRICTED], [], 5, "To accept it: --accept access-key\n", id="wider access"),
         pytest.param([TWO_KINDS], [], 5, "To accept it: --accept several-accelerators\n", id="other resources"),

@@ -155,7 +155,7 @@ async def test_the_verdict_is_about_what_is_picked(make_spawner: MakeSpawner, se
     assert "4 × A100" in card(page).select(".gs-holds")[0].text
 
 
-async def test_the_card_that_somebody_looks_at_is_judged_first(make_spawner: MakeSpawner):
+async def test_the_card_in_use_is_judged_first(make_spawner: MakeSpawner):
     presets = {f"p{number}": {"order": number, "image": "minimal", "cpu": 1} for number in range(20)}
     spawner = make_spawner(settings={**SETTINGS, "only_presets": True, "presets": presets})
     assert outlook(card(await opened(spawner), "p19")) == ""

@@ -97,7 +97,7 @@ def entries(allowance: Allowance) -> dict[str, list[str]] | None:
         pytest.param(ADA, (), True, id="a user"),
         pytest.param(replace(STAFF, users=frozenset({"bob"})), (), False, id="another user"),
         pytest.param(replace(STAFF, users=frozenset({"ada"})), (), True, id="a user beside a group"),
-        pytest.param(Access(), ("staff",), False, id="nobody"),
+        pytest.param(Access(), ("staff",), False, id="no user"),
     ],
 )
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_names_that_nobody_has_are_told_once(db: Any, caplog: pytest.LogCaptureF
     for most in (1, 2):
         persons.read_person(found, Policy(users={"Ada": Rule(max_gpus=most), "bob": Rule()}))
     assert [record.message for record in caplog.records] == [
-        "policy.users.Ada holds for nobody: this hub writes the name ada"
+        "policy.users.Ada applies to no user: this hub writes the name ada"
     ]
 
 
@@ -54,7 +54,7 @@ def test_names_in_allowed_users_that_nobody_has_are_told(db: Any, caplog: pytest
     access = {("preset", "small"): Access(users=frozenset({"Ada", "bob"}))}
     UserGroups().read_person(found, Policy(access=access))
     assert [record.message for record in caplog.records] == [
-        "allowed_users.Ada holds for nobody: this hub writes the name ada"
+        "allowed_users.Ada applies to no user: this hub writes the name ada"
     ]
 
 

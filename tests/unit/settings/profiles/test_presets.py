@@ -11,7 +11,7 @@ from gpuspawner.settings.profiles.notes import (
     DEFAULT_CHANGED,
     NEVER_STARTED,
     NO_ENTRY,
-    NOBODY_ALLOWED,
+    NO_USER_ALLOWED,
     RESTRICTED_IMAGE,
     SAME_SLUG,
     SECOND_IMAGE,
@@ -339,7 +339,7 @@ def test_variables_of_the_hub_that_show_gpus_are_named(convert: Convert):
     ("bad", "cause"),
     [
         pytest.param({"kubespawner_override": {"default_url": 1}}, NEVER_STARTED, id="refused value"),
-        pytest.param({"allowed_groups": []}, NOBODY_ALLOWED, id="nobody"),
+        pytest.param({"allowed_groups": []}, NO_USER_ALLOWED, id="no user"),
         pytest.param({"profile_options": {"o": {}}}, NO_ENTRY, id="no choice"),
         pytest.param({"profile_options": {"o": choices(a={"default_url": 1})}}, NEVER_STARTED, id="no good choice"),
         pytest.param({"kubespawner_override": {"mem_limit": "1G", "mem_guarantee": "2G"}}, NEVER_STARTED, id="request"),
@@ -403,7 +403,7 @@ def test_choices_keep_who_may_have_them(convert: Convert):
     assert get_preset(found)["choices"]["o"]["entries"] == {
         "a": {"display_name": "a", "allowed_groups": ["g"], "allowed_users": ["u"]}
     }
-    assert list_causes(found) == [NOBODY_ALLOWED]
+    assert list_causes(found) == [NO_USER_ALLOWED]
     assert found.convert_options({"profile": "p", "o": "b"}) is None
 
 

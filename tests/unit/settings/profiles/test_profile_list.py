@@ -85,7 +85,7 @@ def test_helm_sorts_options_and_choices(traits: SpawnerTraits, notes: NoteList, 
         pytest.param({"allowed_groups": ["a", 1]}, ProfileAccess(groups=("a", "1")), id="groups"),
         pytest.param({"allowed_users": ["u"]}, ProfileAccess(users=("u",)), id="users"),
         pytest.param({"allowed_groups": ["a"], "allowed_teams": ["b"]}, ProfileAccess(groups=("a", "b")), id="teams"),
-        pytest.param({"allowed_groups": []}, ProfileAccess(groups=()), id="nobody"),
+        pytest.param({"allowed_groups": []}, ProfileAccess(groups=()), id="no user"),
     ],
 )
 def test_access_is_read_of_profiles_and_choices(parser: ProfileListParser, keys: Any, expected: ProfileAccess):
