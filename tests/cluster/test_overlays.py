@@ -56,11 +56,10 @@ def test_the_form_offers_the_types_and_says_when_they_start(trial: Trial) -> Non
 
 def test_every_preset_can_start(trial: Trial) -> None:
     page = trial.form()
-    presets = trial.presets()
 
-    said = {slug: trial.outcome(page, choice) for slug, choice in presets.items()}
+    said = trial.preset_outcomes(page)
 
-    assert said == {slug: trial.starts(str(choice.get("gpu", ""))) for slug, choice in presets.items()}
+    assert said == {slug: trial.starts(str(choice.get("gpu", ""))) for slug, choice in trial.presets().items()}
 
 
 def test_a_server_of_each_type_lands_on_its_nodes_and_can_on_no_others(trial: Trial) -> None:

@@ -104,8 +104,8 @@ def _holds(settings: Settings, slug: str, *, pool: Pool) -> bool:
         return False
     if "min_memory" in entry:
         return int(pool.labels.get(_MEMORY, "0")) * _MIB >= _bytes(entry["min_memory"])
-    match = {key: _listed(values) for key, values in entry["match"].items() if values is not None}
-    return all(pool.labels.get(key) in values for key, values in match.items())
+    match = {key: list(_listed(values)) for key, values in entry["match"].items() if values is not None}
+    return all(pool.labels.get(key) in (values or [None]) for key, values in match.items())  # []: without the label
 
 
 def _bytes(amount: str) -> int:

@@ -41,6 +41,15 @@ class Page:
         """Return the GPU types that the spawn form offers, by slug, as the server hands them to the page's script."""
         return {gpu["slug"]: gpu for gpu in _things(self.island()["gpus"])}
 
+    def cards(self) -> dict[str, str]:
+        """Return what the card of each fixed preset of the spawn form says becomes of its server, by slug."""
+        outlooks = self.soup.select(".gs-fixed .gs-outlook")
+        cards = [outlook.find_parent(class_="gs-fixed") or outlook for outlook in outlooks]
+        return {
+            str(card["data-preset"]): str(outlook.get("data-outcome", ""))
+            for card, outlook in zip(cards, outlooks, strict=True)
+        }
+
     def details(self, gpu: str) -> str:
         """Return what stands under the counts of a GPU type of the spawn form, by its slug."""
         found = self.soup.select_one(f'label:has(> input[name=gpu][value="{gpu}"]) .gs-details')

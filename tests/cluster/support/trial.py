@@ -76,10 +76,11 @@ class Trial:
 
     def outcomes(self, page: Page) -> dict[str, str]:
         """Return what the form says of each type that is expected and offered."""
+        if self.values.settings.get("only_presets"):
+            cards = page.cards()
+            return {slug: cards[self._preset_for(slug)] for slug in self.cloud.types}
         return {
-            slug: self.outcome(page, {"image": image_for(page, slug), "gpu": slug, "gpu_count": expected.count})
-            for slug, expected in self.cloud.types.items()
-            if slug in page.offered()
+            slug: self.outcome(page, self._choice(page, slug)) for slug in self.cloud.types if slug in page.offered()
         }
 
     def presets(self) -> dict[str, dict[str, object]]:
@@ -87,6 +88,12 @@ class Trial:
         chosen = ("image", "cpu", "memory", "gpu", "gpu_count", "run_time")
         presets = (self.values.settings.get("presets") or {}).items()
         return {slug: {key: entry[key] for key in chosen if key in entry} for slug, entry in presets if entry}
+
+    def preset_outcomes(self, page: Page) -> dict[str, str]:
+        """Return what the form says of each preset: a fixed one on its card, any other in the verdict."""
+        cards = page.cards()
+        presets = self.presets().items()
+        return {slug: cards.get(slug) or self.outcome(page, choice) for slug, choice in presets}
 
     def starts(self, gpu: str) -> str:
         """Return what the form should say of a server."""
@@ -124,12 +131,21 @@ class Trial:
         assert places_elsewhere(pods, wanted) == {}
 
     def _begin_all(self, page: Page) -> None:
-        for slug, expected in self.cloud.types.items():
-            choice = {"image": image_for(page, slug), "gpu": slug, "gpu_count": expected.count}
-            self.servers.begin(slug, choice)
-        self.servers.begin(CPU_ONLY, {"image": image_for(page, None), "gpu": None})
+        for slug in self.cloud.types:
+            self.servers.begin(slug, self._choice(page, slug))
+        self.servers.begin(CPU_ONLY, self._choice(page, None))
         for user in (*self.cloud.types, CPU_ONLY):
             self.servers.pods.of(user)
+
+    def _choice(self, page: Page, gpu: str | None) -> dict[str, object]:
+        """Return what a user sends to have a server with a GPU type, or one without a GPU."""
+        if self.values.settings.get("only_presets"):
+            return {"preset": self._preset_for(gpu)}
+        number = {} if gpu is None else {"gpu_count": self.cloud.types[gpu].count}
+        return {"image": image_for(page, gpu), "gpu": gpu, **number}
+
+    def _preset_for(self, gpu: str | None) -> str:
+        return next(slug for slug, choice in self.presets().items() if choice.get("gpu") == gpu)
 
     def _let_through(self, queue: str) -> None:
         """Check that servers with a GPU wait in a queue, and only these, and do as Kueue does at their turn."""
@@ -169,10 +185,14 @@ def on_trial(
 
 
 def _settings(namespace: str, *, values: HelmValues, cloud: Cloud) -> HubSettings:
-    """Return the values as the chart would hand them on; everybody is in every group that refuses nobody."""
+    """Return the values as the chart would hand them on.
+
+    All users are members of all groups that the values name, but not of those with ``deny``.
+    """
     policy = get_chart_value(values.settings, "policy.groups") or {}
     known = {group for group, rule in policy.items() if not rule.get("deny")}
     known |= {group for pool in (values.settings.get("pools") or {}).values() for group in pool.get("groups", ())}
+    known |= set(_allowed_groups(values.settings))
     everybody = [READER, CPU_ONLY, *cloud.types]
     return HubSettings(
         namespace=namespace,
@@ -183,6 +203,14 @@ def _settings(namespace: str, *, values: HelmValues, cloud: Cloud) -> HubSetting
             "KubeSpawner": build_spawner_config(values.merged, namespace=namespace)["KubeSpawner"],
         },
     )
+
+
+def _allowed_groups(settings: object) -> Iterator[str]:
+    """Return the groups that images, GPU types, presets and entries of their choices are for."""
+    if isinstance(settings, Mapping):
+        yield from settings.get("allowed_groups", ())
+        for value in settings.values():
+            yield from _allowed_groups(value)
 
 
 def image_for(page: Page, gpu: str | None) -> str:
