@@ -1,9 +1,13 @@
-"""The API server is down, or refuses the hub's credentials: the form stays, and a spawn fails with one sentence."""
+"""The API server is down, or refuses the hub's credentials: the form stays, and a spawn fails with one sentence.
+
+If only an answer of the API server is lost, the start goes on with the pod that it has created."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,6 +17,7 @@ from devcluster import Cluster
 from devcluster.hub import Hub
 from devcluster.hub_config import HubSettings
 from devcluster.hub_rbac import SERVICE_ACCOUNT, apply_rbac, ensure_namespace
+from tests.cluster.support import webhook
 from tests.cluster.support.fixtures import offer
 from tests.cluster.support.fleet import WHOLE_CARD
 from tests.cluster.support.pages import Page, Visitor
@@ -22,6 +27,7 @@ from tests.cluster.support.servers import Servers
 from tests.cluster.support.waiting import wait_for
 
 NAMESPACE = "unreachable"
+CREATED_BY = "gpuspawner.jupyter.org/created-by-start"
 LONGEST_SENTENCE = 300
 
 
@@ -127,3 +133,35 @@ def test_the_form_counts_again_once_the_api_server_is_back(relayed: Servers, rel
     relay.open()
 
     wait_for(lambda: form(relayed, "reader").offered()["card"]["total"] == 4, "the count of GPUs on the form")
+
+
+def test_a_start_keeps_its_pod_when_the_answer_to_its_request_is_lost(
+    cluster: Cluster, api: ApiClient, kubeconfig: Path, relay: Relay, tmp_path: Path
+) -> None:
+    def hold_answer(pod: dict[str, Any]) -> dict[str, Any]:
+        """Let the pod in, and hold the API server's answer back if the start itself, no dry run, has sent the pod."""
+        if pod["metadata"]["name"] == "probe":
+            return webhook.gate(pod)
+        if CREATED_BY in pod["metadata"].get("annotations", {}) and not accepted:
+            accepted.append(relay.accepted)
+            relay.hold_answers()
+        return {"allowed": True}
+
+    accepted: list[int] = []
+    config = changed(kubeconfig, tmp_path / "kubeconfig", server=f"https://{cluster.gateway}:{relay.port}")
+    hasty = replace(settings(cluster), extra={"KubeSpawner": {"k8s_api_request_timeout": 1}})
+    relay.open()
+    with (
+        Hub(cluster, hasty, kubeconfig=config, run_dir=tmp_path) as hub,
+        webhook.asked(cluster, api, tmp_path, namespace=NAMESPACE, review=hold_answer),
+    ):
+        servers = Servers(hub, Pods(api, NAMESPACE))
+        servers.begin("unheard", {"gpu": "card"})
+        created = wait_for(lambda: servers.pods.find("unheard"), "the pod")
+        # The hub gives up the connection on which it gets no answer, and asks again on another one.
+        wait_for(lambda: relay.accepted > accepted[0], "the hub to ask again")
+        relay.release_answers()
+        servers.wait_ready("unheard")
+
+        assert servers.pods.of("unheard").metadata.uid == created.metadata.uid
+        servers.stop("unheard")

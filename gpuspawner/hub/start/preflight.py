@@ -59,9 +59,9 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""If the hub's request to read a pod fails with one of these HTTP statuses, the hub sends the pod.
+"""If the hub's request to look for a pod fails with one of these HTTP statuses, the hub sends the pod.
 
-The pod does not exist (404), or the hub has no permission to read it (403)."""
+The pod's namespace does not exist (404), or the hub has no permission to list pods (403)."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -229,7 +229,7 @@ async def send_pod(
 class _SparedPodError(Exception):
     """Raised instead of deleting a pod that the start itself has created, or may have created.
 
-    :ivar exists: whether the pod of this start exists; False if the API server did not say.
+    :ivar exists: whether the pod of this start exists; False if the hub could not find out.
     """
 
     def __init__(self, *, exists: bool) -> None:
@@ -238,19 +238,24 @@ class _SparedPodError(Exception):
 
 
 async def _has_own_pod(spawner: StartingSpawner, pod: Any) -> bool | None:
-    """Return whether the pod that this start has created exists, or None if the API server does not say.
+    """Return whether the pod that this start has created exists, or None if the hub cannot find out.
 
-    If the hub may not read pods, return False.
+    The request is a list of one pod, because the shipped Role lets the hub list pods but not get them. If the hub may
+    not list pods, return False.
     """
-    read = partial(spawner.api.read_namespaced_pod, pod.metadata.name, spawner.namespace)
+    selector, timeout_s = f"metadata.name={pod.metadata.name}", spawner.k8s_api_request_timeout
+    look = partial(spawner.api.list_namespaced_pod, spawner.namespace, field_selector=selector)
     try:
-        found = (await read(_request_timeout=spawner.k8s_api_request_timeout)).metadata
+        found = (await look(_request_timeout=timeout_s)).items
     except (TimeoutError, aiohttp.ClientError):
         return None
     except ApiException as error:
         return False if error.status in _LACKS_POD else None
-    is_own = (found.annotations or {}).get(_CREATOR_ANNOTATION) == spawner.start_state.token
-    return is_own and found.deletion_timestamp is None
+    token = spawner.start_state.token
+    return any(
+        (each.metadata.annotations or {}).get(_CREATOR_ANNOTATION) == token and each.metadata.deletion_timestamp is None
+        for each in found
+    )
 
 
 class ClaimingSpawner(UserServer, PodWatchingSpawner, Protocol):

@@ -1,8 +1,12 @@
-"""The effective values of servers with a profile, and the amounts of CPU and memory that presets and entries say."""
+"""Finds the values that servers with a profile have, and from them the CPU and memory of presets and their entries.
+
+A server's values come from KubeSpawner's own traits, from the profile, and from the user's choices in its options.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,13 +38,13 @@ _TRAITS_BY_KEY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveValues:
-    """The effective values of a server with KubeSpawner's own traits, a profile, and perhaps one choice.
+    """Values of a server, after a profile and perhaps one of its choices have overridden KubeSpawner's own values.
 
     :param image: reference of the image; empty = unknown.
-    :param amounts: trait → amount.
-    :param accelerators: extended resource → number.
-    :param requested: extended resource → number of ``extra_resource_guarantees``.
-    :param labels: the node selector.
+    :param amounts: KubeSpawner's trait for a limit or guarantee of CPU or memory → amount.
+    :param accelerators: extended resource → number in ``extra_resource_limits``.
+    :param requested: extended resource → number in ``extra_resource_guarantees``.
+    :param labels: label → value in the node selector.
     :param variables: environment variables that gpuspawner sets itself.
     :param has_own_selector: whether ``extra_pod_config`` replaces the node selector.
     """
@@ -54,9 +58,9 @@ class EffectiveValues:
     has_own_selector: bool = False
 
     def overlay(self, parts: OverrideParts) -> EffectiveValues:
-        """Return the values with an override on top.
+        """Return a copy of these values in which the values of a ``kubespawner_override`` replace others.
 
-        :param parts: the override.
+        :param parts: the ``kubespawner_override``, split.
         """
         labels = {**self.labels, **parts.labels}
         return EffectiveValues(
@@ -70,7 +74,7 @@ class EffectiveValues:
         )
 
     def requests_too_much(self, key: str) -> bool:
-        """Return whether the guarantee is larger than the limit.
+        """Return whether the guarantee of CPU or memory is larger than its limit; False if there is no limit.
 
         :param key: ``cpu`` or ``memory``.
         """
@@ -79,7 +83,10 @@ class EffectiveValues:
 
     @property
     def mismatch(self) -> str:
-        """The first accelerator that has a guarantee without an equal limit, which Kubernetes refuses; or empty."""
+        """Text that names the first accelerator whose guarantee differs from its limit, or empty.
+
+        Kubernetes refuses pods with such an accelerator.
+        """
         pairs = ((name, count, self.accelerators.get(name, 0)) for name, count in self.requested.items() if count)
         found = (f"{name}: {count}, but the limit is {limit}" for name, count, limit in pairs if count != limit)
         return next(found, "")
@@ -87,10 +94,11 @@ class EffectiveValues:
 
 @dataclass(slots=True, kw_only=True)
 class SplitEntry:
-    """A choice of an option, with its override split.
+    """A choice of a profile's option, which becomes an entry of a list in a preset.
 
     :param slug: key of the entry in the settings.
-    :param where: display names for notes.
+    :param parts: the choice's ``kubespawner_override``, split.
+    :param where: display names of the profile, option and choice, for notes.
     """
 
     choice: ProfileChoice
@@ -101,11 +109,12 @@ class SplitEntry:
 
 @dataclass(slots=True, kw_only=True)
 class SplitOption:
-    """An option of a profile, with the overrides of its choices split.
+    """An option of a profile, which becomes a list in a preset (a key of the preset's ``choices``).
 
-    :param name: key of the choice in the settings.
-    :param image_input: the setting ``custom_image``; None = users cannot enter an image.
-    :param where: display names for notes.
+    :param name: key of the list in the settings.
+    :param entries: the option's choices, which become the entries of the list.
+    :param image_input: the setting ``custom_image`` of the list; None = users cannot enter an image.
+    :param where: display names of the profile and option, for notes.
     """
 
     option: ProfileOption
@@ -116,29 +125,29 @@ class SplitOption:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a server always has one of the entries."""
+        """Whether users must pick one of the entries, because they cannot enter an image instead."""
         return bool(self.entries) and self.image_input is None
 
     def touches(self, trait: str) -> bool:
-        """Return whether an entry sets an amount.
+        """Return whether at least one entry sets a limit or guarantee of CPU or memory.
 
-        :param trait: trait of KubeSpawner.
+        :param trait: KubeSpawner's trait for the limit or guarantee.
         """
         return any(trait in entry.parts.amounts for entry in self.entries)
 
     @property
     def resources(self) -> set[str]:
-        """The accelerators that entries set."""
+        """The extended resources of accelerators whose limit at least one entry sets."""
         return {resource for entry in self.entries for resource in entry.parts.accelerators}
 
     @property
     def sets_accelerators(self) -> bool:
-        """Whether an entry sets a limit or guarantee of an accelerator."""
+        """Whether at least one entry sets a limit or guarantee of an accelerator."""
         return any(entry.parts.accelerators or entry.parts.requested for entry in self.entries)
 
     @property
     def labels(self) -> set[str]:
-        """The labels of node selectors that entries change."""
+        """Labels that entries remove from the node selector, or set in it if the label may tell a GPU type."""
         return {
             key
             for entry in self.entries
@@ -150,37 +159,52 @@ class SplitOption:
 def read_base(base: Mapping[str, Any]) -> EffectiveValues:
     """Return the values of servers without a profile.
 
-    :param base: trait → KubeSpawner's own value.
-    :raises SettingsError: KubeSpawner refuses an amount; the field is the trait.
+    :param base: trait → value that the hub's configuration of KubeSpawner sets.
+    :raises SettingsError: KubeSpawner refuses a limit or guarantee; the problem's field is the name of the trait.
     """
     amounts: dict[str, Amount] = {}
     for trait, key in AMOUNT_KEYS.items():
-        try:
+        with _naming(trait):
             amounts[trait] = read_amount(key, base.get(trait))
-        except QuantityError as error:
-            raise SettingsError(Problem(field=trait, code="bad_value", message=str(error))) from error
+    accelerators: dict[str, Mapping[str, int]] = {}
+    for trait in RESOURCE_TRAITS:
+        with _naming(trait):
+            accelerators[trait], _ = split_resources(base.get(trait))
+    limits, guarantees = RESOURCE_TRAITS
     selector = base.get("node_selector")
     return EffectiveValues(
         image=base.get("image") or "",
         amounts=amounts,
-        accelerators=split_resources(base.get(RESOURCE_TRAITS[0]))[0],
-        requested=split_resources(base.get(RESOURCE_TRAITS[1]))[0],
+        accelerators=accelerators[limits],
+        requested=accelerators[guarantees],
         labels=selector if isinstance(selector, Mapping) else {},
         variables=select_own_variables(base.get("environment")),
         has_own_selector=replaces_selector(base.get("extra_pod_config")),
     )
 
 
+@contextmanager
+def _naming(trait: str) -> Iterator[None]:
+    """Inside this context, raise a SettingsError with the trait's name for a value that Kubernetes refuses."""
+    try:
+        yield
+    except QuantityError as error:
+        raise SettingsError(Problem(field=trait, code="bad_value", message=str(error))) from error
+
+
 def plan_amounts(
     level: EffectiveValues, options: list[SplitOption], *, base: EffectiveValues
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return the keys for CPU and memory of a preset and, by identity, of entries that change them.
+    """Return a preset's keys for CPU and memory, and ``id`` of an entry → the keys that the entry changes.
 
-    A server without a guarantee requests its limit. The keys say so with the number where one option at most changes
-    the amounts, and else with a guarantee of 0, as KubeSpawner does: a later entry may still set the limit. A guarantee
-    of 0 also takes away that of the hub.
+    If KubeSpawner's guarantee is not set, Kubernetes requests as much as the limit. The keys express this as follows:
 
-    :param level: the values of servers with the profile.
+    - If at most one option of the profile changes the limit or guarantee, the guarantee is the number of the limit.
+    - If several options do, the guarantee is 0, as in KubeSpawner, because the limit depends on several choices.
+
+    If there is no limit either, a guarantee of 0 replaces a guarantee in the hub's configuration of KubeSpawner.
+
+    :param level: the values of servers with the profile, without the user's choices.
     :param options: the profile's options.
     :param base: the values of servers without a profile.
     """

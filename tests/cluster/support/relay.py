@@ -1,4 +1,4 @@
-"""A way to the API server that a test can close and open again."""
+"""A way to the API server that a test can close and open again, and whose answers it can hold back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ class Relay:
     """Passes connections on to an API server, until it is told not to.
 
     It listens on the API server's own address, so that the server's certificate stays right.
+
+    :ivar accepted: how many connections it has accepted.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._open = False
+        self._may_answer = threading.Event()
+        self._may_answer.set()
+        self.accepted = 0
         self._connections: list[socket.socket] = []
         self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
@@ -38,7 +43,15 @@ class Relay:
             connection.close()
         self._connections.clear()
 
+    def hold_answers(self) -> None:
+        """Pass requests on, and hold all answers back until :meth:`release_answers`."""
+        self._may_answer.clear()
+
+    def release_answers(self) -> None:
+        self._may_answer.set()
+
     def end(self) -> None:
+        self.release_answers()
         self.close()
         self._listener.close()
 
@@ -51,15 +64,18 @@ class Relay:
             if not self._open:
                 connection.close()
                 continue
+            self.accepted += 1
             target = socket.create_connection(self._target)
             self._connections += [connection, target]
-            for pair in ((connection, target), (target, connection)):
+            for pair in ((connection, target, None), (target, connection, self._may_answer)):
                 threading.Thread(target=_pump, args=pair, daemon=True).start()
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def _pump(source: socket.socket, target: socket.socket, may_pass: threading.Event | None) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(CHUNK):
+            if may_pass is not None:
+                may_pass.wait()
             target.sendall(data)
     for end in (source, target):
         with contextlib.suppress(OSError):

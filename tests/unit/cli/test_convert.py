@@ -394,6 +394,12 @@ TEMPLATE = "singleuser:\n  profileList:\n  - display_name: P\n    kubespawner_ov
             "values.yaml:2:19: singleuser.memory.limit: must be a number of bytes, or a text such as 4G",
             id="amount",
         ),
+        pytest.param(
+            "values.yaml",
+            "singleuser: {extraResource: {limits: {nvidia.com/gpu: 1.5}}, profileList: [{display_name: A}]}",
+            "values.yaml:1:30: singleuser.extraResource.limits: must be a whole number",
+            id="one and a half GPUs for all",
+        ),
         pytest.param("config.py", "c.KubeSpawner.profile_list = lambda s: []", "is a function", id="function"),
         pytest.param(
             "config.py",

@@ -55,7 +55,7 @@ def lose_first_answer(
 ) -> list[dict[str, Any]]:
     """Never answer the first request to create the pod, and return the list of pods that requests ask for.
 
-    :param reads: answers to requests for the pod, the last one again and again: metadata over that of the pod, or a
+    :param reads: answers to lists of this pod alone, the last one again and again: metadata over that of the pod, or a
         function that answers.
     :param second_status: status of the answers to later requests to create the pod.
     """
@@ -71,16 +71,26 @@ def lose_first_answer(
             await asyncio.Event().wait()
         return web.json_response(pod, status=second_status)
 
-    def read(request: web.Request) -> Any:
+    def look(request: web.Request) -> Any:
+        if not asks_for_pod(request, spawner):
+            return None
         answer = looks.pop(0) if len(looks) > 1 else looks[0]
         if callable(answer):
             return answer(request)
         pod = created[0]
-        return web.json_response({**pod, "metadata": {**pod["metadata"], "uid": "1", **answer}})
+        return web.json_response({"items": [{**pod, "metadata": {**pod["metadata"], "uid": "1", **answer}}]})
 
-    path = f"{pods_path(spawner)}/{spawner.pod_name}"
-    server.answers = {("POST", pods_path(spawner)): create, ("GET", path): read}
+    server.answers = {("POST", pods_path(spawner)): create, ("GET", pods_path(spawner)): look}
     return created
+
+
+def asks_for_pod(request: web.Request, spawner: GPUSpawner) -> bool:
+    """Return whether a list is one of the server's pod alone: the hub may list pods, but not get one."""
+    return request.query.get("fieldSelector") == f"metadata.name={spawner.pod_name}"
+
+
+def nothing(_: web.Request) -> web.Response:
+    return web.json_response({"items": []})
 
 
 def is_created(spawner: GPUSpawner) -> bool:
@@ -95,8 +105,9 @@ def is_created(spawner: GPUSpawner) -> bool:
         pytest.param([break_off, refusal(503), {}], 1, id="it exists and was not readable"),
         pytest.param([{"annotations": {}}], 2, id="it is another start's"),
         pytest.param([{"deletionTimestamp": "2026-11-22T10:00:00Z"}], 2, id="it is being deleted"),
-        pytest.param([refusal(404)], 2, id="it does not exist"),
-        pytest.param([refusal(403)], 2, id="the hub may not read it"),
+        pytest.param([nothing], 2, id="it does not exist"),
+        pytest.param([refusal(404)], 2, id="its namespace does not exist"),
+        pytest.param([refusal(403)], 2, id="the hub may not list pods"),
     ],
 )
 async def test_a_pod_is_created_again_only_if_the_unanswered_request_has_not_created_it(
@@ -125,7 +136,7 @@ async def test_a_pod_that_exists_when_it_is_created_again_is_deleted_only_if_ano
 ):
     """The API server may process the unanswered request after the hub has looked for the pod."""
     spawner = make_spawner(kubespawner={"k8s_api_request_timeout": 1})
-    lose_first_answer(server, spawner, [refusal(404), *reads], second_status=409)
+    lose_first_answer(server, spawner, [nothing, *reads], second_status=409)
     spawner.user_options = GPU_OPTIONS
     start = spawner.start()
     await eventually(lambda: is_created(spawner) or bool(deletions(server)))
@@ -148,7 +159,7 @@ async def test_no_pod_is_deleted_because_a_quota_is_updated_at_the_same_moment(
 
     server.answers = {
         ("POST", pods_path(spawner)): create,
-        ("GET", f"{pods_path(spawner)}/{spawner.pod_name}"): refusal(404),
+        ("GET", pods_path(spawner)): lambda request: nothing(request) if asks_for_pod(request, spawner) else None,
     }
     spawner.user_options = GPU_OPTIONS
     start = spawner.start()

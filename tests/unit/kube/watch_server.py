@@ -42,7 +42,7 @@ class WatchServer:
     :ivar bodies: by path, what its lists are answered with.
     :ivar scripts: by path, pieces that its next watches send instead of what is true; one script a watch.
     :ivar held: paths whose requests are not answered at all.
-    :ivar answers: by method and path, a function that answers instead, or ``HANG``.
+    :ivar answers: by method and path, a function that answers instead (as usual where it returns None), or ``HANG``.
     :ivar oldest: versions before this one are forgotten.
     :ivar lifetime_s: after which a watch ends, whatever was asked for.
     """
@@ -106,7 +106,9 @@ class WatchServer:
             await asyncio.Event().wait()
         if answer is not None:
             answered = answer(request)
-            return await answered if isawaitable(answered) else answered
+            answered = await answered if isawaitable(answered) else answered
+            if answered is not None:
+                return answered
         if request.path == REVIEWS:
             return await self._review(request)
         if request.method == "POST" and request.path not in self.status:
