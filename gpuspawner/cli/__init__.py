@@ -1,9 +1,9 @@
 """The command line program ``gpuspawner``.
 
-``main`` parses arguments and runs one sub-command. ``check``, ``inventory``, ``explain`` and ``doctor`` are packages;
-``convert``, ``schema``, ``demo`` and ``version`` are modules. Every command has two functions: ``configure(parser)``
-adds its arguments; ``run(arguments, *, out, notes)`` writes its result to ``out``, remarks to ``notes``, and returns an
-exit code of ``common.output``.
+``main`` parses arguments and runs one sub-command. ``check``, ``inventory``, ``explain`` and ``doctor`` are packages,
+as is ``compare``, which contains the command ``diff``; ``convert``, ``schema``, ``demo`` and ``version`` are modules.
+Every command has two functions: ``configure(parser)`` adds its arguments; ``run(arguments, *, out, notes)`` writes its
+result to ``out``, remarks to ``notes``, and returns an exit code. ``common.output`` defines the common exit codes.
 
 The commands share the packages ``common`` (exit codes, findings, output), ``values`` (Helm values files) and
 ``cluster`` (connection to a cluster). No other package imports ``cli``. To add a command, write a module with the

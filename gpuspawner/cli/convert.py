@@ -72,13 +72,13 @@ from gpuspawner.settings.profiles import (
 from gpuspawner.settings.profiles.notes import HOOKS, LIST_ONLY, PYTHON_CODE, PYTHON_LIST, UNREAD_ACCESS, UNUSED_LIST
 
 UNUSABLE = 2
-"""Exit code: the input is no profile list that can be converted."""
+"""Exit code: the program cannot use the input, for example because it has no profile list."""
 REFUSED = 5
 """Exit code: access would get wider, or servers would get other resources, and --accept does not name the cause."""
 VERIFICATION = "verification"
-"""Name for --accept of what --verify finds and the conversion has not named."""
+"""Name that ``--accept`` takes for differences that ``--verify`` finds and that no cause explains."""
 _REFUSED_LINE = f"{Effect.REFUSED}: "
-"""Beginning of the line of a cause that has to be accepted."""
+"""Beginning of the line about a cause (a reason why servers or access change) that the admin must accept."""
 
 _CHART_PATHS: tuple[tuple[str, ...], ...] = (
     ("singleuser", "profileList"),
@@ -91,20 +91,23 @@ _CONFIG_KEYS = ("KubeSpawner", "Spawner", "profile_list")
 """Keys at the top of a file with JupyterHub's configuration instead of Helm values."""
 _REMOVE_ONE = "Remove one of them: `gpuspawner check` takes it for an error."
 _TEMPLATE = re.compile(r"(?<!\$)\{\{[-\s]*[.$A-Za-z_][^{}]*\}\}|\{%.*?%\}")
-"""A value that a template engine fills in. Doubled braces after $ are KubeSpawner's notation for plain braces."""
+"""Matches a template such as ``{{ .Values.x }}``, whose value a template engine such as Helm fills in.
+
+Doubled braces after $ are no template: they are KubeSpawner's notation for plain braces.
+"""
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*([:?=+-][^{}]*)?\}")
 _FIELDS = re.compile(r"\$\{(\w*username\w*|\w*servername\w*|userid|user_server|hubnamespace|\w*pod_name\w*)\}")
-"""Fields that KubeSpawner itself fills in."""
+"""Matches fields that KubeSpawner itself fills in."""
 _ACCESS_KEYS = ("allowed_groups", "allowed_users")
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _HOOKS = re.compile(r"user_options|pre_spawn_hook|modify_pod_hook|options_form|options_from_form")
-"""Names in Python code that gets or makes the user's choice."""
+"""Matches names that occur in Python code that reads or changes the user's choice."""
 _SETS_LIST = re.compile(
     r"profile_list[\"']?\]?\s*(\[.*\]\s*)?([+*]|:[^=\n]+)?=(?!=)|[\"']profile_list[\"']\s*:"
     r"|profile_list[\"']?\]?\s*\.\s*(append|clear|extend|insert|pop|remove|reverse|sort|update)\b"
     r"|\bdel\b.*profile_list|setattr\(.*profile_list"
 )
-"""Python code that makes or changes the profile list."""
+"""Matches Python code that sets or changes the profile list."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -125,12 +128,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileSource:
-    """A profile list, and the values in which it stands.
+    """A profile list, and the Helm values that contain it.
 
-    :param values: values of zero-to-jupyterhub with the list at one of its paths there.
+    :param values: values of zero-to-jupyterhub that contain the list.
     :param path: keys that lead to the list in ``values``.
-    :param is_chart: whether the files have the chart's values, and not only a part of them.
-    :param is_partial: whether what KubeSpawner itself gives each server is missing in the files.
+    :param is_chart: whether the files are Helm values of the whole chart, and not only a section of them.
+    :param is_partial: whether the files lack the settings that KubeSpawner applies to every server.
     :param sorts_keys: whether the list reaches the hub through Helm, which sorts the keys of mappings.
     """
 
@@ -150,7 +153,7 @@ class ProfileSource:
 
     @property
     def emptied(self) -> dict[str, Any]:
-        """Values that take the profile lists away, at their places."""
+        """Helm values with an empty list at each profile list's path; merged over the files, they remove the lists."""
         found: dict[str, Any] = {}
         for path in _CHART_PATHS if self.is_chart else ():
             if _get_at(self.values.chart, path):
@@ -167,7 +170,7 @@ class ProfileSource:
 
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
-    """Convert the files, write settings to ``out`` and all that is different to ``notes``; return the exit code.
+    """Convert the files, write settings to ``out`` and all differences to ``notes``, and return the exit code.
 
     :param arguments: arguments of the command line.
     :param out: stream for the settings.
@@ -206,9 +209,9 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
-    """Check the names of --accept.
+    """Check that each name that ``--accept`` gives is the name of a cause in this run.
 
-    :raises SettingsError: no cause of this run has one of the names.
+    :raises SettingsError: one of the names is unknown.
     """
     known = {VERIFICATION, *(note.cause.name for note in converted.notes)}
     for name in names:
@@ -217,9 +220,11 @@ def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
 
 
 def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
-    """Return the choices with wider access or other resources of whose profile no refused note says so.
+    """Return the choices with wider access or different resources, without those that the notes already explain.
 
-    Without a choice, a user gets the server of some profile: what differs in it is named if it is named there.
+    A note explains a choice if it is about the choice's profile and says that the admin must accept a change.
+    A user who chooses nothing gets the server of a profile. This case is left out, too, if it has the same differences
+    as a choice that a note explains.
     """
     names = {profile.display_name for profile in converted.profiles.values()}
     named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
@@ -232,7 +237,7 @@ def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> lis
 
 
 def _find_name(text: str, names: Collection[str]) -> str:
-    """Return the display name of the profile with which a text about a choice begins, or ""."""
+    """Return the profile's display name at the beginning of a text about a choice, or "" if there is none."""
     found = (name for name in names if text == name or text.startswith(f"{name} · "))
     return max(found, key=len, default="")
 
@@ -287,7 +292,7 @@ def _leave_invalid_out(converted: ConvertedProfiles) -> ConvertedProfiles:
 
 
 def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
-    """Yield notes about what the files say beside the profile list."""
+    """Yield notes about what the files contain besides the profile list, such as Python code."""
     if source.is_partial:
         yield Note(cause=LIST_ONLY)
     code_of_hub = str([source.values.get_chart_section(("hub", key)) for key in ("extraConfig", "extraFiles")])
@@ -308,14 +313,14 @@ def _list_source_notes(source: ProfileSource) -> Iterator[Note]:
 
 
 def _restricts_access(value: Any) -> bool:
-    """Return whether a part of a profile list says which groups or users may have it."""
+    """Return whether a part of a profile list, or a value inside it, is restricted to some groups or users."""
     if isinstance(value, Mapping):
         return any(value.get(key) is not None for key in _ACCESS_KEYS) or any(map(_restricts_access, value.values()))
     return isinstance(value, list | tuple) and any(map(_restricts_access, value))
 
 
 def describe_spawner() -> SpawnerTraits:
-    """Return what the installed KubeSpawner accepts."""
+    """Return what the conversion must know of the installed KubeSpawner, such as the names of its traits."""
     traits = KubeSpawner.class_traits(config=True)
     renamed = {f"{prefix}{name}": name for name in traits for prefix in ("singleuser_", "user_")}
     renamed |= {"image_spec": "image", "singleuser_image_spec": "image"}
@@ -355,12 +360,12 @@ def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[st
 def verify(
     source: ProfileSource, converted: ConvertedProfiles, *, values: Mapping[str, Any], scope: Scope
 ) -> ComparisonReport:
-    """Return the comparison of all old choices with the new ones.
+    """Compare the servers of all choices of the old profile list with those of the converted settings.
 
     :param source: the profile list and its values.
     :param converted: the settings.
     :param values: the Helm values with the settings.
-    :param scope: has the limit and the seed of the sample.
+    :param scope: limit and seed of the sample; the function sets the other attributes.
     """
     without_list = merge_values(source.values.merged, {})
     _set_at(without_list, source.path, value=[])
@@ -370,7 +375,7 @@ def verify(
 
 
 def make_pair_finder(converted: ConvertedProfiles) -> Callable[[Mapping[str, object]], ChoicePair]:
-    """Return a function that finds the new user options for old ones.
+    """Return a function that finds the user options with the new settings for those with the old profile list.
 
     :param converted: the settings.
     """
@@ -432,7 +437,7 @@ def read_profile_source(files: Sequence[str], notes: TextIO) -> ProfileSource:
 
 
 def _place_document(document: YAMLDocument) -> ProfileSource:
-    """Return the profile list of a single file, which may have a part of the chart's values only."""
+    """Return the profile list of a single file, which may contain only a section of the chart's values."""
     top = document.tree.value
     if isinstance(top, list):
         values = _wrap(document, ("singleuser", "profileList"))
@@ -448,7 +453,7 @@ def _place_document(document: YAMLDocument) -> ProfileSource:
 
 
 def _wrap(document: YAMLDocument, path: KeyPath) -> HelmValues:
-    """Return values of the chart with a document at a path, and without the chart's default guarantee of memory."""
+    """Return values of the chart with a document at a path, and without the chart's default memory guarantee."""
     tree = document.tree
     for key in reversed(path):
         tree = LocatedValue(value={key: tree}, place=tree.place)
@@ -468,7 +473,7 @@ def _find_in_chart(values: HelmValues) -> ProfileSource:
 
 
 def _list_chart_lists(found: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of all profile lists of charts below parent charts' keys."""
+    """Yield the paths of all profile lists in Helm values, including those below the keys of parent charts."""
     for chart_path in _CHART_PATHS:
         if _get_at(found, chart_path):
             yield (*path, *chart_path)
@@ -574,5 +579,5 @@ def _report_flaws(documents: Sequence[YAMLDocument], notes: TextIO) -> None:
 
 def _describe_flaw(flaw: Finding) -> str:
     text = ": ".join(filter(None, (str(flaw.place or ""), flaw.path, flaw.message)))
-    # The file can be converted, but `check` does not pass it.
+    # `convert` accepts such a file, but `gpuspawner check` reports an error.
     return f"{text}. {_REMOVE_ONE}" if flaw.severity is Severity.ERROR else text

@@ -41,13 +41,13 @@ exit codes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code (:mod:`gpuspawner.cli.common.output` defines the codes).
+    """Run one sub-command and return its exit code (see ``_EPILOG``).
 
     :param arguments: arguments of the command line without the program's name; None for ``sys.argv``.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Texts from a cluster or file may have characters that the terminal's encoding lacks: escape these.
+            # Texts from a cluster or file may contain characters that the terminal's encoding lacks: escape these.
             stream.reconfigure(errors="backslashreplace")
     parsed = make_parser().parse_args(arguments)
     try:

@@ -15,10 +15,10 @@ JSON of unknown shape.
 - ``autoscaling``: nodes that an autoscaler may add
 - ``request``: the user's choices
 - ``discovery``: GPU types found on nodes
-- ``policy``: limits of a user
+- ``policy``: the limits that the admin's rules set for a user
 - ``verdict``: whether and when a server would start
 - ``warnings``: problems to show to admins
-- ``progress``: messages that tell a user how far a start has come
+- ``progress``: messages that tell a user how far the start of a server has come
 - ``form``: the data of the form
 """
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One invalid field or setting.
+    """One reason why gpuspawner rejects a user's choice or an admin's setting.
 
     :param field: form field or user option (``gpu_count``), or dotted YAML path (``memory.max``); empty if the problem
         is about no single field.
@@ -31,7 +31,7 @@ class Problem:
 class GPUSpawnerError(Exception):
     """Base class of all errors that gpuspawner raises on purpose.
 
-    :param problems: one or more invalid fields or settings; :attr:`field` and :attr:`code` are those of the first.
+    :param problems: one or more reasons for the error; :attr:`field` and :attr:`code` are those of the first problem.
     """
 
     def __init__(self, *problems: Problem) -> None:

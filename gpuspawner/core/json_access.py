@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 KeyPath = tuple[str | int, ...]
-"""Path of a value: keys and list indexes from the outside inwards."""
+"""Path to a value inside nested JSON: keys of objects and indexes of lists, from the outermost to the innermost."""
 
 
 def as_dict(raw: object) -> dict[str, object]:
-    """Return a JSON object, or an empty one if the value is of another type."""
+    """Return the value if it is a JSON object, else an empty object."""
     return raw if isinstance(raw, dict) else {}
 
 
 def as_dicts(raw: object) -> list[dict[str, object]]:
-    """Return a list of JSON objects, or [] if the value is no list; entries of other types become empty objects."""
+    """Return the value as a list of JSON objects, or [] if it is not a list; other elements become empty objects."""
     return [as_dict(entry) for entry in raw] if isinstance(raw, list) else []
 
 
 def as_text(raw: object) -> str:
-    """Return a text, or an empty one if the value is of another type."""
+    """Return the value if it is text, else an empty text."""
     return raw if isinstance(raw, str) else ""
 
 
 def as_texts(raw: object) -> tuple[str, ...]:
-    """Return the text entries of a list, or () if the value is no list; entries of other types are dropped."""
+    """Return those elements of a list that are text, or () if the value is not a list."""
     return tuple(entry for entry in raw if isinstance(entry, str)) if isinstance(raw, list) else ()
 
 
@@ -34,7 +34,7 @@ def as_text_map(raw: object) -> dict[str, str]:
 
 
 def as_int(raw: object) -> int | None:
-    """Return a whole number, or None if the value is of another type; a bool is not a number here."""
+    """Return the value if it is a whole number, else None; a bool does not count as a number."""
     return raw if isinstance(raw, int) and not isinstance(raw, bool) else None
 
 

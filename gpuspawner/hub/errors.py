@@ -123,7 +123,7 @@ class ClusterFailure(SpawnException):
 
 
 def make_refusal(error: GPUSpawnerError, *, beside_form: bool = False) -> RefusedStart:
-    """Return the exception for refused user options; its message names each field and what the field allows.
+    """Return the exception for refused user options; its message says for each refused field what is wrong.
 
     :param error: the error with a problem for each refused field.
     :param beside_form: whether the page shows the form again with each message at its field. If so,
@@ -182,9 +182,10 @@ def is_webhook_outage(error: ApiException) -> bool:
 
 
 def is_conflict(error: ApiException) -> bool:
-    """Return whether a request has failed because another one changed an object, such as a ResourceQuota, meanwhile.
+    """Return whether a request has failed because another request changed the same object, such as a ResourceQuota.
 
-    The API server then answers with status 409, as it does if an object of that name exists.
+    The API server then answers with status 409. It also does so if an object with the new object's name exists; in that
+    case, return False.
 
     :param error: the error of the request.
     """
@@ -332,7 +333,7 @@ def _walk_contexts(error: BaseException | None) -> Iterator[BaseException]:
 def _find_handler_settings() -> MutableMapping[str, Any] | None:
     """Return the settings dict in which JupyterHub's handlers count failures; None outside a hub.
 
-    The dict belongs to tornado's web application, which made it as a copy of ``user.settings``.
+    tornado's web application has its own settings dict, a copy of ``user.settings``. This function returns the copy.
     """
     if not JupyterHub.initialized():
         return None

@@ -75,7 +75,7 @@ _MAX_FAILED_STARTS = 256
 
 
 class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
-    """A KubeSpawner whose form lets users pick an image, CPU, memory and a GPU by type and count.
+    """A KubeSpawner whose form lets users choose an image, CPU, memory, and the type and number of GPUs.
 
     All of KubeSpawner's traits keep their meaning. If the admin has set a ``profile_list`` or a form of their own, and
     no settings of gpuspawner, this class behaves like KubeSpawner.
@@ -218,9 +218,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Merge the user options into the traits' values from the admin and the hooks, before anything is created.
+        """Merge the user options into the trait values of the admin and the hooks, before KubeSpawner creates objects.
 
-        Check the options first if ``apply_user_options`` has not done so, or if they or the catalog have changed since.
+        First check the options, unless ``apply_user_options`` has checked the same options with the same catalog.
         """
         if not self._is_ours():
             await super().load_user_options()
@@ -319,7 +319,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while JupyterHub starts and must not check the server."""
+        """JupyterHub's record of the server's address; None to keep a starting JupyterHub from checking the server."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -394,8 +394,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
     # KubeSpawner calls _make_create_pvc_request until it returns True, unless the claim exists or is not needed, and
-    # then _make_create_pod_request until it returns True. The first of all these calls runs the preflight. Earlier, the
-    # preflight could fail: the dry run and many hooks need the user's namespace, created just before these calls.
+    # then _make_create_pod_request until it returns True. The first of all these calls runs the preflight. Before them,
+    # KubeSpawner creates the user's namespace, without which the preflight's dry run and many hooks would fail.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -417,7 +417,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # Despite the error, the pod may exist: an earlier answer was lost, or this 5xx is no webhook's outage.
+            # In other cases, the pod may exist: an earlier answer was lost, or a 5xx has a cause other than a webhook.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False

@@ -1,8 +1,9 @@
-"""Protocols for spawner parameters: each contains only the attributes that some functions of the hub use.
+"""Typing protocols that describe spawners and their parts; each contains only the attributes that some functions use.
 
-A function takes one of these protocols, so that its signature says which attributes of the spawner it reads, and tests
-can pass a small object. :class:`gpuspawner.hub.spawner.GPUSpawner` fulfills all protocols. Protocols that refer to an
-offer or to a start's state are defined in the packages that use them.
+If a function declares its spawner parameter with one of these protocols, the signature says which attributes of the
+spawner the function uses, and tests can pass a small object. :class:`gpuspawner.hub.spawner.GPUSpawner` implements each
+protocol of a spawner. Protocols that refer to an :class:`~gpuspawner.hub.config.offer.Offer` (what users can choose)
+or to the state of a start are defined in the packages that use them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gpuspawner.hub.trait_overrides import TraitOverrides
 
 
 class HubUser(Protocol):
-    """A user of JupyterHub.
+    """A user of JupyterHub, as :class:`jupyterhub.user.User` represents it.
 
     :ivar groups: the user's groups in JupyterHub's database.
     :ivar settings: the settings of the hub's web application, shared by all users.
@@ -115,8 +116,8 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     """A spawner that can build a pod manifest from the admin's traits.
 
     :ivar api: a :class:`kubernetes_asyncio.client.CoreV1Api`.
-    :ivar pvc_name: name of the claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
-    :ivar storage_class: the claim's StorageClass; None for the cluster's default.
+    :ivar pvc_name: name of the volume claim that KubeSpawner creates if ``storage_pvc_ensure`` is set.
+    :ivar storage_class: name of this claim's StorageClass; None for the cluster's default class.
     :ivar group_overrides: the admin's trait values for groups of users, a dict or a function that returns a dict.
     :ivar enable_user_namespaces: whether each user has a namespace, which a start creates if it is missing.
     :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.

@@ -36,7 +36,7 @@ CONFIG_SECTION = "GPUSpawner"
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
 """Traits that JupyterHub sets after it has read its configuration. When one of them changes, the settings are checked.
 
-traitlets has no event for the end of the configuration. A change of a trait in a configuration file is too early for
+traitlets has no event for the end of the configuration. A trait that a configuration file sets changes too early for
 the check: traitlets sets the file's traits before it merges the file into ``config``, which the check reads.
 
 JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured ``cookie_secret``. If

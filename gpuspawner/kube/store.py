@@ -151,8 +151,8 @@ class ClusterStore:
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
             # Do not use asyncio.timeout: when the time is over, it cancels the caller's task and takes the cancellation
-            # back a moment later. If the task runs a start, other requests in that moment would conclude that
-            # JupyterHub has cancelled the start.
+            # back a moment later. If that task is starting a server, other requests in that moment would conclude
+            # that JupyterHub has cancelled the start.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)
@@ -175,7 +175,10 @@ class ClusterStore:
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since the API server confirmed nodes or pods, whichever is longer ago; None if nodes are unknown."""
+        """Seconds since the nodes and pods in memory were both known to be complete; None if the nodes are unknown.
+
+        If only the pods are unknown, the age of the nodes is returned.
+        """
         known = [watch_loop for watch_loop in (self._nodes, self._pods) if watch_loop.is_known]
         if not self._nodes.is_known:
             return None
@@ -294,7 +297,7 @@ class ClusterStore:
         return tuple(cache.list_values()) if watch_loop is not None and watch_loop.is_known else None
 
     def _get_empty_occupancy(self) -> Occupancy:
-        """Return an :class:`Occupancy` without pods, for the time when the pods are unknown.
+        """Return an :class:`Occupancy` (what each node has free) without pods, for use while the pods are unknown.
 
         The method returns the same object until a node changes.
         """

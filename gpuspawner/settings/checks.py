@@ -42,9 +42,9 @@ from gpuspawner.settings.value_types import Entry
 EntryT = TypeVar("EntryT", bound=Entry)
 SLUG_PATTERN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 _OWN_IMAGE = "default"
-"""Slug of the image in ``c.KubeSpawner.image``, which is offered if the settings contain no image.
+"""Slug of the image in ``c.KubeSpawner.image``. The form offers this image if the settings contain no images.
 
-Presets may name it beside other images."""
+Presets may use the slug even if the settings contain images."""
 
 
 class _KnownNames:
@@ -52,7 +52,7 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: slug shortened by :func:`_normalize_slug` → enabled GPU type to suggest for a misspelled slug.
+    :ivar bare: result of :func:`_normalize_slug` for a slug → that slug, to suggest for a similar but unknown slug.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -315,11 +315,12 @@ def _check_members_agree(path: str, entry: GPUEntry, *, settings: SettingsModel)
 
 
 def check_member_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each combined GPU type without an override whose types have different overrides.
+    """Yield a problem for each combined GPU type that must have a ``kubespawner_override`` but has none.
 
-    A type in ``any_of`` that only the cluster's nodes add has no override.
+    A combined GPU type must have one if the GPU types that it combines have different overrides. A type in ``any_of``
+    that the settings lack, and that nodes may add later, counts as a type without an override.
 
-    :param configured: the catalog without the cluster's nodes.
+    :param configured: the catalog of the settings, before the hub adds what it finds on nodes.
     """
     for slug, union in configured.unions.items():
         overrides = [gpu.overrides for gpu in find_members(union, configured.gpus)]
@@ -454,7 +455,7 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
     The result leaves out problems that the cluster's nodes may solve: an unknown GPU type that ``discover_gpus`` may
     add, and a GPU count whose maximum depends on the nodes.
 
-    :param configured: the catalog without the cluster's nodes.
+    :param configured: the catalog of the settings, before the hub adds what it finds on nodes.
     """
     images, preset_images = add_own_image(configured, Image(slug=_OWN_IMAGE, display_name="", image=""))
     catalog = Catalog(
@@ -487,7 +488,10 @@ def check_presets(configured: ConfiguredCatalog) -> list[Problem]:
 
 
 def _list_variants(preset: Preset) -> Iterator[ChosenEntries]:
-    """Yield the default entries of a preset's choices, and these entries with one of them replaced by another entry."""
+    """Yield combinations of one entry from each list in a preset (``choices``).
+
+    The first combination has the default entry of each list. Each of the others differs from it in one list.
+    """
     default = pick_default_entries(preset)
     yield default
     for name, choice in preset.choices.items():
@@ -495,9 +499,10 @@ def _list_variants(preset: Preset) -> Iterator[ChosenEntries]:
 
 
 def _list_values(preset: Preset, chosen: ChosenEntries) -> Iterator[tuple[str, tuple[str, object]]]:
-    """Yield each value of a preset and of the chosen entries: the field's name, the YAML path above it, and the value.
+    """Yield the values that a preset and the entries picked in its lists set for fields of the form.
 
-    Of several values of a field, the last one is used.
+    Each item is the field's name, the YAML path of the preset or entry, and the value. If a field has several values,
+    servers get the last one.
     """
     path = f"presets.{preset.slug}"
     yield from ((name, (path, value)) for name, value in preset.options.items())

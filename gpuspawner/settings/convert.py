@@ -106,7 +106,7 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
 def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
     """Return the enabled entries in the form's order: first those with ``order``, then the others as in the settings.
 
-    :param entries: slug → entry.
+    :param entries: slug → entry of a section of the settings, such as ``images``.
     """
     enabled = {slug: entry for slug, entry in entries.items() if entry.enabled}
     return dict(sorted(enabled.items(), key=lambda item: (item[1].order is None, item[1].order or 0)))
@@ -294,7 +294,9 @@ def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetCho
 
 
 def build_preset_options(entry: PresetValues) -> dict[str, object]:
-    """Return the values that a preset, or an entry of its choices, sets; keys that it omits are missing in the result.
+    """Return the values of form fields that a preset, or an entry in one of its lists (``choices``), sets.
+
+    The result omits fields for which the settings set no value.
 
     :param entry: the preset or the entry in the settings.
     """
@@ -322,7 +324,7 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
 
 
 def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
-    """Return who may choose the images, GPU types, presets and entries of presets that are not open to every user."""
+    """Return who may choose each image, GPU type, preset and entry of a preset's list that is only for some users."""
     presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),

@@ -192,9 +192,9 @@ def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, path
     """Return a problem whose message names the file that the problem most likely comes from.
 
     A layer is the settings of one file, or settings from another source, such as Helm values. The problem most likely
-    comes from the layer that contains the longest beginning of the problem's YAML path; if several do, from that with
-    the highest priority. Return the problem unchanged if this layer is not a file, or if no layer contains the path's
-    first key.
+    comes from the layer that contains the longest beginning of the problem's YAML path; if several do, from the layer
+    with the highest priority among them. Return the problem unchanged if this layer is not a file, or if no layer
+    contains the path's first key.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))

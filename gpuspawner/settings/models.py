@@ -182,7 +182,7 @@ class PriorityEntry(ChoiceEntry):
 
 
 class PresetValues(OverridingEntry):
-    """Base class of presets and of their choices' entries: values of the form's fields and of KubeSpawner's traits."""
+    """Base class of a preset and of an entry in one of its lists; sets fields of the form and traits of KubeSpawner."""
 
     image: Slug | None = Field(default=None, description="Slug of an image.")
     cpu: PresetCPUs | None = Field(default=None, description="CPU limit, or unlimited.")

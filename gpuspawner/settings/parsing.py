@@ -58,7 +58,8 @@ def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the overrides that turn one mapping into another; a removed key is null.
 
-    A changed ``kubespawner_override`` is a whole value, because a null in it does not mean "not set".
+    If a ``kubespawner_override`` has changed, the result contains all of it, not only the changed keys: a null in it is
+    the value of a trait, and thus cannot remove a key.
 
     :param before: the values to start from.
     :param after: the values to reach with :func:`merge_values`.
@@ -78,7 +79,7 @@ def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 
 def convert_to_plain(value: object, *, depth: int = _DEEPEST) -> object:
-    """Return settings as dicts and lists, which replace other mappings and sequences such as traitlets' ``Config``.
+    """Return settings in which all mappings, such as traitlets' ``Config``, are dicts, and all tuples are lists.
 
     :param value: settings.
     :param depth: greatest allowed depth of nesting.
@@ -126,7 +127,7 @@ def drop_nulls(value: object, annotation: object) -> object:
 
 
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
-    """Yield a problem for each ``match`` of a GPU type, and each ``gpus`` of a policy rule, with only null values.
+    """Yield a problem for each ``match`` of a GPU type, and each ``gpus`` of a policy rule, whose values are all null.
 
     Nulls remove entries, so such a mapping would become empty: ``match`` would match all nodes, and ``gpus`` would
     allow no GPU type. YAML also reads ``t4:`` as null, and an admin who writes ``t4:`` in ``gpus`` wants to allow the

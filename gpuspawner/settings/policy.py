@@ -174,9 +174,9 @@ class PoolEntry(Entry):
 
 
 def convert_access(entry: RestrictedEntry) -> Access | None:
-    """Return who may choose an entry, or None if every user may.
+    """Return which groups and users may choose an entry, such as an image, or None if every user may.
 
-    :param entry: the entry in the settings.
+    :param entry: an image, a GPU type, a preset, or an entry of a preset's list in the settings.
     """
     if entry.allowed_groups is None and entry.allowed_users is None:
         return None
@@ -189,11 +189,11 @@ def convert_access(entry: RestrictedEntry) -> Access | None:
 def convert_policy(
     setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry], access: Mapping[AccessKey, Access]
 ) -> Policy | None:
-    """Return the policy, or None if the settings contain no policy, no pools and no entries only for some users.
+    """Return the policy, or None if the settings contain no policy and no pools, and every user may choose every entry.
 
     :param setting: the section ``policy``.
     :param pools: enabled pools by slug, in the order of the form.
-    :param access: entry → who may choose it.
+    :param access: key of an entry, such as an image, that only some users may choose → who may choose it.
     """
     if setting is None and not pools and not access:
         return None
@@ -230,7 +230,8 @@ def _convert_rule(entry: RuleEntry) -> Rule:
 def _convert_custom_images(entry: RuleEntry) -> bool | None:
     """Return whether a rule allows custom images, or None if the rule does not say.
 
-    A rule that lists images, without ``*``, and omits ``custom_images`` allows no custom images.
+    A custom image is one that the user names by its reference. A rule that omits ``custom_images`` allows none if its
+    ``images`` contains slugs instead of ``*``.
     """
     lists_images = entry.images is not None and ANY not in entry.images
     return False if entry.custom_images is None and lists_images else entry.custom_images

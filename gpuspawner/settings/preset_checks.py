@@ -1,4 +1,4 @@
-"""Checks presets, their choices, and the entries' ``kubespawner_override``.
+"""Checks presets, the lists in them (``choices``), and each ``kubespawner_override`` in the settings.
 
 :func:`gpuspawner.settings.checks.check_presets` also validates each preset like a user's choice.
 """
@@ -27,7 +27,10 @@ DECIDED_TRAITS = {
     "mem_limit": "memory",
     "mem_guarantee": "memory_guarantee",
 }
-"""KubeSpawner's traits that a choice sets itself → the key of a preset that sets them."""
+"""KubeSpawner's trait that the user's choice sets → key with which a preset sets it.
+
+A ``kubespawner_override`` must not contain these traits.
+"""
 IDENTITY_TRAITS = frozenset(
     {
         *("profile_list", "options_form", "options_from_form", "apply_user_options", "group_overrides"),
@@ -35,7 +38,8 @@ IDENTITY_TRAITS = frozenset(
         *("capacity_timeout", "dry_run", "extra_options", "language", "settings_files", *SettingsModel.model_fields),
     }
 )
-"""Traits that must be the same for all servers: the hub builds the form and finds pods by them."""
+"""Traits that must be the same for all servers, for example because the hub builds the form from them, or because it
+finds the servers' pods by them."""
 _DECIDED_RESOURCES = frozenset(GUARANTEES.values())
 _PRIORITY_NAMES = ("priority_class_name", "priorityClassName")
 _PRIORITY_RULE = "must be left out: the choice sets it (priority of a preset)"
@@ -43,7 +47,9 @@ _RESOURCE_TRAITS = ("extra_resource_limits", "extra_resource_guarantees")
 
 
 def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield the problems of each ``kubespawner_override``.
+    """Yield a problem for each value that a ``kubespawner_override`` in the settings must not contain.
+
+    These are values that the user's choice sets, and values that must be the same for all servers.
 
     :param settings: settings whose single values are valid.
     """
@@ -70,7 +76,7 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
 
 def _check_pod(field: str, pod: Mapping[str, object], *, priorities: Collection[str]) -> Iterator[Problem]:
     if "containers" in pod:
-        # These containers would replace the notebook container, with the choice's image and GPUs.
+        # These containers would replace the notebook container, which has the image and GPUs that the user chose.
         message = "must be left out: use extra_container_config or extra_containers"
         yield Problem(field=f"{field}.containers", code="conflict", message=message)
     for name in priorities:
@@ -153,7 +159,9 @@ def _check_guarantees(path: str, own: PresetValues, *, preset: PresetValues) -> 
 
 
 def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry | ImageInputSetting]]:
-    """Yield the YAML path and the entry of each enabled entry that may have a ``kubespawner_override``.
+    """Yield the YAML path and the value of each enabled part of the settings that may have a ``kubespawner_override``.
+
+    These are images, GPU types, presets, and in the lists of presets the entries and the text fields for images.
 
     :param settings: settings whose single values are valid.
     """

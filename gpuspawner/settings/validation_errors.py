@@ -34,7 +34,7 @@ class DottedPaths(Generic[NodeT]):
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
-        """Return the keys and indexes of the longest beginning of a path that leads to a value, and the path's rest.
+        """Follow a path as far as it leads to values; return the keys and indexes on the way, and the rest of the path.
 
         If the whole path leads to a value in ``top``, the rest is empty.
 
@@ -145,7 +145,10 @@ def _list_keys(place: tuple[int | str, ...], model: type[BaseModel]) -> list[str
 
 
 def _holds_many(annotation: object) -> bool:
-    """Return whether a field's type contains a dict or list. Its YAML path then continues with a key or an index."""
+    """Return whether a field's type contains a dict or list.
+
+    In a YAML path, the field's name is then followed by a key or an index.
+    """
     return get_origin(annotation) in (dict, list) or any(_holds_many(part) for part in get_args(annotation))
 
 

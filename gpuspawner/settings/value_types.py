@@ -100,7 +100,8 @@ def require_quoted_text(value: object) -> object:
     """Return a value unchanged; reject a number or boolean, which the admin has to quote in YAML.
 
     :param value: any YAML value.
-    :raises ValueError: the value is a number or boolean. pydantic would not report a TypeError.
+    :raises ValueError: the value is a number or boolean. A TypeError would not do, because pydantic does not convert it
+        to a validation error.
     """
     if isinstance(value, bool | int | float):
         raise ValueError(f'must be in quotes, as in "{str(value).lower()}": it is a text')  # noqa: TRY004
@@ -169,7 +170,7 @@ class StrictModel(BaseModel):
 
 
 class Entry(StrictModel):
-    """Base class of the entries of a mapping with slugs as keys.
+    """Base class of entries in the settings, such as an image in ``images``; the key of an entry is its slug.
 
     :param order: sorts the entries, smallest first; entries without ``order`` come last, in the order of the mapping.
     :param enabled: false disables the entry, even if another settings file contains the entry without ``enabled``.

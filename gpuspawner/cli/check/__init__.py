@@ -4,7 +4,7 @@ In: :class:`gpuspawner.cli.values.helm_values.HelmValues`, the merged files. Out
 message. Only ``cluster_warnings`` reads a cluster, for the option --cluster. The package changes nothing.
 
 - ``command``: arguments and output; ``collect_findings(values)`` runs all checks that need no cluster.
-- ``settings_errors``: values with which the hub would not start or Helm cannot render the chart.
+- ``settings_errors``: values that keep the hub from starting or Helm from rendering the chart.
 - ``misplaced_values``: sections and keys that nothing reads, values of a wrong type.
 - ``settings_warnings``: impossible limits, unknown GPU types, misspelled names.
 - ``type_warnings``: GPU types that no server can use, and images without a CUDA version.

@@ -130,9 +130,10 @@ def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
 
 
 def _locate_unused_settings(values: HelmValues, settings: Settings) -> Iterator[Finding]:
-    """Yield a warning, or for a setting of another file than that of ``only_presets`` a hint.
+    """Yield a finding for each setting that has no effect because users can only start presets.
 
-    Settings of a file that others build on, such as gpuspawner's own values, need not have an effect in each hub.
+    The finding is a warning if the setting is in the same file as ``only_presets``, and otherwise a hint: a file that
+    several hubs share, such as gpuspawner's own values, may contain settings that have no effect in one of the hubs.
     """
     (only_presets,) = locate_problems([Problem(field="only_presets", code="", message="")], values)
     for found in locate_problems(find_unused_settings(settings.model), values, severity=Severity.WARNING):

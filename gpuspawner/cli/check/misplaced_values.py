@@ -221,13 +221,14 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 
 
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
-    """Yield a finding for each key outside :attr:`HelmValues.root` that contains values of zero-to-jupyterhub's chart.
+    """Yield a finding for each key outside the root that contains values of zero-to-jupyterhub's chart.
 
-    The other checks do not read these values. The severity of the finding depends on the key:
+    The root is :attr:`HelmValues.root`, the path of the chart's values, such as ``jupyterhub``. The other checks do not
+    read values outside the root. The severity of the finding depends on the key:
 
     - ``hub`` or ``singleuser``: an error.
-    - A key that differs only in case from the root's key at the same level: an error. If the root is empty, the key is
-      compared with ``jupyterhub``.
+    - A key that differs only in case from the key of the root at the same level: an error. If the root is empty, the
+      function compares the key with ``jupyterhub``.
     - Any other key: a warning, because a parent chart may include zero-to-jupyterhub under two keys.
     """
     for depth in range(max(len(values.root), 1)):

@@ -1,6 +1,6 @@
-"""Finds values with which the hub would not start or Helm cannot render the chart, with their positions in the files.
+"""Finds values that keep the hub from starting or Helm from rendering the chart, with their positions in the files.
 
-The hub would not start with invalid settings. Helm cannot render the chart with nulls where the chart needs a value.
+The hub does not start with invalid settings. Helm cannot render the chart with nulls where the chart needs a value.
 The module also finds sections that are not mappings, and chart values of a wrong type.
 """
 
@@ -72,7 +72,7 @@ The null removes a default that a template or the chart's schema requires, or th
 
 
 def find_fatal_nulls(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each null with which Helm would not render the chart."""
+    """Yield an error for each null because of which Helm cannot render the chart."""
     for path in _list_nulls(values.get_chart_section(()), ()):
         if ".".join(path) in _NEEDED_VALUES:
             message = (
@@ -163,7 +163,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if ``hub`` or ``hub.config`` is no mapping.
+    """Yield an error if ``hub`` or ``hub.config`` is not a mapping.
 
     If both are mappings, yield an error for each chart value of a wrong type.
     """
@@ -174,7 +174,7 @@ def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
         if section is None:
             break
         if section.value is None:
-            return  # find_fatal_nulls names it
+            return  # find_fatal_nulls reports the null
         if not isinstance(section.value, dict):
             message = f"must be a mapping, not {describe_type(section.plain)}"
             yield make_finding(values, path, severity=Severity.ERROR, code="wrong_type", message=message)

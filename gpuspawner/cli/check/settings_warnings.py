@@ -148,7 +148,7 @@ _UNNAMED_TYPE_PREFIXES = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
 
 
 def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each slug that names neither a GPU type of the settings nor one that nodes may have.
+    """Yield a problem for each slug that names no GPU type of the settings and none that nodes may have.
 
     :param model: the settings as written.
     """
@@ -273,11 +273,13 @@ def _list_model_values(key: str) -> frozenset[str]:
 
 
 _MAX_PERSONS = 500
-"""Greatest number of users and groups for which the search for an allowed user tries a preset."""
+"""Maximum number of sample users for whom the program checks whether they may have a preset."""
 
 
 def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Iterator[Problem]:
     """Yield a problem for each preset, or part of a preset, that does not do what it says.
+
+    Also yield a problem for each value of a ``kubespawner_override`` that the API server would reject.
 
     :param settings: valid settings.
     :param raw: the settings as loaded from YAML, with the amounts as written.
@@ -292,7 +294,7 @@ def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Itera
 
 
 def _list_preset_values(model: SettingsModel) -> Iterator[tuple[str, PresetValues]]:
-    """Yield the YAML path and the values of each enabled preset and of each enabled entry in it."""
+    """Yield the YAML path and the values of each enabled preset and of each enabled entry of its choices."""
     for slug, preset in model.presets.items():
         if preset.enabled:
             yield f"presets.{slug}", preset
@@ -326,7 +328,7 @@ def _check_precision(path: str, values: Mapping[str, object]) -> Iterator[Proble
             )
             yield Problem(field=f"{path}.{key}", code="rounded", message=message)
         except ValueError:
-            continue  # "unlimited", or an amount that is null or of a preset that is taken out
+            continue  # "unlimited" or null: there is no number to round
 
 
 def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Iterator[Problem]:
@@ -337,11 +339,12 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
     find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
     for slug, preset in catalog.presets.items():
         if not all(choice.entries for choice in preset.choices.values()):
-            continue  # Users must name an image, and which ones are valid is not known.
+            continue  # A choice without entries: users must name an image, and the program knows no valid one.
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]
-        # If users may pick other entries, the preset itself is for them, even if its default entries are not.
+        # Report the whole preset only if all variants are denied. Otherwise some users may start the preset, even if
+        # they may not have its default entries.
         for path in [""] if len(denied) == len(denials) else filter(None, denied):
             answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
             message = f"is allowed to no group and no user{answer}"
@@ -349,7 +352,11 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
 
 
 def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield a YAML path below a preset, and user options: of the preset with its default entries, and of each entry."""
+    """Yield a YAML path below a preset, and the user options of a server with the preset.
+
+    The first pair stands for the preset with the default entries of its choices; its path is empty. Then follows a pair
+    for each entry of each choice.
+    """
     yield "", {"preset": preset.slug}
     for name, choice in preset.choices.items():
         for slug in choice.entries:
@@ -357,7 +364,11 @@ def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]
 
 
 def _list_persons(policy: Policy) -> list[Person]:
-    """Return users who together have all rights that the policy gives: one for each group, and one for each user."""
+    """Return sample users who together have all rights that the policy gives.
+
+    They are a user of no group, a user of all groups, a user of each group, and each user that the policy names, once
+    in all groups and once in none.
+    """
     groups = {*policy.groups, *(group for pool in policy.pools.values() for group in pool.groups)}
     groups |= {group for access in policy.access.values() for group in access.groups}
     users = {*policy.users, *(user for access in policy.access.values() for user in access.users)}
@@ -385,14 +396,18 @@ def _find_denial(
             reason = reason or error.problems[0].message
         except SelectionError as error:
             if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
-                return None  # Users must name an image first, and the program does not know one that the pattern takes.
+                return None  # Users must name an image, and the program knows no image that matches the pattern.
         else:
             return None
     return reason
 
 
 def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each trait that a preset overrides in another way than the preset's image or GPU type."""
+    """Yield a problem for each KubeSpawner trait that two overrides of one server set to different values.
+
+    The overrides are the ``kubespawner_override`` of a preset or of an entry of its choices, of its image, and of its
+    GPU type.
+    """
     found: dict[str, Problem] = {}
     for slug, preset in configured.presets.items():
         for path, options, overrides in _list_override_layers(preset):
@@ -413,7 +428,11 @@ def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]
 
 
 def _list_override_layers(preset: Preset) -> Iterator[tuple[str, Mapping[str, object], TraitValues]]:
-    """Yield a YAML path below a preset, the options of a server, and the override that stands at this path."""
+    """Yield three things for a preset, and then for each entry of its choices.
+
+    These are the YAML path below the preset, the form options of a server with the entry, and the
+    ``kubespawner_override`` at this path.
+    """
     yield "", preset.options, preset.overrides
     for name, choice in preset.choices.items():
         for entry in choice.entries.values():
@@ -421,7 +440,7 @@ def _list_override_layers(preset: Preset) -> Iterator[tuple[str, Mapping[str, ob
 
 
 def _list_conflicts(lower: TraitValues, upper: TraitValues) -> Iterator[str]:
-    """Yield the dotted names of values that both overrides set, and set differently."""
+    """Yield the dotted name of each value that two overrides set differently."""
     for name, value in upper.items():
         if name not in lower or lower[name] == value:
             continue
@@ -462,14 +481,17 @@ def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _is_default_image(slug: str, model: SettingsModel) -> bool:
-    """Return whether an image is the one of presets that say no image."""
+    """Return whether at least one preset may use an image without naming it.
+
+    A preset that names no image uses the first image of the settings.
+    """
     presets = (each for each in model.presets.values() if each.enabled)
     first = next(iter(sort_entries(model.images)), None)
     return slug == first and not all(_always_sets(each, "image") for each in presets)
 
 
 def _always_sets(preset: PresetEntry, name: str) -> bool:
-    """Return whether a preset has a value whichever entries of its choices the user picks."""
+    """Return whether a preset sets a value such as ``image``, whichever entries of its choices the user picks."""
     choices = [each for each in preset.choices.values() if each.enabled]
     entries = [[entry for entry in choice.entries.values() if entry.enabled] for choice in choices]
     return getattr(preset, name) is not None or any(
@@ -485,7 +507,7 @@ _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
-    """Yield a problem for each value with which the API server refuses every pod."""
+    """Yield a problem for each value of a ``kubespawner_override`` for which the API server would reject every pod."""
     for trait in ("node_selector", "extra_labels"):
         for key, value in as_dict(override.get(trait)).items():
             is_template = trait == "extra_labels" and "{" in str(value)
@@ -506,7 +528,7 @@ def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
 
 
 def _explain_toleration(toleration: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the key of a toleration and why the API server rejects it."""
+    """Yield each key of a toleration whose value the API server rejects, and the reason."""
     operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
     if operator not in _OPERATORS:
         yield "operator", f"must be Exists or Equal, not {quote(operator)}"

@@ -136,7 +136,7 @@ def add_view_arguments(parser: argparse.ArgumentParser) -> None:
 async def open_cluster_viewer(arguments: argparse.Namespace) -> AsyncIterator[ClusterViewer]:
     """Read the values files, connect to the cluster and watch it until the context ends.
 
-    :param arguments: parsed arguments, among them those of :func:`add_view_arguments`.
+    :param arguments: parsed arguments of :func:`add_view_arguments`; those that name a ServiceAccount may be missing.
     :raises SettingsError: settings are invalid; the error has one problem for each invalid setting.
     :raises ClusterError: the connection fails. If the connection works but nodes or pods cannot be read, the function
         raises no error; the inventory then contains the reason.

@@ -24,8 +24,11 @@ from gpuspawner.core.errors import GPUSpawnerError, Problem
 from gpuspawner.kube.client.api_requests import is_allowed
 
 _TLS_CLOSE_S = 0.25
-"""Seconds that a command waits after its last request for TLS connections to close. aiohttp does not signal their end
-(https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown)."""
+"""Seconds that a command waits at its end, so that its TLS connections can close.
+
+aiohttp does not signal when they are closed:
+https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown
+"""
 FIRST_READ_TIMEOUT_S = 15.0
 """Seconds that a command waits for the first read of nodes and pods, enough for a large cluster.
 

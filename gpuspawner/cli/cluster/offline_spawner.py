@@ -1,8 +1,8 @@
 """A spawner that needs no hub: it builds pods but does not start them.
 
-KubeSpawner's constructor would connect to the cluster of its pod, or outside a pod to the cluster of $KUBECONFIG. The
-command may need another cluster or account. KubeSpawner caches its API client at module level, so this module puts the
-command's API client into that cache.
+KubeSpawner's constructor would use the cluster of its pod, or outside a pod the cluster of the default kubeconfig
+($KUBECONFIG or ~/.kube/config). The command may need a different cluster or account. KubeSpawner caches its API client
+at module level, so this module puts the command's API client into that cache.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def make_offline_spawner(
     :param kind: KubeSpawner or a subclass.
     :param config: the configuration from :func:`gpuspawner.cli.values.chart_config.build_spawner_config`.
     :param person: the user and their groups.
-    :param traits: name of a trait → value that goes over the configuration.
+    :param traits: name of a trait → value that overrides the configuration.
     :raises SettingsError: KubeSpawner does not accept the values.
     """
     user = SimpleNamespace(
@@ -130,7 +130,7 @@ def share_connection(api: CoreV1Api) -> Iterator[None]:
     """
     # Put the client into KubeSpawner's cache of clients. KubeSpawner has traits for the API server's address and CA,
     # but none for credentials, a context or an impersonated account.
-    # Replace load_config(), too: KubeSpawner calls this function, which fails with neither a pod nor $KUBECONFIG.
+    # Replace load_config(), too: KubeSpawner calls this function, which fails outside a pod if there is no kubeconfig.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())
@@ -144,4 +144,7 @@ def share_connection(api: CoreV1Api) -> Iterator[None]:
 
 
 def _do_nothing(**_: object) -> None:
-    """Stand in for KubeSpawner's ``load_config``, which fails outside a pod without ``$KUBECONFIG``."""
+    """Replace KubeSpawner's ``load_config``: outside a pod, that function fails if the default kubeconfig is missing.
+
+    The default kubeconfig is the file in ``$KUBECONFIG``, or else ``~/.kube/config``.
+    """

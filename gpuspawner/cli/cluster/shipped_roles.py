@@ -25,8 +25,9 @@ class ServiceAccount(NamedTuple):
 
 
 class Permission(NamedTuple):
-    """The right to one verb on one resource.
+    """The RBAC right to use one verb on one resource.
 
+    :param verb: such as ``get`` or ``create``.
     :param resource: plural name, with a subresource if any (``localqueues/pendingworkloads``).
     :param group: API group, empty for core.
     :param namespace: empty if the resource is cluster-scoped, or if the right applies in all namespaces.
@@ -180,7 +181,7 @@ _SENTENCE_END = re.compile(r"(?<=[.:]) (?=[A-Z])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceRight:
-    """The hub's right to some verbs on one resource.
+    """The hub's RBAC right to use some verbs on one resource.
 
     :param part: name of the role without the prefix ``gpuspawner-``: ``hub``, ``nodes``, ``pods``, …
     :param api_group: empty for core.

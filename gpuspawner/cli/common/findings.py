@@ -43,7 +43,7 @@ class FilePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A mistake or hint in a values file.
+    """A mistake in a values file, or a hint about the file.
 
     :param severity: how bad the mistake is.
     :param code: stable identifier for programs, as in :class:`gpuspawner.core.errors.Problem`.

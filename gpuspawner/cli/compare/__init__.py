@@ -1,14 +1,15 @@
 """`gpuspawner diff`, and the comparison that `gpuspawner convert --verify` uses: what changes for whom.
 
 In: two values files, with a ``profile_list`` or with settings of gpuspawner. Out: for each choice that users have,
-whether the pod and the users who may have it are the same, and what differs. The package builds pods with the
-spawners' own code, without a hub, a cluster or a network.
+whether both files lead to the same pod, whether they allow the choice to the same users, and what differs. The package
+builds pods with the spawners' own code, without a hub, a cluster or a network. In this package, the old side is the hub
+with the first values file, and the new side is the hub with the second one.
 
 - ``command``: arguments and output of ``diff``, and the table.
 - ``comparison``: pairs the choices of both files and compares them, ``compare_values``.
-- ``menu``: what users can pick, samples of it, and which picks correspond.
-- ``pods``: facts of a pod, and the differences between two pods.
-- ``sides``: one values file, with its spawner.
+- ``menu``: what users can pick with a values file, samples of these picks, and which picks of two files correspond.
+- ``pods``: facts of a pod, such as its memory limit, and the differences between two pods.
+- ``sides``: one of the two values files, as a hub would use it.
 """
 
 from gpuspawner.cli.compare.command import format_report

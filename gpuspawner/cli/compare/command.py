@@ -101,7 +101,7 @@ def format_report(report: ComparisonReport, paint: Paint, *, shows_same: bool = 
 
     :param report: the comparison.
     :param paint: the colors of the output.
-    :param shows_same: whether the table has the choices that are the same on both sides.
+    :param shows_same: whether the table includes the choices that are the same with both files.
     """
     shown = [each for each in report.results if shows_same or each.outcome is not ChoiceOutcome.SAME or each.reason]
     if shown:
@@ -140,4 +140,7 @@ _PAINTS: Mapping[ChoiceOutcome, Callable[[Paint, str], str]] = {
     ChoiceOutcome.REMOVED: Paint.style_warning,
     ChoiceOutcome.UNKNOWN: Paint.style_warning,
 }
-"""Outcomes from the gravest, with the color of a report that has them."""
+"""Outcome of a choice → function that colors the last line of the report; the most serious outcome is first.
+
+The most serious outcome in a report decides its color.
+"""

@@ -1,4 +1,7 @@
-"""Compares the choices of two values files: the servers that they give, and the users who may have them."""
+"""Compares what users can choose with two values files: the pods that result, and the users who may have each choice.
+
+The old side is the hub with the first values file, and the new side is the hub with the second one.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,16 @@ from gpuspawner.core.catalog.policy_model import Person, normalize_group
 from gpuspawner.core.text.wording import join_sentences
 
 DEFAULT_LIMIT = 200
-"""Largest number of choices that are compared of one file."""
+"""Default of ``--limit``: maximum number of choices of the old values file that the program compares."""
 _MOST_PAIRED = 10
-"""Number of groups up to which each pair of groups counts as a user."""
+"""Maximum number of groups at which the comparison also checks a user of each pair of groups."""
 _PATTERN = "text pattern"
 _NO_HOST = "http://127.0.0.1:9"
-"""Address of the API client, to which no request is sent."""
+"""API server's address for the client that KubeSpawner needs; the client never sends a request."""
 
 
 class ChoiceOutcome(StrEnum):
-    """How the two sides of a choice compare."""
+    """Result of the comparison of one choice with the old and with the new values file."""
 
     SAME = "same"
     DIFFERS = "differs"
@@ -44,12 +47,12 @@ class ChoiceOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoicePair:
-    """A choice of a user on both sides.
+    """One choice as two sets of user options: for the hub with the old values file, and for the hub with the new one.
 
     :param label: text that names the choice.
-    :param old_options: user options of the old side; empty = no choice, None = the choice is new.
-    :param new_options: user options of the new side; None = the choice has no equivalent.
-    :param reason: sentence that says why there is no equivalent; may be empty.
+    :param old_options: user options with the old file; empty = the user chooses nothing, None = the choice is new.
+    :param new_options: user options with the new file; None = the new file has no equivalent of the choice.
+    :param reason: text that says why there is no equivalent; may be empty.
     """
 
     label: str
@@ -59,19 +62,19 @@ class ChoicePair:
 
 
 FindPair = Callable[[Mapping[str, object]], ChoicePair]
-"""Function that returns the pair of a choice; its argument is the old user options."""
+"""Function that returns the pair of a choice; its argument is the choice's user options with the old file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceResult:
     """The comparison of one choice.
 
-    :param pair: the choice.
-    :param outcome: how the two sides compare.
-    :param differences: what differs between the servers.
-    :param gained: users who may have it now and could not before, such as ``group tutors``.
-    :param lost: users who could have it before and may no longer.
-    :param reason: sentence that says why there is no equivalent, or why it is not compared; may be empty.
+    :param pair: the choice, with its user options for both values files.
+    :param outcome: whether the choice is the same with both files, or how it is different.
+    :param differences: what differs between the two servers.
+    :param gained: users who may have the choice only with the new file, such as ``group tutors``.
+    :param lost: users who may have the choice only with the old file.
+    :param reason: text that explains the outcome, such as why the choice has no equivalent; may be empty.
     """
 
     pair: ChoicePair
@@ -83,14 +86,18 @@ class ChoiceResult:
 
     @property
     def widens(self) -> bool:
-        """Whether users may have something that they could not have before."""
+        """Whether users may have something with the new file that they could not have with the old one.
+
+        This is also true if the regular expression for a text that the user writes is different, because the new one
+        may match more texts.
+        """
         return self.outcome in (ChoiceOutcome.WIDER, ChoiceOutcome.ADDED) or any(
             each.aspect == _PATTERN for each in self.differences
         )
 
     @property
     def changes_resources(self) -> bool:
-        """Whether the server gets another amount of CPU, memory or devices, or other nodes."""
+        """Whether the server gets a different amount of CPU, memory or devices, or may run on different nodes."""
         return any(each.changes_resources for each in self.differences)
 
     @property
@@ -120,9 +127,9 @@ class ComparisonReport:
     """The comparison of two values files.
 
     :param results: one for each choice, in the order of the old file; the added choices are last.
-    :param total: how many choices the old side has.
-    :param tried: how many of them were compared.
-    :param seed: seed of the sample.
+    :param total: how many choices users have with the old file.
+    :param tried: how many of the old file's choices were compared.
+    :param seed: seed of the random sample, for files with too many choices.
     :param left_out: sentences about what is not compared.
     """
 
@@ -139,13 +146,13 @@ class ComparisonReport:
 
     @property
     def counts(self) -> Mapping[ChoiceOutcome, int]:
-        """Number of results of each outcome; outcomes without results are missing."""
+        """Outcome → number of choices with this outcome; an outcome that no choice has is missing."""
         found = Counter(each.outcome for each in self.results)
         return {outcome: found[outcome] for outcome in ChoiceOutcome if found[outcome]}
 
     @property
     def is_same(self) -> bool:
-        """Whether all choices are the same on both sides."""
+        """Whether all choices are the same with both files."""
         return self.counts.keys() <= {ChoiceOutcome.SAME}
 
     def serialize(self) -> dict[str, Any]:
@@ -162,14 +169,14 @@ class ComparisonReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What is compared.
+    """Which choices to compare, and how to find the equivalent of an old choice.
 
-    :param find_pair: function that returns the new user options of a choice; None = choices are matched by their keys
-        and names.
-    :param is_conversion: whether the new side is meant to replace the old one; choices without a counterpart then have
-        no equivalent.
-    :param old_is_helm: whether the old side's hub gets its values through Helm, which sorts the keys of mappings.
-    :param limit: largest number of choices; if there are more, a sample is compared.
+    :param find_pair: function that returns a choice with its user options for both files; None = find the equivalent by
+        the keys and names in the files.
+    :param is_conversion: whether the new file is a conversion of the old one. Choices without a counterpart then have
+        the outcome "no equivalent" instead of "removed".
+    :param old_is_helm: whether the hub gets the old file's values through Helm, which sorts the keys of mappings.
+    :param limit: maximum number of choices to compare; if the old file has more, the program draws a random sample.
     :param seed: seed of the sample.
     """
 
@@ -181,11 +188,11 @@ class Scope:
 
 
 def compare_values(old: HelmValues, new: HelmValues, *, scope: Scope | None = None) -> ComparisonReport:
-    """Return the comparison of two values files. It needs no cluster, and runs its own event loop.
+    """Compare two values files and return a report. The function needs no cluster, and runs its own event loop.
 
-    :param old: the values before.
-    :param new: the values after; for a converted file, the old values with the converted ones merged into them.
-    :param scope: what is compared; None = all choices, matched by their keys and names.
+    :param old: the values before a change.
+    :param new: the values after it; for a converted file, the old values with the converted ones merged into them.
+    :param scope: which choices to compare; None = the defaults of :class:`Scope`.
     :raises SettingsError: KubeSpawner or gpuspawner does not accept the values.
     """
     return asyncio.run(_compare(old, new, scope=scope or Scope()))
@@ -209,7 +216,10 @@ async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> Compari
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TriedPair:
-    """A pair, with the picks that it stands for on the two sides, as far as they are known."""
+    """A choice, with the corresponding picks in the menus of the old and the new file.
+
+    A pick is None if the file has no such pick, or if the user chooses nothing.
+    """
 
     pair: ChoicePair
     old: Pick | None = None
@@ -222,7 +232,7 @@ class _Comparer:
         self._match = MenuMatch(old.profiles, new.profiles)
         self.sample = draw_sample(old.profiles, limit=scope.limit, seed=scope.seed)
         self._persons = _list_persons(old, new)
-        # Without a choice, the hub gives the first entry that the user may have: ask for a user of all groups.
+        # Which server a user gets without a choice depends on what the user may have: use a user of all groups.
         self._person_of_all_groups = max(self._persons, key=lambda each: len(each.groups or ()))
 
     async def compare(self) -> Any:
@@ -268,7 +278,7 @@ class _Comparer:
             return ChoiceResult(pair=pair, outcome=ChoiceOutcome.UNKNOWN, reason=str(error))
         if old is None and new is None:
             reason = join_sentences(*dict.fromkeys((old_refusal, new_refusal)))
-            # What only the new side offers, and no user can have, is no choice.
+            # A choice that only the new file has, but that its hub refuses for every user, changes nothing.
             outcome = ChoiceOutcome.SAME if pair.old_options is None else ChoiceOutcome.UNKNOWN
             return ChoiceResult(pair=pair, outcome=outcome, reason=reason)
         if old is None and new is not None:
@@ -283,7 +293,11 @@ class _Comparer:
     async def _answer(
         self, side: Side, options: Mapping[str, object] | None, *, preferred: Iterable[int] = ()
     ) -> tuple[HubAnswer | None, str]:
-        """Return a side's answer, or None and why the hub refuses the options."""
+        """Return the hub's answer for a choice (who may have it, and its server) and "".
+
+        If the hub refuses the choice, return None and the reason. If the options are None, because the values file does
+        not have the choice, return None and "".
+        """
         if options is None:
             return None, ""
         try:
@@ -312,14 +326,17 @@ class _Comparer:
         return ChoiceResult(pair=tried.pair, outcome=outcome, differences=tuple(differences), gained=gained, lost=lost)
 
     def _describe_access(self, old: frozenset[int], new: frozenset[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return texts that name the users who may have a choice only on the new side, and only on the old side."""
+        """Return texts that name the users who may have a choice only with the new file, and only with the old one."""
         gained, lost = tuple(self._describe_persons(new - old)), tuple(self._describe_persons(old - new))
         if gained and len(new) == len(self._persons):
             gained = ("all other users" if old else "all users",)
         return gained, lost if new or not lost else ("any user",)
 
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
-        """Yield texts that name users; a text for several groups is left out if one for a part of them is there."""
+        """Yield texts that name groups and users.
+
+        Leave out a text for several groups if another text names some of these groups and no others.
+        """
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
         users = dict.fromkeys(person.name for person in found if person.name)
         named: list[frozenset[str]] = []
@@ -329,13 +346,16 @@ class _Comparer:
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
         for user in users:
-            # A user of groups that are named already is not named again.
+            # Leave out a user who gains or loses the choice only as a member of groups named before.
             if not named or Person(name=user) in found:
                 yield f"user {user}"
 
 
 def _copy_texts(old: Pick, new: Pick) -> Pick:
-    """Return the new pick with the texts that the user writes on the old side."""
+    """Return a pick of the new menu with the text that the user writes in the old pick, such as an image's reference.
+
+    If one of the picks has no field for a text, return the new pick unchanged.
+    """
     texts = [entry.text for entry in old.entries if entry.slug == UNLISTED and entry.text]
     entries = [(option, entry) for option, entry in new.chosen if entry.slug == UNLISTED]
     if not texts or not entries:
@@ -354,9 +374,10 @@ def _compare_patterns(tried: _TriedPair) -> Iterator[Difference]:
 
 
 def _list_persons(*sides: Side) -> Sequence[Person]:
-    """Return users who stand for all users: of no group, of each group, of each two groups, of all groups.
+    """Return sample users who stand for all users.
 
-    Named users follow, of no group and of all groups.
+    They are a user of no group, of each group, of each pair of groups unless there are too many groups, and of all
+    groups. Then follows each user that a file names, once in no group and once in all groups.
     """
     groups = tuple(dict.fromkeys(normalize_group(group) for side in sides for group in side.groups))
     pairs = itertools.combinations(groups, 2) if len(groups) <= _MOST_PAIRED else ()

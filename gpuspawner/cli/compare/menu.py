@@ -1,7 +1,7 @@
 """What users can pick with one values file, and which picks of two files correspond.
 
 A menu consists of profiles. A profile is an entry of a ``profile_list``, a preset of gpuspawner, or gpuspawner's form.
-In each profile, the user picks one entry of each of its options.
+A profile has options, such as the memory; for each of them, the user picks one entry, such as 16 GB.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FORM = "--form"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MenuEntry:
-    """An entry of an option.
+    """One of the entries from which the user picks in an option of a profile, such as 16 GB for the memory.
 
-    :param slug: key in the values file, or :data:`UNLISTED`.
+    :param slug: key in the values file, or :data:`UNLISTED` for a field in which the user writes a text.
     :param title: name that users read.
     :param is_default: whether the entry is selected if the user picks none.
-    :param text: text that stands for what the user writes; empty for a listed entry.
+    :param text: example of a text that the user may write; empty if none is known, and for entries without a field.
     :param pattern: regular expression that the text must match; empty = any text.
     """
 
@@ -43,7 +43,7 @@ class MenuOption:
 
     :param name: key in the values file.
     :param title: name that users read.
-    :param entries: at least one; the entry with the slug :data:`UNLISTED` is last.
+    :param entries: at least one; an entry with the slug :data:`UNLISTED` (a text field) is last.
     """
 
     name: str
@@ -52,12 +52,12 @@ class MenuOption:
 
     @property
     def listed(self) -> tuple[MenuEntry, ...]:
-        """The entries without the text field, or only the text field if there is no other entry."""
+        """The entries without the text field; if the text field is the only entry, the text field."""
         return tuple(each for each in self.entries if each.slug != UNLISTED) or self.entries
 
     @property
     def unlisted(self) -> MenuEntry | None:
-        """The text field if there are other entries too, else None."""
+        """The entry that is a text field if the option has other entries, too; otherwise None."""
         return self.entries[-1] if len(self.listed) < len(self.entries) else None
 
     @property
@@ -68,9 +68,9 @@ class MenuOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MenuProfile:
-    """What the user picks first.
+    """What the user picks first: an entry of a ``profile_list``, a preset, or gpuspawner's form.
 
-    :param slug: key in the values file.
+    :param slug: key in the values file, or :data:`FORM`.
     :param title: name that users read.
     :param options: the options, in the order of the values file.
     """
@@ -81,7 +81,7 @@ class MenuProfile:
 
     @property
     def number(self) -> int:
-        """How many picks the profile has: :meth:`get_pick` returns each."""
+        """How many different picks :meth:`get_pick` can return."""
         return self._number_listed + sum(option.unlisted is not None for option in self.options)
 
     @property
@@ -94,9 +94,9 @@ class MenuProfile:
         return Pick(profile=self, entries=tuple(option.default for option in self.options))
 
     def find_pick(self, slugs: Mapping[str, object]) -> Pick:
-        """Return the pick with the named entries; an option without a known entry has its default.
+        """Return the pick with the named entries; an option for which no entry is named has its default entry.
 
-        :param slugs: name of an option → slug of its entry.
+        :param slugs: name of an option → slug of its entry; unknown names and slugs have no effect.
         """
         pick = self.default
         for option in self.options:
@@ -105,7 +105,10 @@ class MenuProfile:
         return pick
 
     def get_pick(self, index: int) -> Pick:
-        """Return one of the profile's picks: a combination of listed entries, or one text field with the defaults.
+        """Return one of the profile's picks.
+
+        The first picks are the combinations of the entries in :attr:`MenuOption.listed`. Then follows a pick for each
+        text field (:attr:`MenuOption.unlisted`), with the default entries of the other options.
 
         :param index: 0 to ``number - 1``.
         """
@@ -125,9 +128,9 @@ PickKey = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """A profile with one entry of each of its options.
+    """What a user picks: a profile, and one entry of each of the profile's options.
 
-    :param entries: one for each option, in the same order.
+    :param entries: the picked entry of each option, in the order of the profile's options.
     """
 
     profile: MenuProfile
@@ -135,12 +138,12 @@ class Pick:
 
     @property
     def chosen(self) -> Iterator[tuple[MenuOption, MenuEntry]]:
-        """The options with their entries."""
+        """Each option of the profile with its picked entry."""
         return zip(self.profile.options, self.entries, strict=True)
 
     @property
     def key(self) -> PickKey:
-        """The slugs of the profile and of the entries."""
+        """The slug of the profile, followed by the slug of the picked entry of each option; unique in a menu."""
         return (self.profile.slug, *(entry.slug for entry in self.entries))
 
     @property
@@ -149,10 +152,10 @@ class Pick:
         return " · ".join((self.profile.title, *(f"{option.title}: {entry.title}" for option, entry in self.chosen)))
 
     def replace(self, name: str, entry: MenuEntry) -> Pick:
-        """Return the pick with another entry of an option.
+        """Return a copy of the pick with a different entry of one option.
 
         :param name: name of the option.
-        :param entry: the entry.
+        :param entry: the entry for this option.
         """
         entries = (entry if option.name == name else own for option, own in self.chosen)
         return Pick(profile=self.profile, entries=tuple(entries))
@@ -160,9 +163,9 @@ class Pick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The picks of a menu that are compared.
+    """The picks of a menu that the program compares: all picks, or a random part of them.
 
-    :param picks: the picks, in the order of the menu.
+    :param picks: the picks, in the order of the menu's profiles.
     :param total: how many picks the menu has.
     """
 
@@ -176,12 +179,12 @@ class Sample:
 
 
 def draw_sample(profiles: Sequence[MenuProfile], *, limit: int, seed: int) -> Sample:
-    """Return all picks of a menu; if there are too many, a random part of them.
+    """Return all picks of a menu; if there are more than the limit, a random part of them.
 
-    The part has each profile and each entry at least once, as far as the limit allows.
+    The part contains each profile and each entry of its options at least once, as far as the limit allows.
 
     :param profiles: the menu.
-    :param limit: largest number of picks.
+    :param limit: maximum number of picks.
     :param seed: seed of the random numbers.
     """
     total = sum(each.number for each in profiles)
@@ -204,7 +207,7 @@ def draw_sample(profiles: Sequence[MenuProfile], *, limit: int, seed: int) -> Sa
 
 
 def _cover_entries(profile: MenuProfile) -> Iterator[Pick]:
-    """Yield picks that together have each entry of a profile."""
+    """Yield picks that together contain each entry of each option of a profile."""
     yield profile.default
     for place in range(max((len(option.listed) for option in profile.options), default=0)):
         entries = (option.listed[place % len(option.listed)] for option in profile.options)
@@ -216,23 +219,28 @@ def _cover_entries(profile: MenuProfile) -> Iterator[Pick]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedPicks:
-    """The picks of a menu to which picks of another menu lead."""
+    """The picks of the new menu that correspond to picks of the old menu.
+
+    :param keys: :attr:`Pick.key` of each of these picks.
+    :param entries: the profile's slug, the option's name and the entry's slug, for each entry in these picks.
+    """
 
     keys: set[PickKey] = field(default_factory=set)
     entries: set[tuple[str, str, str]] = field(default_factory=set)
 
     def add(self, pick: Pick) -> None:
-        """Add a pick."""
+        """Add a pick of the new menu."""
         self.keys.add(pick.key)
         self.entries.update((pick.profile.slug, option.name, entry.slug) for option, entry in pick.chosen)
 
     def list_missing(self, profiles: Sequence[MenuProfile], *, limit: int | None) -> Iterator[Pick]:
-        """Yield the picks of a menu that were not added.
+        """Yield the picks of the new menu that were not added.
 
-        :param profiles: the menu.
-        :param limit: number of picks up to which each of them is looked at. If the menu has more, or with None, only
-            the profiles and the single entries that were not added are looked at, with the defaults of the other
-            options.
+        If the menu has at most ``limit`` picks, the method yields each missing pick. Otherwise it yields only one pick
+        for each missing profile, and one for each missing entry, with the default entries of the other options.
+
+        :param profiles: the new menu.
+        :param limit: maximum number of picks at which the method checks each pick; None = never check each.
         """
         if limit is not None and sum(each.number for each in profiles) <= limit:
             picks = (each.get_pick(index) for each in profiles for index in range(each.number))
@@ -249,8 +257,8 @@ class ReachedPicks:
 
     def _has(self, pick: Pick) -> bool:
         texts = [(option, entry) for option, entry in pick.chosen if entry.slug == UNLISTED]
-        # A text field stands once in a menu, with the defaults of the other options; these may be others in the menu
-        # from which the added picks come.
+        # The new menu has each text field in only one pick, with the default entries of the other options. The old menu
+        # may have different defaults: for a pick with a text field, compare only the field.
         return pick.key in self.keys or (
             bool(texts) and all((pick.profile.slug, each.name, UNLISTED) in self.entries for each, _ in texts)
         )
@@ -271,8 +279,8 @@ class MenuMatch:
     def find(self, pick: Pick) -> Pick | None:
         """Return the corresponding pick, or None if there is none.
 
-        An option that only the new menu has gets its default. If only the old menu has an option, the default of this
-        option corresponds to the new menu without it.
+        An option that only the new menu has gets its default entry. An option that only the old menu has does not
+        matter if the pick has the option's default entry; with a different entry, the pick has no counterpart.
 
         :param pick: a pick of the old menu.
         """
@@ -304,7 +312,10 @@ TitledT = TypeVar("TitledT", bound=_Titled)
 
 
 def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[TitledT], str]) -> dict[str, TitledT]:
-    """Return key of each old object → the new object that corresponds to it."""
+    """Return key of each old profile, option or entry → the new one that corresponds to it.
+
+    The result lacks the keys of old objects to which no new object corresponds.
+    """
     old, by_key = list(old), {key(each): each for each in new}
     found = {key(each): by_key[key(each)] for each in old if key(each) in by_key}
     taken = {key(each) for each in found.values()}
@@ -317,7 +328,7 @@ def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[Tit
 
 
 def _index_titles(found: Iterable[TitledT]) -> dict[str, TitledT | None]:
-    """Return title → object; None for a title of several objects."""
+    """Return title, in lower case → the object with this title, or None if several objects have the title."""
     titles: dict[str, TitledT | None] = {}
     for each in found:
         title = each.title.strip().casefold()

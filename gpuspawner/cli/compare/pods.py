@@ -1,7 +1,7 @@
 """Reads facts of a server's pod and of KubeSpawner's traits, and names the differences between two servers.
 
-Facts are normalized: two pods with equal facts are equal for the scheduler, the kubelet and the user. What gpuspawner
-adds to every pod by design (:data:`BY_DESIGN`) is no fact.
+A fact is a named value, such as the memory limit. Facts are normalized: two pods with equal facts are equal for the
+scheduler, the kubelet and the user. The facts do not include what gpuspawner adds to every pod (:data:`BY_DESIGN`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What a spawner makes of one choice.
+    """The server that a spawner would start for one choice of a user.
 
     :param manifest: JSON of the pod.
-    :param traits: name → value of those traits of KubeSpawner that the pod does not show.
-    :param is_ours: whether gpuspawner has built the pod from its own settings.
-    :param avoided: JSON of the preferred node affinity that gpuspawner adds to a server without a GPU.
+    :param traits: name → value of those traits of KubeSpawner whose values the pod's manifest does not show.
+    :param is_ours: whether gpuspawner built the pod from its own settings.
+    :param avoided: JSON of the preferred node affinity terms with which gpuspawner keeps a server without a GPU off GPU
+        nodes.
     """
 
     manifest: Mapping[str, Any]
@@ -49,7 +50,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One fact that differs.
+    """One fact that differs between the servers of two values files.
 
     :param aspect: name of the fact, such as ``memory limit``.
     :param old: the old value as text.
@@ -62,7 +63,7 @@ class Difference:
 
     @property
     def changes_resources(self) -> bool:
-        """Whether the server gets another amount of CPU, memory or devices, or other nodes."""
+        """Whether the server gets a different amount of CPU, memory or devices, or may run on different nodes."""
         return self.aspect in _RESOURCES or self.aspect.startswith(_EXTENDED)
 
     @override
@@ -74,8 +75,8 @@ class Difference:
 def list_differences(old: Server, new: Server) -> tuple[Difference, ...]:
     """Return what differs between two servers, the most important first.
 
-    :param old: the server of the old side.
-    :param new: the server of the new side.
+    :param old: the server that results from the old values file.
+    :param new: the server that results from the new values file.
     """
     facts = _read_facts(old, other=new), _read_facts(new, other=old)
     aspects = dict.fromkeys(itertools.chain(*facts))
@@ -88,7 +89,7 @@ def list_differences(old: Server, new: Server) -> tuple[Difference, ...]:
 
 _ORDER = ("image", "CPU", "memory", "resource", "node", "toleration", "runtime", "priority", "service", "default",
           "start", "command", "working", "variable", "volume", "mount", "init", "container")  # fmt: skip
-"""First words of aspects in the order in which differences are listed; others follow."""
+"""First words of the names of facts, in the order in which differences are listed; all other facts follow."""
 
 
 def _compare(aspect: str, old: Any, *, new: Any) -> Iterator[Difference]:
@@ -170,7 +171,7 @@ def _parse(value: Any, parse: Any) -> Any:
     try:
         return parse(value) or None
     except QuantityError:
-        return value  # the API server refuses the pod
+        return value  # not a valid amount: the API server rejects the pod
 
 
 def _read_scheduling(spec: dict[str, Any], *, avoided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -195,7 +196,10 @@ Term = frozenset[Expression]
 
 
 def _read_node_selection(selector: Mapping[str, Any], required: Any) -> str | None:
-    """Return a text that is equal for node selectors and affinities that select the same nodes by the same labels."""
+    """Return a text for a pod's node selector and required node affinity.
+
+    The text is equal for two pods that select the same nodes by the same labels.
+    """
     own = [(key, "In", (str(value),)) for key, value in selector.items()]
     if required is None:
         return _format_term(_merge_expressions(own)) if own else None
@@ -214,7 +218,10 @@ def _read_term(term: Mapping[str, Any]) -> Term:
 
 
 def _merge_expressions(expressions: Iterable[Expression]) -> Term:
-    """Return expressions with those of the operator ``In`` merged: a node must match all of them."""
+    """Return the expressions of a node selector term, with the ``In`` expressions for the same label merged.
+
+    A merged expression has only the values that all its expressions allow, because a node must match all of them.
+    """
     allowed: dict[str, tuple[str, ...]] = {}
     others: set[Expression] = set()
     for key, operator, values in expressions:
@@ -261,7 +268,10 @@ def _name_each(aspect: str, entries: Any, *, key: str) -> dict[str, Any]:
 
 
 def _index(value: Any) -> Any:
-    """Return JSON in which lists of named objects are mappings, so that a difference has the name in its aspect."""
+    """Return JSON with each list of named objects turned into a mapping from the name to the object.
+
+    The comparison then shows the name of an object that differs.
+    """
     if isinstance(value, Mapping):
         return {key: _index(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -276,7 +286,7 @@ _Variables = dict[str, Any]
 
 
 def _list_others(server: Server) -> dict[str, _Variables]:
-    """Return name of each container of the other server → its environment."""
+    """Return name of each container of a server, including init containers → its environment variables."""
     spec = as_dict(server.manifest.get("spec"))
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return {as_text(each.get("name")): _index_variables(each.get("env")) for each in containers}
@@ -301,9 +311,12 @@ def _read_init_containers(containers: Any, server: Server, *, others: Mapping[st
 
 
 def _read_variables(env: Any, server: Server, *, known: _Variables | None) -> _Variables:
-    """Return a container's environment, without the variables by which gpuspawner hides GPUs.
+    """Return a container's environment, without the variables that gpuspawner added to hide GPUs.
 
-    :param known: the environment of the same container of the other server; None if it has no such container.
+    The function keeps a variable that the container with the same name sets in the other server as well.
+
+    :param known: environment of that container of the other server, with which this server is compared; None if the
+        other server has no such container.
     """
     variables = _index_variables(env)
     if not server.is_ours:
@@ -323,11 +336,14 @@ _DERIVED = {
     "CPU_LIMIT": ("CPU limit", parse_millis),
     "CPU_GUARANTEE": ("CPU request", parse_millis),
 }
-"""Variable that JupyterHub sets → (fact from which it follows, function that reads the variable)."""
+"""Variable that JupyterHub sets → (name of the fact that it repeats, function that parses the variable's value)."""
 
 
 def _drop_derived(variables: _Variables, facts: Mapping[str, Any], *, server: Server) -> _Variables:
-    """Return the environment without variables that only repeat another fact, which is compared itself."""
+    """Return the environment without variables that only repeat another fact, such as the memory limit.
+
+    The comparison already shows a difference in that fact.
+    """
     derived = {"JUPYTER_IMAGE": facts["image"], "JUPYTER_IMAGE_SPEC": facts["image"]}
     derived["JUPYTERHUB_DEFAULT_URL"] = server.traits.get("default_url")
     return {

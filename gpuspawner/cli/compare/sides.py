@@ -1,7 +1,8 @@
-"""One values file as a hub would use it: what users can pick, who may have it, and the server that results.
+"""One values file as a hub would use it: what users can pick, who may have each pick, and the server that results.
 
-A :class:`ProfileSide` is a hub with plain KubeSpawner, a :class:`SettingsSide` one with settings of gpuspawner. Both
-build pods with the spawner's own code, without a hub and without a cluster.
+A side is one of the two values files that the package compares. A :class:`ProfileSide` stands for a hub with plain
+KubeSpawner, a :class:`SettingsSide` for a hub with settings of gpuspawner. Both build pods with the spawner's own code,
+without a hub and without a cluster.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ _USER = Person(name="user")
 _NAMESPACE = "jhub"
 _OUR_CLASSES = ("gpuspawner.GPUSpawner", "gpu")
 _MANY_GPUS = 1 << 16
-"""Largest number of GPUs of a type whose number the hub would read from nodes."""
+"""Maximum number of GPUs in a server, for GPU types whose maximum a hub would read from the nodes."""
 _EXAMPLES = (
     *("registry.example.org/team/image:1.0", "quay.io/jupyter/base-notebook:2025-01-01", "jupyter/base-notebook:1"),
     *("base-notebook:1.0", "base-notebook", "8G", "1G", "8", "1", "text"),
 )
-"""Texts that stand for what a user writes; the first one that fits is taken."""
+"""Examples of what a user writes in a text field; the program uses the first one that the field's pattern matches."""
 _AMOUNT_EXAMPLES = {"cpu_limit": "2", "cpu_guarantee": "2", "mem_limit": "2G", "mem_guarantee": "2G"}
 _LITERAL_START = re.compile(r"\^?(?P<literal>(?:\\[.\-/:]|[\w./:@-](?![*+?{|]))*)", re.ASCII)
 """Beginning of a regular expression that matches only one text."""
@@ -64,7 +65,10 @@ _ENDS = ("image:1.0", "team/image:1.0", ":1.0", "1.0", "")
 
 
 class UncomparedError(Exception):
-    """Raised for a choice of which the values alone do not say what server it gives."""
+    """Raised for a choice if the values alone do not determine its server.
+
+    For example, the server depends on the cluster's nodes, or on a text that the user writes.
+    """
 
 
 class RefusedError(Exception):
@@ -73,10 +77,10 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubAnswer:
-    """What the hub makes of a choice.
+    """The users who may have a choice, and the server that the hub would start for it.
 
-    :param allowed: indexes of the persons who may have the choice.
-    :param server: the server; None if no person may have the choice.
+    :param allowed: indexes of the users who may have the choice, in the ``persons`` passed to :meth:`Side.answer`.
+    :param server: the server; may be None if no user may have the choice.
     """
 
     allowed: frozenset[int]
@@ -84,9 +88,9 @@ class HubAnswer:
 
 
 class Side(ABC):
-    """One values file.
+    """One of the two compared values files, as a hub would use it.
 
-    :ivar profiles: what users can pick.
+    :ivar profiles: the menu from which users pick.
     :ivar groups: names of groups that any rule names.
     :ivar users: names of users that any rule names.
     """
@@ -97,14 +101,14 @@ class Side(ABC):
 
     @abstractmethod
     def make_options(self, pick: Pick) -> dict[str, object]:
-        """Return the user options of a pick.
+        """Return the JupyterHub user options that represent a pick.
 
         :param pick: a pick of :attr:`profiles`.
         """
 
     @abstractmethod
     def find_pick(self, options: Mapping[str, object]) -> Pick | None:
-        """Return the pick that user options stand for, or None if they stand for none.
+        """Return the pick that user options describe, or None if they describe none.
 
         :param options: user options that the hub accepts.
         """
@@ -113,18 +117,21 @@ class Side(ABC):
     async def answer(
         self, options: Mapping[str, object], persons: Sequence[Person], *, preferred: Iterable[int] = ()
     ) -> HubAnswer:
-        """Return what the hub makes of user options.
+        """Return which users may have the choice that user options describe, and the server that the hub would start.
 
-        :param options: the user options; empty = no choice.
-        :param persons: the users to ask for.
-        :param preferred: indexes of the persons for whom the server is built, if one of them may have it.
+        :param options: the user options; empty = the user chooses nothing.
+        :param persons: the users to check.
+        :param preferred: indexes in ``persons``. If the server depends on the user, it is the server of the first of
+            these users who may have the choice, else of the first of all ``persons`` who may have it.
         :raises RefusedError: the hub refuses the options for every user.
-        :raises UncomparedError: the result depends on what the values do not say.
+        :raises UncomparedError: the values alone do not determine the result.
         """
 
 
 def open_side(values: HelmValues, *, is_helm: bool = True) -> Side:
-    """Return the side of a values file; call this inside :func:`share_connection` of the offline spawner.
+    """Return the side for a values file: a :class:`ProfileSide` or a :class:`SettingsSide`.
+
+    Call this function only inside the context manager :func:`gpuspawner.cli.cluster.offline_spawner.share_connection`.
 
     :param values: the merged values files.
     :param is_helm: whether the hub gets the values through Helm, which sorts the keys of mappings.
@@ -150,9 +157,9 @@ def _sort_keys(value: Any) -> Any:
 
 
 def read_traits(spawner: KubeSpawner) -> dict[str, Any]:
-    """Return name → value of a spawner's traits that the pod does not show.
+    """Return name → value of those traits of a spawner whose values the pod's manifest does not show.
 
-    :param spawner: the spawner, with the choice in its traits.
+    :param spawner: the spawner, after the user's choice has set its traits.
     """
     values = {name: getattr(spawner, name) for name in _TRAITS if hasattr(type(spawner), name)}
     return {name: value for name, value in values.items() if not callable(value)}
@@ -170,10 +177,11 @@ _TRAITS = (
 
 
 class ProfileSide(Side):
-    """A hub with KubeSpawner and a profile list, or without one.
+    """A hub with plain KubeSpawner, with or without a profile list.
 
-    Plain KubeSpawner ignores ``allowed_groups`` and ``allowed_users``; hubs have hooks that read these keys. A missing
-    key does not restrict, and an empty list admits no user. What no user may have is no choice.
+    Plain KubeSpawner ignores the keys ``allowed_groups`` and ``allowed_users`` in a profile list. This class assumes
+    that the hub has a hook that applies them. A missing key does not restrict, and an empty list admits no user. The
+    menu leaves out profiles and entries that no user may have.
 
     :param config: the configuration of the hub's spawners.
     :raises SettingsError: KubeSpawner does not accept the values.
@@ -199,7 +207,7 @@ class ProfileSide(Side):
         title = entry.get("display_name") if isinstance(entry, Mapping) else None
         if not isinstance(title, str):
             raise _make_list_error(f"needs a display_name in profile {number}")
-        # KubeSpawner makes a slug of the title in the same way.
+        # KubeSpawner derives a slug from the title in the same way.
         own = entry["slug"] if "slug" in entry else slugify(title)
         slug = _make_unique(str(own), known=self._entries)
         self._entries[slug] = {**entry, "slug": own}
@@ -272,10 +280,12 @@ class ProfileSide(Side):
             number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
         )
         if pick is None:
-            # A hook leaves to each user what they may have, and KubeSpawner takes the default of that.
+            # The user chose no profile: a hook removes the profiles that the user may not have, and KubeSpawner uses
+            # the default of the remaining ones.
             profiles = self._list_profiles_for(persons[0])
         else:
-            # Of two profiles with one slug, a hook may leave only the second one to some users.
+            # Pass KubeSpawner only the picked profile: if two profiles have the same slug, KubeSpawner would use the
+            # first one, although a hook may leave some users only the second one.
             profiles = [self._entries[pick.profile.slug]]
             options = {**options, "profile": profiles[0]["slug"]}
         try:
@@ -287,7 +297,7 @@ class ProfileSide(Side):
             raise UncomparedError(message) from error
 
     def _list_profiles_for(self, person: Person) -> list[Mapping[str, Any]]:
-        """Return the profiles that a person may have, with the choices that the person may have."""
+        """Return the profiles that a user may have, without the choices of their options that the user may not have."""
 
         def is_denied(*key: str) -> bool:
             return key in self._access and not self._access[key].admits(person)
@@ -323,7 +333,7 @@ class ProfileSide(Side):
 
 
 _REPEATED = "#"
-"""Mark between the slug of a profile and its number, if several profiles have the slug."""
+"""Separator before the number that makes slugs unique if several profiles have the same slug: ``small#2``."""
 
 
 def _make_unique(slug: str, *, known: Collection[str]) -> str:
@@ -332,7 +342,7 @@ def _make_unique(slug: str, *, known: Collection[str]) -> str:
 
 
 def _tell_apart(profiles: Iterable[MenuProfile]) -> tuple[MenuProfile, ...]:
-    """Return profiles with their slugs behind titles that several of them have."""
+    """Return profiles with unique titles: append the slug to each title that several profiles have."""
     found = tuple(profiles)
     titles = Counter(each.title for each in found)
     return tuple(
@@ -426,13 +436,13 @@ class SettingsSide(Side):
         return HubAnswer(allowed=frozenset(allowed), server=server)
 
     def _admit(self, options: Mapping[str, object], person: Person) -> Admission | None:
-        """Return a person's admission of user options, or None if the policy denies it."""
+        """Return the accepted choice, with what its pod must contain, or None if the policy denies it to the user."""
         if person not in self._allowances:
             policy = self._catalog.policy
             rule = Rule() if policy is None else resolve_rule(policy, person)
             self._allowances[person] = Allowance(full_catalog=self._catalog, person=person, rule=rule)
         allowance = self._allowances[person]
-        # Ask once for all persons to whom the same rules apply: there may be hundreds of choices and dozens of persons.
+        # Check once for all users to whom the same rules apply: there may be hundreds of choices and dozens of users.
         key = (repr(options), self._number_rule(allowance.rule), self._list_relevant(options, person))
         if key not in self._admissions:
             try:
@@ -453,7 +463,11 @@ class SettingsSide(Side):
         return self._rules.index(rule)
 
     def _list_relevant(self, options: Mapping[str, object], person: Person) -> frozenset[AccessKey]:
-        """Return the entries for some users that a person may have, without those that the options cannot mean."""
+        """Return the keys of the restricted parts of the catalog that a user may have.
+
+        Such a part is an image, a GPU type, a preset or an entry of a preset that only some users may have. The result
+        leaves out presets and entries of presets that the user options cannot mean.
+        """
         access = self._catalog.policy.access if self._catalog.policy is not None else {}
         preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
         return frozenset(
@@ -487,7 +501,12 @@ class SettingsSide(Side):
 
 
 def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
-    """Return whether user options with a preset and with entries of its choices may need access to an entry."""
+    """Return whether a choice may need access to the part of the catalog with a key.
+
+    :param key: key of an image, a GPU type, a preset, or an entry of a preset's choice.
+    :param preset: slug of the preset that the user options name; None = they name none.
+    :param chosen: name of a choice of the preset → slug of the chosen entry.
+    """
     kind, slug, *entry = key
     if kind != "preset" or preset is None:
         return True
@@ -495,7 +514,10 @@ def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> b
 
 
 def _assemble_catalog(config: Config, settings: ParsedSettings) -> Catalog:
-    """Return the catalog of a hub that has read no node: amounts and numbers of GPUs have no largest value."""
+    """Return the catalog of a hub that has read no node.
+
+    CPU, memory and numbers of GPUs have no maximum there, except those that the settings give.
+    """
     own = read_configured_resources(config)
     image = get_configured_trait(config, "image") or FALLBACK_IMAGE
     inventory = Inventory(reason="The values do not say which nodes there are.")
@@ -546,7 +568,7 @@ def _read_form(catalog: Catalog) -> MenuProfile:
 
 
 def _list_names(catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the groups and users that any rule names."""
+    """Return the names of the groups and of the users that the admin's policy names."""
     policy = catalog.policy
     if policy is None:
         return (), ()

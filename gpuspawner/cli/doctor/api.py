@@ -34,9 +34,9 @@ class NotServedError(Exception):
 async def fetch_objects(
     client: ApiClient, path: str, *, query: Mapping[str, str] | None = None, names_only: bool = False
 ) -> tuple[Mapping[str, object], ...]:
-    """Return all objects of a list.
+    """Return all objects of a list in the API, such as all nodes.
 
-    :param path: the list's path in the API.
+    :param path: the list's path in the API, such as ``/api/v1/nodes``.
     :param query: parameters such as ``labelSelector``.
     :param names_only: request only the objects' metadata.
     :raises NotServedError: the API server does not serve the resource.
@@ -88,7 +88,7 @@ async def fetch_kubernetes_version(client: ApiClient) -> tuple[int, int] | None:
 async def check_permissions(
     client: ApiClient, rights: Iterable[Permission], *, account: ServiceAccount
 ) -> dict[Permission, bool]:
-    """Return right → whether the account has it, without rights for which the API server gives no answer."""
+    """Return RBAC right → whether the account has it, without rights for which the API server does not answer."""
     limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def check(right: Permission) -> bool | None:

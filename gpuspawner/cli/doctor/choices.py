@@ -1,4 +1,4 @@
-"""Rules about GPU types, images and limits in the form that no node can satisfy, and about autoscalers."""
+"""Rules of ``doctor`` about choices that no node can satisfy (GPU types, presets, images, limits), and autoscalers."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_preset_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each preset whose override selects nodes by labels that no node has.
+    """Yield a finding for each ``kubespawner_override`` of a preset whose ``node_selector`` matches no node.
 
     The finding is a warning if the cluster may have an autoscaler, else a fault.
     """
@@ -198,7 +198,10 @@ def list_preset_overrides(slug: str, preset: Preset) -> Iterator[tuple[str, Trai
 
 
 def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each image whose CUDA version is too new for the NVIDIA driver of nodes that may run it."""
+    """Yield a finding for each image whose CUDA version needs a newer NVIDIA driver than some nodes have.
+
+    The function checks only nodes on which a server with the image and an NVIDIA GPU may run.
+    """
     for slug, image in facts.configured.images.items():
         nodes = [node for node in facts.nodes if _can_meet(facts, node, image=image)]
         old = [node for node in nodes if _is_too_old(image, node)]
@@ -226,7 +229,7 @@ def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_bounds(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each maximum of the settings that no node can satisfy.
+    """Yield a finding for each maximum of CPU, memory or GPUs in the settings that no node can satisfy.
 
     Yield nothing if an autoscaler may add nodes, because a new node may be larger.
     """

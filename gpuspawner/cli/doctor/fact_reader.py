@@ -1,4 +1,4 @@
-"""Reads the facts that the rules of ``doctor`` examine, and lists the kinds of objects that it cannot read."""
+"""Reads the facts that the rules of ``doctor`` examine, and lists the kinds of objects that ``doctor`` cannot read."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ _NAMESPACED_PATHS = {
 
 
 class FactReader:
-    """Reads objects and collects them by kind.
+    """Reads objects from the API server and collects them by kind.
 
-    :ivar read: the objects by kind.
+    :ivar read: kind of object → all objects of the kind that were read.
     :ivar unserved: kinds that the API server does not serve.
-    :ivar unread: kinds that cannot be read, each with the reason.
+    :ivar unread: kind that cannot be read → reason.
     """
 
     def __init__(self, client: ApiClient) -> None:
@@ -98,7 +98,8 @@ class FactReader:
     async def read_kind(self, kind: ObjectKind, paths: Iterable[str], **options: Any) -> None:
         """Read all objects of a kind from the first path that the API server serves, and add them to ``read``.
 
-        If the API server serves none of the paths, or the request fails, add the kind to ``unserved`` or ``unread``.
+        If the API server serves none of the paths, add the kind to ``unserved``. If a request fails, add the kind and
+        the reason to ``unread``.
         """
         for path in paths:
             try:

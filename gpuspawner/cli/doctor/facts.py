@@ -115,7 +115,9 @@ class ClusterFacts:
         return self.read.get(kind, ())
 
     def lacks(self, kind: ObjectKind, name: str) -> bool:
-        """Return whether ``doctor`` could read the objects of a kind, and none of them has the name.
+        """Return whether the cluster has no object with this kind and name.
+
+        If ``doctor`` cannot read objects of the kind, the result is False.
 
         :param kind: kind of the object.
         :param name: ``metadata.name``.
@@ -129,7 +131,7 @@ class PodWebhook:
 
     :param name: name of the webhook.
     :param configuration: name of the Mutating- or ValidatingWebhookConfiguration that contains the webhook.
-    :param service: namespace and name of the service that answers for the webhook.
+    :param service: namespace and name of the Service to which the API server sends the webhook's requests.
     :param object_selector: selector of the pods for which the API server calls the webhook; empty for all.
     """
 

@@ -1,4 +1,4 @@
-"""Rules about MIG, time-slicing and MPS, and about GPUs that pods see without having requested them."""
+"""Rules of ``doctor`` about MIG, time-slicing and MPS, and about GPUs that pods see without requesting them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # If the label "replicas" has the value 0, the GPUs are divided into MIG slices and are not shared.
+    # If the label "<resource>.replicas" has the value 0, the GPUs are divided into MIG slices and are not shared.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))
@@ -115,7 +115,7 @@ def _is_shared(node: Node, resource: str) -> bool:
 def _refuses_two(node: Node, resource: str) -> bool:
     """Return whether the device plugin rejects pods that request several shares of GPUs on the node.
 
-    GKE's device plugin always does, NVIDIA's does by default if the GPUs are shared by MPS.
+    GKE's device plugin always rejects such pods. NVIDIA's device plugin rejects them by default if MPS shares the GPUs.
     """
     return bool(node.labels.get(_GKE_SHARING_LABEL)) or node.labels.get(f"{resource}.sharing-strategy") == "mps"
 
@@ -138,7 +138,7 @@ kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec"
 
 
 def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for nodes on which a probe pod sees GPUs that it did not request."""
+    """Yield a finding for nodes on which a probe pod, which requests no GPU, sees GPUs."""
     open_nodes = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way == VOID))
     leaking = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way != VOID))
     seen = sorted({device for each in facts.probe_results for device in each.devices})
@@ -203,7 +203,7 @@ def check_environment_sources(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_unprobed_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a note for nodes on which the probe pod failed."""
+    """Yield a note for nodes on which the probe pod could not test whether pods without a GPU see GPUs."""
     troubles = {each.node: each.trouble for each in facts.probe_results if each.trouble}
     if troubles:
         yield Diagnosis(

@@ -1,4 +1,4 @@
-"""Rules about the hub: its version, the state of its pod, missing and dangerous RBAC rights."""
+"""Rules of ``doctor`` about the hub: its version, the state of its pod, and its missing or dangerous RBAC rights."""
 
 from __future__ import annotations
 
@@ -48,7 +48,11 @@ def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the namespace has no hub: ``doctor`` then cannot check the hub's version and rights."""
+    """Yield a finding if the namespace has no hub.
+
+    ``doctor`` then cannot check the hub's version. If no argument and no Helm value names the hub's ServiceAccount,
+    ``doctor`` cannot check the hub's rights, either.
+    """
     if (
         ObjectKind.HUB_PODS in facts.read
         and not facts.list_objects(ObjectKind.HUB_PODS)
@@ -157,7 +161,7 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     for grant in facts.grants:
         lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
-        # If only the right to watch events is missing, the finding is a warning and no fault: the hub still starts
+        # If the hub lacks only rights to events, the finding is a warning instead of a fault: the hub still starts
         # servers (see hub.kubespawner.reflectors).
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None

@@ -1,4 +1,7 @@
-"""Rules about the servers' namespace: ResourceQuotas, LimitRanges, pull secrets, webhooks, the scheduler of pods."""
+"""Rules of ``doctor`` about the servers' namespace, and about the scheduler of the servers' pods.
+
+The rules examine the namespace's ResourceQuotas, LimitRanges and pull secrets, and webhooks that concern its pods.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_pod_webhooks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each Service that answers for admission webhooks of pods but has no ready endpoint.
+    """Yield a finding for each Service without a ready endpoint that the API server calls for pod admission webhooks.
 
     The API server then rejects all pods for which it must call these webhooks, such as users' servers.
     """
@@ -305,6 +308,6 @@ def _format_amount(amount: int, resource: str) -> str:
 
 
 def _parse_ratio(quantity: str) -> float:
-    """Return the maxLimitRequestRatio of a LimitRange as a number, or infinity (no maximum) if it is not a number."""
+    """Return the maxLimitRequestRatio of a LimitRange as a number, or infinity (no maximum) if it cannot be parsed."""
     found = decode_resources({"cpu": quantity}).get("cpu")
     return float("inf") if found is None else found / 1000

@@ -1,6 +1,7 @@
-"""Rules about GPU nodes: their conditions, the warnings that the hub also shows to admins, device plugins, GPU labels.
+"""Rules of ``doctor`` about GPU nodes: their conditions, device plugins and labels, and the hub's warnings to admins.
 
-The hub shows the warnings in the form and in its log (:mod:`gpuspawner.core.warnings.nodes`); here each has a fix.
+The hub shows these warnings in the form and in its log (:mod:`gpuspawner.core.warnings.nodes`). ``doctor`` shows them
+with a consequence and a fix.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_node_conditions(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each problem that conditions of GPU nodes report."""
+    """Yield a finding for each problem that the conditions of GPU nodes report, such as DiskPressure."""
     gpu_nodes = {node.name for node in facts.nodes if _has_gpus(node)}
     found: dict[tuple[str, str], list[str]] = {}
     for raw in facts.list_objects(ObjectKind.NODES):
@@ -170,7 +171,7 @@ _ADVICE_BY_CONCERN = {
 
 
 def check_hub_flags(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each warning of the hub about GPUs, presets and policy rules, with consequence and fix."""
+    """Yield a finding for each warning that the hub gives admins about GPUs, presets or policy rules."""
     nodes = find_node_warnings(facts.nodes, facts.catalog, table=facts.table, tolerations=facts.tolerations)
     presets = find_preset_warnings(facts.configured.presets, facts.catalog) if facts.nodes else ()
     rules = find_policy_warnings(facts.configured.policy, facts.catalog) if facts.nodes else ()
@@ -241,7 +242,10 @@ _OTHER_LABELS = {
 An empty value stands for any value except ``false``.
 """
 _WORKLOAD_LABEL = "nvidia.com/gpu.workload.config"
-"""Node label of the NVIDIA GPU Operator: ``container`` if containers get the node's GPUs, else virtual machines do."""
+"""Node label of the NVIDIA GPU Operator.
+
+With the value ``container``, containers get the node's GPUs. With any other value, virtual machines get them.
+"""
 
 _LABEL_ADVICE = {
     "nvidia": "# GPU Feature Discovery comes with NVIDIA's device plugin, and with the GPU Operator:\n"

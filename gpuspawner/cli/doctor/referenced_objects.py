@@ -1,4 +1,7 @@
-"""Rules about objects that the Helm values name: RuntimeClasses, PriorityClasses, Kueue's queues, StorageClasses."""
+"""Rules of ``doctor`` about objects that the Helm values name.
+
+The objects are RuntimeClasses, PriorityClasses, Kueue's queues and StorageClasses.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +60,15 @@ _DATABASE = _Volume(
 
 
 def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each RuntimeClass that GPU types of the settings name and that does not exist."""
+    """Yield a finding for each missing RuntimeClass that the settings name.
+
+    A GPU type or a ``kubespawner_override`` may name a RuntimeClass.
+    """
     slugs_by_class: dict[str, list[str]] = {}
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
             slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
-    # A RuntimeClass of an override has no GPU type that names it.
+    # If only an override names a RuntimeClass, its list of GPU types stays empty.
     for overrides in _list_overrides(facts):
         pod = as_dict(overrides.get("extra_pod_config"))
         if name := as_text(pod.get("runtimeClassName")) or as_text(pod.get("runtime_class_name")):
@@ -88,7 +94,10 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _list_overrides(facts: ClusterFacts) -> Iterator[TraitValues]:
-    """Yield each ``kubespawner_override`` of images, GPU types, presets and entries of presets."""
+    """Yield each ``kubespawner_override`` of images, GPU types and presets in the settings.
+
+    A preset may have several: one of its own, and others inside its ``choices``.
+    """
     configured = facts.configured
     yield from (image.overrides for image in configured.images.values())
     yield from (gpu.overrides for gpu in configured.gpus.values())
@@ -131,7 +140,11 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each object of Kueue that the settings name and that is missing or inactive."""
+    """Yield findings if Kueue is missing, or if objects of Kueue that servers need are missing or inactive.
+
+    The function looks for the LocalQueue and the WorkloadPriorityClass that the settings name, and checks whether the
+    LocalQueue and its ClusterQueue are active. :func:`check_queue_capacity` reports a missing ClusterQueue.
+    """
     queue = facts.configured.queue
     if queue is None:
         return
@@ -391,10 +404,10 @@ class _QueuedType:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about missing StorageClasses, and one if a home volume may be in a zone without the chosen GPUs.
+    """Yield a finding for each missing StorageClass, and one if home volumes may be in a zone without the chosen GPUs.
 
-    The latter may happen in a cluster with several zones if the StorageClass creates volumes before their pods are
-    scheduled.
+    A home volume may be in such a zone if the cluster has several zones and the StorageClass creates volumes before
+    their pods are scheduled.
     """
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return

@@ -80,7 +80,9 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups, sorted by the answer (yes, no, unknown), then by size, the largest group first.
+    """Return all nodes in groups: on all nodes of a group the pod fits, or does not fit for the same reasons.
+
+    The groups are sorted by whether the pod fits (yes, no, unknown), then by size, the largest group first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -106,10 +108,13 @@ def _format_obstacle(obstacle: Obstacle) -> str:
 class ChoiceDetails:
     """What a choice means for the pod, and who may choose it.
 
-    :param parts: names of the preset and of the entries chosen in it; empty without a fixed preset.
-    :param overrides: name of a KubeSpawner trait → value that the preset, its entries, the image and the GPU type set.
+    :param parts: display names of the preset and of the entries picked in its choices. Empty without a preset, and for
+        a preset that only fills in the form.
+    :param overrides: name of a KubeSpawner trait → value that the preset, the picked entries, the image and the GPU
+        type set.
     :param resources: ``resources`` of the server's container.
-    :param access: name of a part of the choice → the users who may choose it; parts for every user are missing.
+    :param access: name of the image, GPU type, preset or picked entry → the users who may choose it. Parts that every
+        user may choose are missing.
     """
 
     parts: tuple[str, ...] = ()
@@ -184,7 +189,7 @@ class Explanation:
     def is_refused(self) -> bool:
         """Whether the hub refuses the choice: the choice is invalid, or the policy or a quota denies it.
 
-        A choice is not refused only because its verdict is never.
+        The prediction does not matter: a hub may accept a choice although its server would never start.
         """
         return bool(self.invalid or self.refused)
 
@@ -274,7 +279,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
 
 
 def _open_to_all(catalog: Catalog) -> Catalog:
-    """Return a catalog whose entries are for every user, for a choice without a user."""
+    """Return a copy of a catalog in which every user may choose each image, GPU type, preset and entry."""
     return catalog if catalog.policy is None else replace(catalog, policy=replace(catalog.policy, access={}))
 
 

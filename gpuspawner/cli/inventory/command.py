@@ -131,7 +131,7 @@ class InventoryReport:
     """GPU types, nodes and rights at one moment.
 
     :param types: rows of the table of GPU types.
-    :param nodes: rows of the table of nodes; None without ``--nodes``, or if the hub cannot read nodes.
+    :param nodes: rows of the table of nodes; None without ``--nodes``, or if the command cannot read nodes.
     :param unknown: sentences that say why numbers are unknown.
     :param flags: the hub's warnings to admins about nodes.
     :param rights: rights of the impersonated ServiceAccount; None if the command impersonates none.

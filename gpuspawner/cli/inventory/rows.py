@@ -1,7 +1,7 @@
 """Rows of the tables of ``gpuspawner inventory``.
 
-A row for each GPU type: its GPUs, nodes, taints, and the users that may choose it. A row for each node: its GPU
-resources, and the reasons why servers cannot get the node's GPUs.
+A row of the first table describes a GPU type: its GPUs, nodes, taints, and the users that may choose it. A row of the
+second table describes a node: its GPU resources, and the reasons why servers cannot get the node's GPUs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
 class TypeAccess:
     """Users that the policy allows to choose a GPU type, regardless of the GPUs that they use now.
 
-    :param everybody: if true, all users except ``groups`` and ``users``; if false, only ``groups`` and ``users``.
+    :param everybody: if true, all users except ``groups`` and ``users`` may choose the type; if false, only ``groups``
+        and ``users`` may.
     :param groups: names of groups.
     :param users: names of users.
     """
@@ -89,7 +90,7 @@ _TYPE_TITLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeRow:
-    """One GPU type; unknown numbers are None.
+    """The row of one GPU type in the table; unknown numbers are None.
 
     A taint is permanent if it does not mark a temporary state of the node, such as starting.
 
@@ -271,7 +272,7 @@ class NodeGPUs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRow:
-    """One node.
+    """The row of one node in the table.
 
     :param name: name of the node.
     :param gpus: GPU resources of the node.
@@ -350,7 +351,7 @@ def _list_gpus(node: Node, types: Sequence[GPUType], *, occupancy: Occupancy | N
         own = tuple(gpu.slug for gpu in types if gpu.resource == name and gpu.matches_labels(node.labels))
         is_silent = has_silent_plugin(node, name)
         if not may_have_units(node, name) and not (is_silent and own):
-            continue  # skip 0 units: a node has 0 of nvidia.com/gpu if all its GPUs are split into MIG slices
+            continue  # skip 0 GPUs: a node has 0 of nvidia.com/gpu if all its GPUs are split into MIG slices
         is_counted = name not in node.uncounted and not is_silent
         yield NodeGPUs(
             resource=name,

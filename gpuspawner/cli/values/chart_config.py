@@ -172,8 +172,8 @@ gets its notice if :func:`needs_chart_tag` returns true.
 def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences that tell the admin what :func:`build_spawner_config` leaves out.
 
-    The sentences name parts of a server's pod, settings in files, Python code in ``hub.extraConfig``, and
-    another spawner class.
+    The sentences name parts of a server's pod, settings in files, Python code in ``hub.extraConfig``, and a spawner
+    class other than gpuspawner's.
 
     :param values: the chart's values, without its defaults.
     """
@@ -226,7 +226,7 @@ def needs_chart_tag(values: Mapping[str, Any]) -> bool:
 
 
 def find_hub_account(values: Mapping[str, Any]) -> str:
-    """Return the name of the hub's ServiceAccount by the chart's rules."""
+    """Return the name of the ServiceAccount that the chart gives the hub's pod."""
     named = get_chart_value(values, "hub.serviceAccount.name")
     if not named and get_chart_value(values, "hub.serviceAccount.create", default=True) is False:
         return "default"  # the ServiceAccount that Kubernetes gives to a pod without serviceAccountName
@@ -356,9 +356,9 @@ def _get_entries(values: Mapping[str, Any], path: str, *, default: Iterable[Any]
 
 
 def _check_tolerations(tolerations: Any, *, path: str) -> None:
-    """Raise an error unless a value is null, a list of valid tolerations, or a mapping to valid tolerations.
+    """Raise an error unless a value is null, or a list or mapping of valid tolerations.
 
-    KubeSpawner accepts such a mapping in place of a list.
+    KubeSpawner accepts a mapping in place of a list, and uses the mapping's values.
     """
     if tolerations is None:
         return
@@ -392,7 +392,7 @@ class ChartRequirements:
     :param priority_class: name of the PriorityClass of all servers; empty if the configuration names none.
     :param scheduler: name of the scheduler of all servers.
     :param reads_events: whether the hub watches events of starting servers.
-    :param has_user_namespaces: whether each user's servers run in a namespace of the user.
+    :param has_user_namespaces: whether each user's servers run in the user's own namespace.
     :param privileged: names of the servers' privileged containers, without containers that the chart adds.
     :param environment_sources: kind and name of each ConfigMap or Secret whose keys all become environment variables
         of the notebook container (``envFrom``), such as ``ConfigMap course-env``.

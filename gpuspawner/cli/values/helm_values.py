@@ -37,7 +37,7 @@ _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleu
 CHART_NAME = "jupyterhub"
 """Name of zero-to-jupyterhub's chart. A parent chart usually has this chart's values under a key of the same name."""
 MAX_PARENTS = 3
-"""How many keys of parent charts may lead to zero-to-jupyterhub's values."""
+"""Maximum number of nested keys of parent charts above zero-to-jupyterhub's values."""
 NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
 """Keys of zero-to-jupyterhub's values. :func:`_find_root` does not search the mappings inside these sections."""
 _NOWHERE = FilePosition("", 1, 1)
@@ -113,7 +113,7 @@ class HelmValues:
         mapping, list or null, it is the position of the key (:attr:`.LocatedValue.shown`).
 
         :param path: keys and list indexes from the top of the files.
-        :param of_key: True = return the position of the key for any value.
+        :param of_key: True = return the position of the key, even if the value is a scalar.
         """
         for length in range(len(path), 0, -1):
             if found := self.find_value(path[:length]):
@@ -189,7 +189,7 @@ def merge_settings(values: HelmValues) -> dict[str, Any]:
 
 
 def require_sections(values: HelmValues) -> None:
-    """Raise an error if a section that holds settings, or a section above it, is not a mapping.
+    """Raise an error if a section of the values that contains settings, or a section above it, is not a mapping.
 
     :param values: the merged values files.
     :raises SettingsError: with one problem for each wrong section.

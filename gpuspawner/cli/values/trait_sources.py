@@ -117,7 +117,7 @@ def make_finding(
     finding has no position.
 
     :param path: keys and list indexes from the top of the files.
-    :param of_key: True = use the position of the key for any value.
+    :param of_key: True = use the position of the key, even if the value is a scalar.
     """
     place = values.locate(path, of_key=of_key)
     return Finding(severity=severity, code=code, path=format_path(path), message=message, place=place)

@@ -157,6 +157,7 @@ class LocatedValue:
     """A value with its position.
 
     :param value: a scalar, or a dict or list of located values.
+    :param place: position of the value.
     :param key: position of the value's key; None in lists and at the top.
     """
 
@@ -227,7 +228,10 @@ SCALAR_PATTERNS = (
     ("float", _FLOAT, list("-+0123456789.")),
     ("merge", r"^(?:<<)$", ["<"]),
 )
-"""Rows (name of a type, pattern of its plain scalars, first characters of these) by which go-yaml reads scalars."""
+"""Rules by which go-yaml recognizes the type of an unquoted scalar.
+
+Each row is (name of the type, pattern of its scalars, characters with which its scalars may begin).
+"""
 for _name, _pattern, _first in SCALAR_PATTERNS:
     _Loader.add_implicit_resolver(f"{_TAG}{_name}", re.compile(_pattern), _first)
 
@@ -240,7 +244,7 @@ def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocumen
     """Return the values of a YAML file with their positions, and the file's mistakes.
 
     :param text: the text of the file.
-    :param file: name of the file in positions.
+    :param file: name of the file, which positions in the result contain.
     :param may_be_list: whether a list may be at the top instead of a mapping.
     """
     top = FilePosition(file, 1, 1)

@@ -42,7 +42,8 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
     The function ignores how much of the limits the existing nodes use.
 
     Karpenter compares limits with machine sizes. gpuspawner does not know machine sizes exactly (the cloud provider's
-    code subtracts ``vmMemoryOverheadPercent`` from the memory), so it compares limits with the pod's requests.
+    code subtracts ``vmMemoryOverheadPercent`` from the memory). This function therefore compares limits with the pod's
+    requests.
     """
     for name, number in requests.items():
         sizes = machines.sizes.get(name)
@@ -54,7 +55,7 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 def has_capacity_left(
     machines: MachineConstraints, requests: Mapping[str, int], *, ahead: Iterable[Mapping[str, int]] = ()
 ) -> bool:
-    """Return whether a NodePool's remaining limits allow a machine for a pod, after the machines for pods ahead of it.
+    """Return whether a NodePool's remaining limits allow a machine for a pod, once the pods ahead have their machines.
 
     Each pod gets a machine of its own: the smallest that is large enough. If machine sizes are unknown, the function
     takes the pod's requests as the machine's size, though the machine may be larger. A pod ahead that would exceed the
@@ -129,9 +130,9 @@ def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableN
 def check_new_node(scalable_pool: ScalableNodePool, pod: Pod) -> Answer:
     """Return whether a pod would run on a new node of a node pool.
 
-    The answer is UNKNOWN if it depends on facts that only an existing node has: its zone, undeclared labels and taints,
-    other pods in its topology domain. For a Karpenter NodePool, YES means that no constraint forbids the pod; only
-    Karpenter knows whether the cloud offers a large enough machine.
+    The answer is UNKNOWN if it depends on facts that only an existing node can show: its zone, undeclared labels and
+    taints, other pods in its topology domain. For a Karpenter NodePool, YES means that no constraint forbids the pod;
+    only Karpenter knows whether the cloud offers a large enough machine.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.
@@ -190,9 +191,9 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
-    """Return whether the taints and labels of a node pool's new nodes may allow a pod. The pod's requests do not count.
+    """Return whether the taints and labels of a node pool's new nodes may allow a pod.
 
-    If the pool's machine type is fixed, the function checks only labels.
+    The function ignores the pod's requests. If the pool's machine type is fixed, the function also ignores taints.
 
     :param scalable_pool: the node pool.
     :param constraints: the pod's constraints.
@@ -208,7 +209,7 @@ def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> Scala
 
     Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
     that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without
-    this assumption, the verdict for the pod would be uncertain.
+    this assumption, gpuspawner could not tell whether the pod would run on a new node.
 
     The function returns a node pool unchanged if the pool does not declare the type's labels, if it declares the number
     of GPUs, or if its machine type is fixed. Karpenter cannot predict the resources of MIG slices and shared GPUs

@@ -45,7 +45,7 @@ class Accelerator:
         ``memory_bytes`` in MiB.
     :param compute: CUDA compute capability; None when unknown.
     :param fractional: label sources that have the same value for a whole GPU and for a slice of this model. A label of
-        these sources therefore does not tell the memory of a unit.
+        these sources therefore does not tell the memory of one unit (the whole GPU or the slice).
     :param nvlink: label values, of any source, that mean a machine with NVLink between its GPUs.
     """
 
@@ -127,7 +127,7 @@ def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int |
     """Return the memory of one GPU in bytes, from a node's label and the table of models, or None if neither has it.
 
     If label and table agree within 10 %, the result is the table's rounder number. Otherwise the result is the label's
-    number in whole GiB: the label describes the node's own units, and the table has only the memory of whole GPUs.
+    number in whole GiB, because the node may have MIG slices: the table has only the memory of whole GPUs.
 
     :param labelled_mib: MiB in the node's memory label; None when the node has no such label.
     :param known_bytes: bytes in the table; None when the table has no memory for the label.

@@ -46,12 +46,13 @@ class CombinedType:
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
     """Return a combined GPU type, or None while the catalog has none of its members.
 
-    If the admin sets no ``overrides`` and those of the members differ, members with overrides are left out: a server
-    with the combined type would lose them, so that a user could avoid what they restrict.
+    ``overrides`` are values of KubeSpawner's traits for servers with a GPU type. If the admin sets no ``overrides`` for
+    the combined type, and its members have different ``overrides``, the function leaves out members with ``overrides``.
+    Servers with the combined type would not get these values, so users could evade restrictions in them.
 
     The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
-    members have different values. The combined type has the tolerations of the admin and of all members, and the
-    shortest of their run time limits.
+    members have different values. The combined type has the tolerations that the admin set and those of all
+    members. Its run time limit is the shortest limit that the admin or a member has.
 
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types of the catalog that are not combined.

@@ -5,7 +5,7 @@ picks the node. https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/
 
 Before a pod exists, the quotas of the ClusterQueue and the labels and taints of the ResourceFlavors show whether Kueue
 could admit the pod (``pkg/scheduler/flavorassigner/flavorassigner.go``, ``pkg/cache/scheduler/resource_node.go``). This
-module does not read Kueue's configuration. If the configuration ignores or renames resources, the answers for pods with
+module does not read Kueue's configuration. If the configuration ignores or renames resources, the results for pods with
 these resources may be wrong.
 """
 
@@ -35,7 +35,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 class QueueReason(StrEnum):
-    """Why Kueue does not admit a pod. If Kueue has a reason string for the same case, the value equals that string."""
+    """Why Kueue does not admit a pod. If Kueue has a reason string for a case, the member has that string as value."""
 
     NOT_EVALUATED = "PendingEvaluation"
     """Kueue has not decided about the Workload yet."""
@@ -95,7 +95,7 @@ class QuotaJudgment(NamedTuple):
     """Whether a ClusterQueue could admit a pod, and why not.
 
     :param resource: the resource whose quota is missing, too small or in use; empty for the other answers.
-    :param flavors: names of all flavors in the resource group that decides the answer; empty if none decides it.
+    :param flavors: names of all ResourceFlavors in the resource group that decides the answer; empty if no group does.
     :param most: for EXCEEDED, the largest request for the resource that Kueue could admit. None for other answers, or
         if the pod exceeds the quota of different resources in different flavors.
     """
@@ -108,7 +108,7 @@ class QuotaJudgment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorCapacity:
-    """A ResourceFlavor in a ClusterQueue.
+    """The nodes of a ResourceFlavor, and the quota that a ClusterQueue has for this flavor.
 
     :param node: the labels and taints of the flavor's nodes; None if the ResourceFlavor is unknown.
     :param tolerations: tolerations that Kueue adds to pods that get the flavor.
@@ -133,8 +133,8 @@ class FlavorChoice(NamedTuple):
 
     :param choices: for each resource group that the pod needs, the flavor that the pod would get now, followed by the
         flavors that the pod may get while the quota of the first flavor is in use.
-    :param places: number of pods like this pod for which the first flavors certainly have enough unused quota.
-    :param has_more: whether Kueue may have unused quota for more such pods, in the first flavors or in others.
+    :param places: number of such pods for which the first flavor of each group certainly has enough unused quota.
+    :param has_more: whether Kueue may have unused quota for more than ``places`` such pods, in any flavor.
     """
 
     choices: tuple[tuple[FlavorCapacity, ...], ...]
@@ -174,9 +174,10 @@ class QueueCapacity:
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
         """Return whether the ClusterQueue could admit a pod, and why not.
 
-        The pod needs quota in each group that covers one of its resources. The result is these groups' worst answer.
+        The pod needs quota in each resource group that covers a resource of the pod. The result is the worst answer
+        among these groups.
 
-        :param requests: effective requests of the pod.
+        :param requests: resource → amount that the pod effectively requests.
         :param constraints: the pod's constraints on its node.
         """
         needed = self._list_needs(requests)
@@ -192,7 +193,7 @@ class QueueCapacity:
         return max(judgments, key=lambda each: each.answer, default=QuotaJudgment(QuotaAnswer.UNKNOWN))
 
     def list_flavors(self, resource: str, constraints: PodConstraints) -> tuple[FlavorCapacity, ...]:
-        """Return a resource's ResourceFlavors whose labels and taints may fit a pod, even if they lack quota.
+        """Return the ResourceFlavors of a resource whose labels and taints may fit a pod, whatever quota they have.
 
         :param resource: a resource that the pod requests.
         :param constraints: the pod's constraints on its node.
@@ -204,7 +205,7 @@ class QueueCapacity:
     def find_flavors(self, requests: Mapping[str, int], constraints: PodConstraints) -> FlavorChoice | None:
         """Return the flavors that Kueue would give a pod now, or None if unknown.
 
-        :param requests: effective requests of a pod for which the ClusterQueue has enough unused quota.
+        :param requests: resource → amount that the pod effectively requests; the ClusterQueue has enough unused quota.
         :param constraints: the pod's constraints on its node.
         """
         needed, places, has_more = self._list_needs(requests), [], False
@@ -240,7 +241,7 @@ _PODS = "pods"
 """Name of the resource by which Kueue counts pods. A ClusterQueue need not have a quota for this resource."""
 
 _MANY_PLACES = 2**31
-"""Number of pods for which a flavor has enough quota if the pods request none of the flavor's resources."""
+"""Stands for any number of pods: a flavor has enough quota for pods that request none of the flavor's resources."""
 
 
 def _count_places(unused: Mapping[str, int], needed: Mapping[str, int]) -> int:
@@ -287,7 +288,7 @@ def _may_take(flavor: FlavorCapacity, constraints: PodConstraints, *, selector: 
 
 
 def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity]) -> PodConstraints | None:
-    """Return the part of a pod's node selector and affinity that Kueue compares; None if a flavor is unknown."""
+    """Return a pod's node selector and affinity, limited to labels of the flavors; None if a flavor is unknown."""
     if any(flavor.node is None for flavor in flavors):
         return None
     return limit_to_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
@@ -371,7 +372,7 @@ def _may_preempt(spec: Mapping[str, object]) -> bool:
 
 
 def _is_readable(spec: object) -> bool:
-    """Return whether the quotas of a ClusterQueue or Cohort have the structure of Kueue's API; True without quotas."""
+    """Return whether the quotas of a ClusterQueue or Cohort have the structure of Kueue's API, or are missing."""
     groups = [] if spec is None else as_dict(spec).get("resourceGroups", [] if isinstance(spec, dict) else None)
     if not isinstance(groups, list):
         return False
@@ -441,7 +442,7 @@ class _QuotaNode:
     holders: Counter[_FlavorResource] = field(default_factory=Counter)
 
     def add_child(self, child: _QuotaNode) -> None:
-        """Add to this Cohort what a child lends and uses.
+        """Add to this Cohort the quota that a child lends, and the child's usage beyond its quota that is not lent.
 
         :param child: a ClusterQueue or Cohort to which all its own children have been added.
         """
@@ -461,7 +462,7 @@ class _QuotaNode:
 
 
 class _QuotaTree:
-    """Counts the quota that ClusterQueues can use, as Kueue does in ``pkg/cache/scheduler/resource_node.go``."""
+    """Computes the quota that ClusterQueues can use, as Kueue does in ``pkg/cache/scheduler/resource_node.go``."""
 
     def __init__(
         self, cluster_queues: Iterable[Mapping[str, object]], cohorts: Iterable[Mapping[str, object]] | None
@@ -577,7 +578,7 @@ def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> 
 
 
 def _read_parent(spec: Mapping[str, object]) -> str:
-    # A ClusterQueue names its Cohort in `cohortName` (`cohort` in v1beta1), a Cohort its parent in `parentName`.
+    # A ClusterQueue names its Cohort in `cohortName` (`cohort` in v1beta1). A Cohort names its parent in `parentName`.
     return as_text(spec.get("cohortName")) or as_text(spec.get("cohort")) or as_text(spec.get("parentName"))
 
 

@@ -99,7 +99,7 @@ class CustomImages:
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
     def describe(self, reference: str) -> Image:
-        """Return a custom image, with CUDA, vendors and architectures from the settings if they list the same image.
+        """Return a custom image, with CUDA, vendors, architectures and overrides from the settings if these list it.
 
         :param reference: full reference of the image.
         """
@@ -132,8 +132,8 @@ NO_AMOUNT = OwnAmount()
 class OwnResources:
     """Resources and node selector that KubeSpawner's own traits, such as ``mem_limit``, give each server.
 
-    :param cpu: in millicores.
-    :param memory: in bytes.
+    :param cpu: limit and guarantee of CPU, in millicores.
+    :param memory: limit and guarantee of memory, in bytes.
     :param gpus: (extended resource, number of GPUs) in ``extra_resource_limits``, each resource once.
     :param container_gpus: (trait, extended resource, number of GPUs) for the GPUs in ``extra_container_config`` and
         other traits that describe containers. gpuspawner removes these GPUs from servers.
@@ -161,8 +161,8 @@ class Bounds:
     :param default: amount when the user chooses none. It may lie between two steps.
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
     :param own: KubeSpawner's limit and guarantee if the settings have no bounds. A user who chooses no amount then gets
-        KubeSpawner's limit. If KubeSpawner has a guarantee, the pod requests it (at most the amount) instead of the
-        fraction ``guarantee``. None = the settings have bounds, which replace KubeSpawner's limit and guarantee.
+        KubeSpawner's limit. If KubeSpawner has a guarantee, the pod requests this guarantee (at most the limit) instead
+        of the fraction ``guarantee``. None = the settings have bounds, which replace KubeSpawner's limit and guarantee.
     :param is_optional: True = a user who chooses no amount gets no limit. False = such a user gets ``default``.
     """
 
@@ -290,7 +290,7 @@ class GPUType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An entry of a form field with a fixed list (:data:`gpuspawner.core.request.field_definitions.CLOSED_CHOICES`).
+    """An entry of a form field with a fixed list of entries (:data:`.CLOSED_CHOICES`), such as one of the priorities.
 
     :param slug: key in settings and user options.
     """
@@ -301,7 +301,7 @@ class Choice:
 
 
 Choices = Mapping[str, Mapping[str, Choice]]
-"""Name of a form field → slug → entry, the default entry first; fields without entries are left out."""
+"""Name of a form field → slug → entry of its fixed list, the default entry first. Fields without entries are absent."""
 
 
 PresetOptions = Mapping[str, object]
@@ -311,13 +311,13 @@ memory may be ``unlimited``. ``cpu_guarantee`` and ``memory_guarantee`` set the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetVariant:
-    """An entry of a preset's choice, such as one of several sizes.
+    """An entry that users can pick from a list in a preset, such as one of several sizes.
 
     :param slug: key in settings and user options.
     :param display_name: name in the form.
     :param description: text below the name; may be empty.
-    :param options: values that replace those of the preset.
-    :param overrides: values of KubeSpawner's traits, laid over those of the preset.
+    :param options: values of form fields, which replace those of the preset.
+    :param overrides: values of KubeSpawner's traits, which apply on top of those of the preset.
     """
 
     slug: str
@@ -329,12 +329,12 @@ class PresetVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageInput:
-    """A text field of a preset's choice, in which the user may name an image instead of picking an entry.
+    """A text field beside a list in a preset: the user may name an image there instead of picking an entry of the list.
 
     :param label: text beside the field; may be empty.
     :param pattern: regular expression that the beginning of the text must match; empty = any text.
     :param message: sentence for a user whose text does not match; may be empty.
-    :param overrides: values of KubeSpawner's traits for servers with such an image, laid over those of the preset.
+    :param overrides: values of KubeSpawner's traits for servers with such an image, on top of those of the preset.
     """
 
     label: str = ""
@@ -361,7 +361,7 @@ class PresetChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A named set of choices.
+    """A named set of values for form fields, which a user chooses in one step.
 
     :param slug: key in settings.
     :param display_name: name in the form.
@@ -382,15 +382,15 @@ class Preset:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the preset sets more than the form's fields can: a server then gets exactly what the preset says."""
+        """Whether the preset sets more than form fields can express. A server then gets exactly what it says."""
         is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
         return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
 
 
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
-"""Key of a guarantee in :data:`PresetOptions` → name of the amount's form field."""
+"""Key of a guarantee in :data:`PresetOptions` → name of the form field for the limit of the same resource."""
 UNLIMITED_AMOUNT = "unlimited"
-"""Value of an amount without a limit, in settings and :data:`PresetOptions`; Helm would drop a null."""
+"""Stands for no limit in settings and :data:`PresetOptions`. A null would not do, because Helm drops it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -507,8 +507,8 @@ class Catalog:
         Without a GPU type in the user options, a server gets the first one that the user's limits and image allow.
     :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request and gpuspawner removes,
         because a server has one GPU type: all resources except that of the first type in ``default_gpus``.
-    :param only_presets: whether users can choose only presets, and change nothing in them but their choices.
-    :param preset_images: slug → image that is not in ``images``: only presets have it, and these presets are fixed.
+    :param only_presets: whether users can only choose a preset, and pick entries from the lists in the preset.
+    :param preset_images: slug → image for presets only, not in ``images``. Users cannot change presets with this image.
     """
 
     images: Mapping[str, Image]

@@ -31,7 +31,7 @@ GPU_RESOURCES = {
     "amd": re.compile(r"amd\.com/(?:gpu|(?P<partition>[a-z]+_nps\d+))", re.ASCII),
     "intel": re.compile(r"gpu\.intel\.com/(?:i915|xe)", re.ASCII),
 }
-"""Vendor → pattern of the names of its extended resources."""
+"""Vendor → pattern of the names of the extended resources for its GPUs."""
 
 _GPU_LABEL_PREFIXES = (
     "nvidia.com/gpu.",
@@ -293,8 +293,8 @@ def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *,
     """Return whether to prefer Karpenter's labels to those of GPU Feature Discovery for a node.
 
     The result is true if the node has whole GPUs, and the table of models contains the model of Karpenter's labels or
-    lacks the model of GPU Feature Discovery's label. Karpenter's labels are better where both fit: Karpenter knows them
-    before it creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
+    lacks the model of GPU Feature Discovery's label. Karpenter's labels are better where both fit: Karpenter knows its
+    labels before it creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
     """
     if _is_divided(labels):
         return False
@@ -377,7 +377,7 @@ _GPU_LABEL_DOMAINS = (
 """Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Prefixes of labels whose values GPU nodes share with other nodes; a ``NotIn`` would also exclude the other nodes."""
+"""Prefixes of labels with the same values on GPU nodes and other nodes. A ``NotIn`` would exclude the others, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

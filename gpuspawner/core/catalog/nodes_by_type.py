@@ -106,25 +106,25 @@ def group_nodes_by_type(
 
 
 def count_units(node: Node, resource: str) -> int:
-    """Return how many units of a resource a node has, including broken units."""
+    """Return how many units of a GPU resource (GPUs, MIG slices or shares) a node has, including broken units."""
     return max(node.capacity.get(resource, 0), node.allocatable.get(resource, 0))
 
 
 def count_units_for_pod(node: Node, resource: str) -> int:
-    """Return how many units of a resource one pod could get on a node if the node were empty."""
+    """Return how many units (GPUs, MIG slices or shares) one pod could get on a node if no other pod ran there."""
     number = node.allocatable.get(resource, 0)
     return min(number, MAX_CLAIM_DEVICES) if resource in node.published_by_dra else number
 
 
 def may_have_units(node: Node, resource: str) -> bool:
-    """Return whether a node has units of a resource, or may have DRA devices that cannot be counted."""
+    """Return whether a node has GPUs (or MIG slices or shares) of a resource, or may have uncounted DRA devices."""
     return count_units(node, resource) > 0 or resource in node.uncounted
 
 
 def has_silent_plugin(node: Node, resource: str) -> bool:
     """Return whether kubelet reports 0 units of a resource on a node: the device plugin may not be registered yet.
 
-    kubelet begins to report 0 when kubelet restarts, or a few minutes after the plugin stops. It reports 0 until the
+    kubelet begins to report 0 when it restarts, or a few minutes after the plugin stops. It reports 0 until the
     plugin registers again (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet
     also reports 0 if all GPUs are divided into MIG slices or gone; the function cannot tell these cases apart.
     """

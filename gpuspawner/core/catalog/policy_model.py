@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 UNLIMITED = sys.maxsize
 """Value of a limit in a rule: the rule explicitly allows any amount."""
 ANY = "*"
-"""Wildcard in a rule: every entry of a field (such as images), or every GPU type that the rule does not name."""
+"""Wildcard in a rule: every entry of a form field (such as images), or every GPU type that the rule does not name."""
 
 
 def normalize_group(group: str) -> str:
@@ -31,7 +31,7 @@ class AmountRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUTypeRule:
-    """Limits of a rule for one GPU type; None = no limit given. A unit is a whole GPU, a MIG slice or a share.
+    """Limits that a rule sets for one GPU type; None = no limit set. A unit is a whole GPU, a MIG slice or a share.
 
     :param max_gpus: largest number of units in all servers of the user together.
     :param max_gpus_per_server: largest number of units in one server.
@@ -63,11 +63,11 @@ class Rule:
     :param memory: allowed amounts in bytes.
     :param max_runtime_s: seconds after which the pod of any server ends (``activeDeadlineSeconds``).
     :param deny: True = the rule only restricts what other rules allow.
-    :param sources: in a merged rule, the ``gpus`` of each rule without ``deny`` from which ``gpus`` is merged. May be
-        empty if ``gpus`` comes from one rule. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources``
-        and ``caps`` for a combined type (several GPU types, its members, offered as one): the limits for a member
-        depend on which of these rules allow the combined type.
-    :param caps: in a merged rule, the ``gpus`` of each rule with ``deny`` that has restricted the ``gpus`` of others.
+    :param sources: in a merged rule, the ``gpus`` of each rule without ``deny`` that sets ``gpus``. May be empty if
+        only one rule does. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources`` and ``caps`` for a
+        combined type (several GPU types, its members, offered as one): the limits for a member depend on which of these
+        rules allow the combined type.
+    :param caps: in a merged rule, the ``gpus`` of each rule with ``deny`` that restricts what other rules allow.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -84,10 +84,10 @@ class Rule:
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
     def allows_choice(self, name: str, slug: str) -> bool:
-        """Return whether the rule allows an entry of a form field.
+        """Return whether the rule allows an entry of a form field, such as one image.
 
         :param name: name of the field.
-        :param slug: key of the entry.
+        :param slug: slug of the entry.
         """
         slugs = self.choices.get(name)
         return slugs is None or slug in slugs or ANY in slugs
@@ -104,7 +104,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUPool:
-    """A number of GPUs that the members of some groups share.
+    """A pool of GPUs: a limit on the GPUs that the members of some groups use together.
 
     :param groups: normalized group names.
     :param gpus: slugs of the GPU types that count against the pool, or :data:`ANY`.
@@ -145,7 +145,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The users who may choose an entry, such as a preset: the members of some groups, and single users.
+    """The users who may choose one entry of a form field, such as one preset: members of groups, and single users.
 
     :param groups: normalized group names.
     :param users: user names.
@@ -155,7 +155,7 @@ class Access:
     users: frozenset[str] = frozenset()
 
     def admits(self, person: Person) -> bool:
-        """Return whether a user may choose the entry; False if only groups could admit the user and are unknown."""
+        """Return whether a user may choose the entry. A user whose groups are unknown counts as being in no group."""
         return person.name in self.users or not self.groups.isdisjoint(person.normalized_groups)
 
 
@@ -172,8 +172,10 @@ class Policy:
     :param groups: normalized group name → rule.
     :param users: user name → rule.
     :param pools: slug → pool of GPUs that groups share.
-    :param hide: whether the form leaves out choices that the user may never have, instead of disabling them.
-    :param access: entry → who may choose it; entries that are missing are open to every user.
+    :param hide: whether the form leaves out the choices that the policy always denies to the user. False = the form
+        shows and disables these choices.
+    :param access: key of an entry of a form field → the users who may choose the entry. Every user may choose an entry
+        that is missing here, unless the rules deny it.
     """
 
     default: Rule = field(default_factory=Rule)
@@ -189,7 +191,7 @@ class Policy:
         return bool(self.groups or self.pools) or any(each.groups for each in self.access.values())
 
     def admits(self, person: Person, *key: str) -> bool:
-        """Return whether a user may choose an entry, as far as ``allowed_groups`` and ``allowed_users`` say.
+        """Return whether the settings ``allowed_groups`` and ``allowed_users`` of an entry let a user choose the entry.
 
         :param person: the server's user.
         :param key: the :data:`AccessKey` of the entry.

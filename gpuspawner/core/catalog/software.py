@@ -106,7 +106,8 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 
     The function does not check whether the image supports the vendor's GPUs.
 
-    :param vendor: vendor of the platform's GPUs. Driver, CUDA and compute capability count only for ``nvidia``.
+    :param vendor: vendor of the platform's GPUs. The function checks driver, CUDA and compute capability only
+        for ``nvidia``.
     """
     if image.architectures and platform.architecture and platform.architecture not in image.architectures:
         return Misfit.ARCHITECTURE

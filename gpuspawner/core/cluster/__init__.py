@@ -4,14 +4,15 @@ In: Kubernetes objects as the API's JSON. Out: immutable values, and :class:`Occ
 This package does not depend on GPU types, users or the hub. It compares one constraint with one node or pod; the
 package ``scheduling`` combines the results.
 
-- ``model``: the values; ``dra``: the values of DRA devices, and how many each node has
-- ``state``: :class:`Occupancy`, all nodes and pods with free amounts; :class:`Inventory`, a snapshot of the cluster
+- ``model``: the values for nodes, pods and constraints; ``dra``: DRA devices, and how many each node has
+- ``state``: :class:`Occupancy`, all nodes and pods with free amounts; :class:`Inventory`, the data that could be read
 - ``decode``, ``decode_selectors``: decode JSON into values; equal values share one object
 - ``pod_requests``: what a pod requests of a node: CPU, memory, huge pages, GPUs and other devices
 - ``selectors``, ``taints``: match node selectors, node affinity, pod affinity and tolerations against nodes, pods and
   namespaces
 - ``volumes``: the volumes on each node, and how many volumes CSI drivers may attach to a node
-- ``node_table``: resources as columns and equivalent nodes in groups, for scans of thousands of nodes
+- ``node_table``: a table with a column per resource, and groups of equivalent nodes, for fast checks of thousands of
+  nodes
 """
 
 from gpuspawner.core.cluster.decode import decode_node, decode_pod

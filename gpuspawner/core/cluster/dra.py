@@ -165,8 +165,8 @@ class NodeDevices:
     """The DRA devices on one node, counted by extended resource.
 
     :param capacity: extended resource → number of devices, including those that cannot be allocated at present.
-    :param allocatable: extended resource → number of devices that ResourceClaims can hold or hold already.
-    :param claimed: extended resource → number of the allocatable devices that ResourceClaims hold.
+    :param allocatable: extended resource → number of devices that can be, or already are, allocated to ResourceClaims.
+    :param claimed: extended resource → number of the allocatable devices that are already allocated to ResourceClaims.
     :param uncounted: extended resources with an unknown number of devices on this node.
     """
 
@@ -196,7 +196,7 @@ class EquippedNode(NamedTuple):
     """A node with its DRA devices.
 
     :param node: the node; ``allocatable`` and ``capacity`` include the devices.
-    :param claimed: extended resource → number of the node's devices that ResourceClaims hold.
+    :param claimed: extended resource → number of the node's devices that are allocated to ResourceClaims.
     """
 
     node: Node
@@ -215,7 +215,7 @@ def equip_node(
 ) -> EquippedNode:
     """Return a node whose ``allocatable`` and ``capacity`` include its DRA devices.
 
-    If kubelet reports more than 0 allocatable units of a resource, the node's DRA devices do not count for this
+    If kubelet reports an allocatable amount above 0 of a resource, the node's DRA devices do not count for this
     resource, as in kube-scheduler (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
     :param node: a node whose amounts do not include its DRA devices.
@@ -351,11 +351,11 @@ _ResourcesByDevice = Mapping[DeviceId, tuple[str, tuple[str, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDevices:
-    """All devices that DRA drivers publish, whether or not ResourceClaims hold them.
+    """All devices that DRA drivers publish, whether or not they are allocated to ResourceClaims.
 
     :param nodes: node name → numbers of the node's devices; ``claimed`` is empty.
-    :param allocatable_devices: pool → device that a ResourceClaim can hold (or holds) → (name of the device's node,
-        extended resources for which the device counts).
+    :param allocatable_devices: DRA driver's pool of devices → device that can be, or already is, allocated to a
+        ResourceClaim → (name of the device's node, extended resources for which the device counts).
     :param on_unknown_nodes: extended resources with devices that more than one node can use. gpuspawner cannot tell
         which node has such a device.
     """
@@ -365,7 +365,7 @@ class OfferedDevices:
     on_unknown_nodes: frozenset[str] = frozenset()
 
     def subtract_claims(self, claims: Iterable[ResourceClaim] | None) -> ClusterDevices:
-        """Return the devices of all nodes, with the number of devices that ResourceClaims hold on each node.
+        """Return the devices of all nodes, with the number that is allocated to ResourceClaims on each node.
 
         :param claims: all claims of the cluster; None if the caller does not know all claims or all devices. With None,
             every resource in the result has an unknown number of devices.
@@ -385,7 +385,10 @@ class OfferedDevices:
 
 
 class DeviceCounter:
-    """Counts DRA devices; caches the counts of a pool until the pool's ResourceSlices or the DeviceClasses change."""
+    """Counts DRA devices in each driver's pools of devices.
+
+    The counts of a pool stay in a cache until the pool's ResourceSlices or the DeviceClasses change.
+    """
 
     def __init__(self) -> None:
         self._by_resource: dict[str, DeviceClass] = {}
@@ -499,8 +502,8 @@ class _PoolCounter:
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
         """Return the extended resources for which a DRA device counts.
 
-        If gpuspawner cannot count the device for a resource, the function records the resource as one with an unknown
-        number of devices.
+        If the device may count for a resource, but gpuspawner cannot count it, the function records that the number of
+        the resource's devices is unknown.
         """
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():

@@ -88,8 +88,8 @@ class Toleration:
 
 
 PossibleLabels = Mapping[str, tuple[str, ...]]
-"""Label → values that it may have on a node that does not exist yet; ``()`` if the node will not have the label.
-Labels that are not listed may have any value."""
+"""Label → values that the label may have on a node that does not exist yet; ``()`` if the node will not have the label.
+A label that is missing in the mapping may have any value."""
 
 
 class HostPort(NamedTuple):
@@ -203,14 +203,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """An unfinished pod, with the facts that scheduling and counting need.
+    """A pod that has neither succeeded nor failed, with the facts that scheduling and counting need.
 
     :param name: unique in the namespace.
     :param namespace: name of the namespace.
     :param node: name of the node that the pod is bound to, None while it is pending.
     :param requests: effective requests, in the units of :class:`Node`.
     :param labels: label → value.
-    :param terminating: the pod is being deleted (``metadata.deletionTimestamp``) and still holds its requests.
+    :param terminating: the pod is being deleted (``metadata.deletionTimestamp``); its requests still count.
     :param priority: ``spec.priority``, 0 if unset.
     :param preempts: whether kube-scheduler may end pods of lower priority to make room for the pod. False for
         ``preemptionPolicy: Never``; None if the pod does not exist yet and its priority is unknown.
@@ -273,8 +273,8 @@ class MachineConstraints:
     :param sizes: resource → amounts that one machine may have, ascending; the amount of a missing resource is unknown.
     :param limits: resource → largest total amount of all nodes of the pool. The key ``nodes`` stands for the number of
         nodes. A resource without a limit is left out.
-    :param remaining: resource → part of its limit that new nodes may use. The value of ``nodes`` is 0 while the pool's
-        condition ``Ready`` is False, even if the pool has no limit for nodes.
+    :param remaining: resource → part of the resource's limit that is left for new nodes. The value of ``nodes`` is 0
+        while the pool's condition ``Ready`` is False, even if the pool has no limit for nodes.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
     :param is_reliable: True if gpuspawner may predict that the autoscaler adds a node for a pod that fits the pool. If

@@ -22,10 +22,11 @@ _K = TypeVar("_K")
 _MAX_GROUPINGS = 32
 """The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
 _MAX_CHANGES = 512
-"""The table remembers which row changed in each of the latest changes of free amounts, at most this many. If a caller
-asks for older changes, :meth:`NodeTable.find_changed_rows` returns None."""
+"""The table remembers the rows of at most this many latest changes of free amounts. If a caller asks for older changes,
+:meth:`NodeTable.find_changed_rows` returns None."""
 _MAX_COLUMNS = 64
-"""The table keeps at most this many resources as columns, the most recently added."""
+"""The table keeps the allocatable amounts of at most this many resources, and for each floor the free amounts of at
+most this many resources: the most recently added."""
 _MAX_FLOORS = 8
 """The table keeps free amounts for at most this many floors, the most recently used. A floor is a priority; pods with a
 lower priority do not count."""
@@ -252,7 +253,10 @@ class NodeTable:
         return frozenset(islice(reversed(self._changed_rows), changes))
 
     def get_free_column(self, resource: str, floor: int | None = None) -> list[int]:
-        """Return each row's free amount of a resource; negative if requests exceed the allocatable amount."""
+        """Return each row's free amount of a resource; negative if requests exceed the allocatable amount.
+
+        :param floor: a priority; the amounts of pods with a lower priority count as free.
+        """
         # Move the floor used here to the end of the dict, because ``_drop_oldest`` drops the first keys.
         columns = self._free.pop(floor, {})
         self._free[floor] = columns
@@ -260,7 +264,10 @@ class NodeTable:
         return self._get_column(columns, resource, amount=partial(self._compute_free, resource, floor=floor))
 
     def list_free(self, nodes: Iterable[Node], resource: str, *, floor: int | None = None) -> list[int]:
-        """Return the free amount of a resource on each of the given nodes, which must be in the table."""
+        """Return the free amount of a resource on each of the given nodes, which must be in the table.
+
+        :param floor: a priority; the amounts of pods with a lower priority count as free.
+        """
         column = self.get_free_column(resource, floor)
         return [column[self._rows[node.name]] for node in nodes]
 

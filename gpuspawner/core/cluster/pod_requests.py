@@ -41,10 +41,10 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 
 
 class _ResizeStatus:
-    """A pod's amounts during an in-place resize, as kube-scheduler counts them.
+    """A pod's requests during an in-place resize, as kube-scheduler counts them.
 
-    The larger of the held amount (in ``status``) and the requested amount (in ``spec``) counts. If the resize is
-    infeasible, the held amount counts.
+    The amount that the pod has now is in ``status``, the amount that it requests is in ``spec``. The larger of the two
+    counts. If the resize is infeasible, only the amount in ``status`` counts.
     """
 
     def __init__(self, status: Mapping[str, object]) -> None:

@@ -1,6 +1,7 @@
 """Match node selectors and node affinity against nodes, and label selectors and pod affinity terms against pods.
 
-A node may be one of the cluster, or one that an autoscaler may add: then only its possible labels are known.
+Some functions check nodes of the cluster, others check nodes that an autoscaler may add. Of a node to be added, only
+the possible labels are known.
 
 The rules for nodes are those of Kubernetes' nodeaffinity.go (component-helpers) and labels/selector.go (apimachinery).
 The rules for pods are those of kube-scheduler's interpodaffinity and podtopologyspread plugins and framework/types.go.
@@ -117,7 +118,7 @@ def selects_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
 def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
     """Return whether a pod affinity term applies to pods in a namespace, or None if that depends on unknown labels.
 
-    gpuspawner does not read namespaces: of a namespace's labels it knows only ``kubernetes.io/metadata.name``.
+    gpuspawner does not read namespaces. The only label of a namespace that it knows is ``kubernetes.io/metadata.name``.
     """
     if namespace in term.namespaces:
         return True

@@ -1,6 +1,6 @@
 """Keep the state of the cluster: nodes, their pods and free resources, updated one change at a time.
 
-:class:`Occupancy` is the mutable state. :class:`Inventory` is a snapshot of the objects that gpuspawner could read.
+:class:`Occupancy` is the mutable state. :class:`Inventory` contains the data that gpuspawner could read.
 :class:`AntiAffinityIndex` holds the anti-affinity of bound pods.
 """
 
@@ -108,7 +108,6 @@ def _change_count(counts: dict[_K, dict[_L, int]], outer: _K, *, inner: _L, by: 
 
 PODS = "pods"
 """Kubernetes resource whose allocatable amount is the number of pods that a node may run."""
-
 _H = TypeVar("_H", bound=Hashable)
 
 _NO_AMOUNTS: Mapping[str, int] = {}
@@ -120,7 +119,7 @@ _ANY_PRIORITY = 2**31
 
 
 class Occupancy:
-    """All nodes and pods, and the amounts that pods and ResourceClaims hold on each node.
+    """All nodes and pods of the cluster, and the amounts of resources that are taken and free on each node.
 
     Nodes and pods may be added in any order. A pod counts as soon as the pod and its node have both been added.
 
@@ -235,7 +234,7 @@ class Occupancy:
 
         :param node: name of the node.
         :param pods: the pods, not bound to a node yet.
-        :param floor: leave out bound pods of lower priority.
+        :param floor: a priority; leave out the node's bound pods with a lower priority.
         """
         claims = {(pod.namespace, name) for pod in pods for name in pod.claims}
         if not claims or not self.volumes.limits:
@@ -248,10 +247,11 @@ class Occupancy:
         """Return node name → CSI driver's resource → number of a pod's volumes that other pods on the node use.
 
         A volume counts only once on a node, however many pods use it. If other pods use all of the pod's volumes of a
-        CSI driver, the pod adds none, and may run even on a node that exceeds the limit: the number is ``UNLIMITED``.
+        CSI driver, the pod adds none, and may run even on a node that exceeds the limit. In this case, the number is
+        ``UNLIMITED``.
 
         :param pod: a pod that is not bound to a node yet.
-        :param floor: leave out volumes that only pods of lower priority use. A node on which only such pods use the
+        :param floor: leave out volumes that only pods below this priority use. A node on which only such pods use the
             pod's volumes is in the result, with an empty mapping.
         """
         if not pod.attachments:
@@ -382,7 +382,7 @@ class Occupancy:
         has the number of the driver's volumes.
 
         :param node: name of the node, which may be unknown.
-        :param floor: leave out pods of lower priority. Their ResourceClaims still count, because the claims outlive a
+        :param floor: leave out pods below this priority. Their ResourceClaims still count, because the claims outlive a
             preemption. Their attached volumes still count, because kube-scheduler counts a node's VolumeAttachments
             even while it looks for pods to preempt there (nodevolumelimits/csi.go, ``Filter``).
         """
@@ -412,7 +412,7 @@ class Occupancy:
         """Return the host ports that the pods on a node use.
 
         :param node: name of the node.
-        :param floor: leave out pods of lower priority.
+        :param floor: a priority; leave out pods with a lower priority. None to leave out no pod.
         """
         ports = self._ports.get(node, {})
         if not ports or not (lower := self.list_lower_pods(node, floor)):
@@ -541,7 +541,7 @@ def _subtract(total: dict[_H, int], less: Mapping[_H, int]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """A snapshot of the cluster.
+    """The data of the cluster that gpuspawner could read, what is unknown, and the age of the data.
 
     :param nodes: all nodes; None if gpuspawner could not read them: capacity is then unknown, not zero.
     :param pods: the pods of all namespaces; None if ``occupancy`` has the pods. If both are None, gpuspawner could not

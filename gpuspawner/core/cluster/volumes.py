@@ -51,10 +51,11 @@ class Volume(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CSINode:
-    """The limits of a node's CSI drivers.
+    """How many volumes each CSI driver may attach to a node (v1 CSINode).
 
     :param name: name of the node.
-    :param limits: driver → most volumes that it may attach to the node; drivers without a limit are left out.
+    :param limits: driver → maximum number of volumes that the driver may attach to the node; drivers without a limit
+        are left out.
     """
 
     name: str
@@ -66,7 +67,7 @@ class PersistentVolume:
     """A PersistentVolume and its claim.
 
     :param volume: the volume, None if no CSI driver handles it.
-    :param claim: the claim that the volume is bound to, or is reserved for; two empty strings without such a claim.
+    :param claim: the claim that the volume is bound to, or is reserved for; two empty strings if there is no claim.
     :param is_migrated: the volume's kind is in-tree (``awsElasticBlockStore``), but a CSI driver handles the volume.
     """
 
@@ -170,11 +171,11 @@ def _get_spec(raw: object) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterVolumes:
-    """The known volumes of the cluster and the known limits of CSI drivers.
+    """The known volumes of the cluster, and how many volumes CSI drivers may attach to each node.
 
     If volumes are unknown, gpuspawner counts too few volumes on nodes. If limits are unknown, it assumes no limits.
 
-    :param limits: node name → CSI driver → most volumes that the driver may attach to the node.
+    :param limits: node name → CSI driver → maximum number of volumes that the driver may attach to the node.
     :param drivers: the CSI drivers that have a limit on at least one node.
     :param of_claims: PersistentVolumeClaim → its volume.
     :param attached: node name → volumes that are attached to the node, even if no pod there uses them.
@@ -188,7 +189,7 @@ class ClusterVolumes:
     classes: tuple[StorageClass, ...] = ()
 
     def add_limits(self, node: Node) -> Node:
-        """Return a node whose allocatable amounts include the limits of its CSI drivers.
+        """Return a copy of a node whose allocatable amounts include the volume limits of its CSI drivers.
 
         :param node: the node, with the allocatable amounts that kubelet reports.
         """
@@ -213,11 +214,13 @@ class ClusterVolumes:
         return self._count({*self._find_volumes(claims), *self.attached.get(node, ())})
 
     def add_needs(self, pod: Pod, *, new_claims: Mapping[str, str | None]) -> Pod:
-        """Return a pod with the number of volumes that it needs of each CSI driver (:attr:`.Pod.attachments`).
+        """Return a copy of a pod with the number of volumes that each CSI driver would attach for the pod.
+
+        :attr:`.Pod.attachments` of the copy contains these numbers.
 
         :param pod: a pod that is not bound to a node yet.
-        :param new_claims: name of a claim that will be created for the pod → name of its StorageClass, None for the
-            default.
+        :param new_claims: name of a claim that will be created for the pod → name of the claim's StorageClass, None for
+            the default StorageClass.
         """
         if not self.limits or not pod.claims:
             return pod
@@ -267,7 +270,7 @@ def collect_volumes(
     attachments: Iterable[VolumeAttachment],
     classes: Iterable[StorageClass] = (),
 ) -> ClusterVolumes:
-    """Build the known volumes of the cluster and the limits of CSI drivers from Kubernetes objects.
+    """Build the known volumes of the cluster and the volume limits of CSI drivers from Kubernetes objects.
 
     :param csi_nodes: the CSINodes.
     :param persistent_volumes: the PersistentVolumes; None if unknown.

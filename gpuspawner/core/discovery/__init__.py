@@ -8,8 +8,8 @@ This package must not depend on the user, the policy's decisions, the form, or w
 :mod:`.discover` turns node labels into GPU types, and groups equal nodes. Each type gets the tolerations that are usual
 for its resource, such as ``nvidia.com/gpu``, whatever taints its nodes have. The module also recognizes GPU nodes, spot
 nodes and NVLink by label, and finds the largest node.
-:mod:`.build_catalog` adds the settings' GPU types, keeps their nodes out of the discovered types, and drops invalid
-presets.
+:mod:`.build_catalog` adds the settings' GPU types, keeps the nodes of these types out of the discovered types, and
+drops invalid presets.
 """
 
 from gpuspawner.core.discovery.build_catalog import ConfiguredCatalog, assemble_catalog

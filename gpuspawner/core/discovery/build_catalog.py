@@ -139,14 +139,14 @@ _COUNT = re.compile(r"[0-9]{1,3}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredCatalog:
-    """The admin's settings, before the cluster's nodes complete them.
+    """The part of the catalog that the admin's settings define; :func:`assemble_catalog` adds what the nodes have.
 
     :param images: slug → image; empty = the image in KubeSpawner's settings.
     :param custom_images: settings for images that users name by image reference; None = not allowed.
-    :param cpu: bounds in millicores; None = derived from the largest node.
-    :param memory: bounds in bytes; None = derived from the largest node.
-    :param run_time: bounds in seconds; None = the form has no such field.
-    :param shared_memory: bounds in bytes; None = the form has no such field.
+    :param cpu: bounds of CPU in millicores; None = derived from the largest node.
+    :param memory: bounds of memory in bytes; None = derived from the largest node.
+    :param run_time: bounds of the run time in seconds; None = the form has no such field.
+    :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field.
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
     :param uncounted: slugs of described and combined types for which the settings have no ``max_count``. The limit of
@@ -193,9 +193,9 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    The catalog leaves out presets, and entries of presets, with choices that it does not offer. While nodes are
-    unknown, it keeps all presets: the error for a server with a preset should name the unknown nodes as the cause, not
-    the preset.
+    The catalog leaves out presets, and entries in the lists of presets, that need something unavailable, such as an
+    unknown GPU type. While the cluster's nodes are unknown, the catalog keeps all presets: the error for a server with
+    a preset should name the unknown nodes as the cause, not the preset.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -238,8 +238,12 @@ def assemble_catalog(
 def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[str, Image], Mapping[str, Image]]:
     """Return the images that users can choose, and the images that only presets have.
 
-    KubeSpawner's own image is the choice if the settings have no images. Beside images of the settings, only the
-    presets that name it have it: in the form, it would also be for users who may not choose these presets.
+    - If the settings have no images, users can choose KubeSpawner's own image.
+    - If the settings have images, and no preset names KubeSpawner's image, users can choose only the settings' images.
+    - If a preset names KubeSpawner's image as well, only presets have this image. In the form, users could choose the
+      image even if they may not choose these presets.
+    - If users can choose only presets, the form has no field for images. The image that a preset names is then among
+      the images that users can choose.
 
     :param configured: the admin's settings.
     :param own: KubeSpawner's own image.

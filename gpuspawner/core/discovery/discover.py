@@ -236,7 +236,7 @@ _LabelTest = Callable[[str, str], bool]
 
 
 def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
-    """Return whether the cloud may reclaim every node of a type (spot capacity).
+    """Return whether labels show that all nodes of a type are spot nodes, which the cloud may reclaim at any time.
 
     :param nodes: the labels of each existing node of the type.
     """

@@ -82,11 +82,12 @@ from gpuspawner.core.verdict.wording import format_verdict
 class LiveState:
     """The cluster's current state for one form: counts of GPUs, and whether selections can start (verdicts).
 
-    :param availabilities: counts of each GPU type, in the catalog's order; None = count the inventory's GPUs.
+    :param availabilities: for each GPU type, in the catalog's order, how many GPUs (or GPU slices) exist and are free;
+        None = count the inventory's GPUs.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
     :param alternatives: similar selections that can start now, the most similar first. Empty if the selection in the
         fields can start now.
-    :param presets: preset slug → verdict; presets without a verdict are missing.
+    :param presets: slug of a preset → whether the preset can start; presets without a verdict are missing.
     :param cache: keeps parts of the view for later forms; None for no cache.
     """
 
@@ -105,7 +106,7 @@ def find_type_state(
     The sentence is "" if a GPU is free, or if the hub does not know whether a GPU is free.
 
     :param gpu: the GPU type.
-    :param available: the type's counts of total, healthy and free units.
+    :param available: how many GPUs (or GPU slices) of the type exist, work and are free.
     :param scalable_pools: node pools that autoscalers may enlarge; None if unknown.
     """
     if available.total is None:
@@ -129,9 +130,9 @@ def find_type_state(
 
 
 def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog: Catalog) -> VerdictView | None:
-    """Return the view of the verdict on the selection in the fields, with alternatives; None without a verdict.
+    """Return the view of the verdict, which says whether the selection in the fields can start; None without a verdict.
 
-    :param live: contains the verdict and the alternatives.
+    :param live: contains the verdict, and the alternatives (similar selections that can start now).
     :param selection: the selection in the fields; the text of an alternative says how the alternative differs from this
         selection. None if the fields are invalid: the text then describes the whole alternative.
     :param catalog: what the hub offers, without any user's limits.
@@ -191,7 +192,7 @@ GPU_COLUMNS = (
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
-"""Names of the errors and notices that are about presets, not about the other fields."""
+"""Keys of the errors and notices that are about presets, not about the form's other fields."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -277,8 +278,8 @@ def encode_view(view: FormView) -> dict[str, object]:
     form.js. If you change the data's structure and an older form.js cannot read the new structure, also change the
     default of :attr:`.FormView.version`.
 
-    ``verdict`` is about the selection in ``values``. Images, GPU types and presets are tables: a list of column names,
-    and rows without names, so that the data stays short.
+    In the result, ``verdict`` is about the selection in ``values``. Images, GPU types and presets are tables: a list of
+    column names, and rows without names, so that the data stays short.
 
     :param view: the form's view.
     """
@@ -364,7 +365,10 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[str, str]:
-    """Return field name → message. All problems of a fixed preset that the user tried to start are at its button."""
+    """Return field name → error message.
+
+    If the user tried to start a fixed preset, all messages are at the preset's button (``START_PRESET``).
+    """
     messages: dict[str, list[str]] = {}
     for problem in problems:
         messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(problem.message)

@@ -56,7 +56,7 @@ value in these options, or "" if the policy allows the value."""
 
 _MAX_QUOTED_CHARS = 40
 _MAX_COMBINATIONS = 50
-"""If a preset is not valid now with all default entries but one, at most this many other combinations are tried."""
+"""Maximum number of combinations to try that differ from a preset's default entries in more than one choice."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -109,7 +109,8 @@ def restore_fields(
         form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
-        if options["preset"] not in list(catalog.presets):  # Its custom image belongs to the preset, not to the fields.
+        # If the preset is no longer offered, the custom image in the options was for the preset, not for the fields.
+        if options["preset"] not in list(catalog.presets):
             options = {name: value for name, value in options.items() if name != CUSTOM_IMAGE.name}
         preset = try_validate({"preset": options["preset"]}, catalog)
         form.values = form.values if preset is None else format_field_values(preset)
@@ -275,12 +276,17 @@ def _quote_saved(saved: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetFields:
-    """The contents of the fields in a fixed preset: the lists of its choices, and the text fields for an image.
+    """The contents of the fields in a fixed preset.
 
-    :param entries: name of a choice → slug of the entry in its list; "" if the user names an image instead.
-    :param images: name of a choice → text in its text field for an image.
-    :param selection: what the preset would start; None if the fields are invalid, or if a text field is still empty.
-    :param refusal: why the hub would not start this selection, one or more sentences; "" if it would.
+    Each choice of the preset has a list of entries, a text field in which the user names an image, or both.
+
+    :param entries: name of a choice → slug of the entry that is selected in its list; "" if the user names an image
+        instead.
+    :param images: name of a choice → text in its text field.
+    :param selection: what the preset would start with these contents; None if the contents are invalid, or if a text
+        field is still empty.
+    :param refusal: why the hub would not start the preset with these contents, one or more sentences; "" if the hub
+        would.
     """
 
     entries: Mapping[str, str] = field(default_factory=dict)
@@ -290,7 +296,7 @@ class PresetFields:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the user has still to write which image."""
+        """Whether the user wants to name an image in a text field that is still empty."""
         return any(not slug and not self.images[name].strip() for name, slug in self.entries.items())
 
 
@@ -302,10 +308,11 @@ class FilledFields:
     :param notices: field name → sentence about a saved value that could not be restored.
     :param selection: the selection that the values describe; None if they are invalid, or if the user may start no
         server.
-    :param presets: slug of a fixed preset → the contents of its fields. Presets without a valid choice are missing.
+    :param presets: slug of a fixed preset → the contents of its fields. Presets without a valid combination of entries
+        are missing.
     :param last_preset: slug of the fixed preset of the user's last start; "" if there is none.
-    :param picked_preset: slug of the fixed preset that the form shows as the current one; "" if there is none.
-    :param is_preset_sent: whether the user has sent ``picked_preset``, by its button or a link.
+    :param picked_preset: slug of the fixed preset that the form shows as selected; "" if there is none.
+    :param is_preset_sent: whether the user pressed the button of ``picked_preset``, or followed a link that names it.
     """
 
     values: Mapping[str, str]
@@ -324,7 +331,7 @@ def fill_fields(
     typed: Mapping[str, str] | None = None,
     allowance: Allowance | None = None,
 ) -> FilledFields:
-    """Return the contents of the fields for a form that opens.
+    """Return the contents of the fields when the form opens.
 
     :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None for the defaults.
@@ -361,7 +368,7 @@ def _names_fixed_preset(options: Mapping[str, object], catalog: Catalog) -> bool
 def _fill_presets(
     allowance: Allowance, *, options: Mapping[str, object] | None, typed: Mapping[str, str] | None
 ) -> FilledFields:
-    """Return the contents of the fields in all fixed presets, and notices about saved choices."""
+    """Return the contents of the fields in all fixed presets, and notices about saved choices of presets."""
     full = allowance.complete_catalog
     fixed = [slug for slug in full.presets if full.is_fixed(slug)]
     if not fixed:
@@ -391,7 +398,7 @@ def _fill_presets(
 def _fill_preset(
     slug: str, allowance: Allowance, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> PresetFields | None:
-    """Return the contents of the fields in a fixed preset, or None if the preset has no valid choice now."""
+    """Return the contents of the fields in a fixed preset, or None if no combination of its entries is valid now."""
     full, reach = allowance.complete_catalog, allowance.reachable_catalog
     catalog = reach if slug in reach.presets and not allowance.blocked else full
     preset = catalog.presets[slug]
@@ -424,10 +431,10 @@ def _list_entries(preset: Preset, wanted: Mapping[str, str]) -> dict[str, list[s
 
 
 def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
-    """Return the user options of a fixed preset with the contents of its fields.
+    """Return user options that name a fixed preset and contain what its fields contain.
 
     :param slug: slug of the preset.
-    :param fields: contents of its fields.
+    :param fields: contents of the preset's fields.
     """
     options: dict[str, object] = {
         "preset": slug,
@@ -441,7 +448,12 @@ def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
 def _read_wanted(
     preset: Preset, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what the user has picked in a preset, as far as it is still offered, and the texts of its text fields."""
+    """Return what the user has picked in a fixed preset's lists and written in its text fields, as two mappings.
+
+    The first one is: name of a choice → slug of the picked entry, or "" if the user names an image instead. Choices in
+    which the user picked nothing, or an entry that is no longer offered, are missing. The second one is: name of a
+    choice → text in its text field.
+    """
     wanted, images = {}, {}
     is_linked, is_saved = typed.get("preset") == preset.slug, saved.get("preset") == preset.slug
     source = typed if is_linked else saved if is_saved else {}
@@ -464,7 +476,7 @@ def _read_wanted(
 def _list_preset_notices(
     options: Mapping[str, object] | None, presets: Mapping[str, PresetFields], *, allowance: Allowance
 ) -> dict[str, str]:
-    """Return notices about the preset and the entries of the user's last start that are no longer offered."""
+    """Return field name → notice that the preset of the user's last start, or an entry in it, is no longer offered."""
     full = allowance.complete_catalog
     if not isinstance(options, Mapping) or not options or allowance.blocked:
         return {}

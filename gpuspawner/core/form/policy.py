@@ -1,7 +1,7 @@
 """Builds the views of images, GPU types, presets and limits for one user's form.
 
-With the setting ``policy.hide``, the form leaves out choices that the user may never have. The form still shows choices
-that are denied only for now (for example, because the user's other servers hold GPUs), and shows the reason.
+With the setting ``policy.hide``, the form leaves out choices that the user is never allowed to have. The form still
+shows choices that are denied only for now (for example, because the user's other servers use GPUs), with the reason.
 """
 
 from __future__ import annotations
@@ -135,9 +135,9 @@ _PERMANENT_CODES = frozenset(
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
-    """Return whether the form leaves a choice out: ``policy.hide`` is set, and a denial of the choice is permanent.
+    """Return whether the form leaves a choice out: True if ``policy.hide`` is set and a denial is permanent.
 
-    :param found: the denials of the choice; entries that are None are ignored.
+    :param found: the denials of the choice; None stands for no denial.
     :param allowance: what the user may have.
     """
     return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
@@ -174,7 +174,7 @@ def apply_allowance_to_images(views: Iterable[ImageView], allowance: Allowance) 
 
 
 def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
-    """Return why the user may not have a GPU type, or None if the user may.
+    """Return why the user may not have a GPU type, or None if the user may have the type.
 
     The result is also None for a user who may start no server at all: the form says this once, not at each GPU type.
 
@@ -191,7 +191,7 @@ def apply_allowance_to_gpu(
 
     :param view: the type without any user's limits.
     :param gpu: the type.
-    :param available: the type's counts of total, healthy and free units.
+    :param available: how many GPUs (or GPU slices) of the type exist, work and are free.
     :param allowance: what the user may have.
     """
     if _is_unrestricted(allowance) and gpu.max_runtime_s is None:
@@ -210,13 +210,13 @@ def build_preset_views(
 ) -> tuple[PresetView, ...]:
     """Return the views of all presets except those that are invalid now or that the policy hides.
 
-    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. The preset of the
-    user's last start comes first.
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. If the user's last
+    start was of a fixed preset, this preset comes first.
 
     :param allowance: what the user may have.
-    :param filled: contents of the fields, those in fixed presets among them.
-    :param verdicts: slug → whether the preset can start; presets without a verdict are missing.
-    :param error: why the preset that the user has sent was refused; "" if none was.
+    :param filled: contents of the form's fields, including the fields in fixed presets.
+    :param verdicts: slug of a preset → whether the preset can start; presets without a verdict are missing.
+    :param error: why the hub refused to start the preset that the user chose; "" if the hub refused none.
     """
     full = allowance.complete_catalog
     views = []
@@ -285,7 +285,7 @@ def _build_fixed_preset_view(
         summary="" if fields.selection is None else describe_selection(fields.selection, allowance.complete_catalog),
         values={},
         outlook=_build_denied_outlook(refusal, allowance) if refusal else outlook,
-        # With other entries than those that are picked, the user may be able to start it.
+        # If the picked entries are refused, the user may be able to start the preset with other entries of its lists.
         is_denied=reached is None or bool(refusal and not preset.choices),
         is_fixed=True,
         choices=tuple(
@@ -303,7 +303,10 @@ def _build_fixed_preset_view(
 
 
 def _list_preset_denials(slug: str, allowance: Allowance) -> tuple[Denial, ...]:
-    """Return why a preset is only for other users; empty if it is not, or if the user may start no server."""
+    """Return the denial of a preset that the admin offers only to other users; empty for any other preset.
+
+    The result is also empty for a user who may start no server at all.
+    """
     denied = None if slug in allowance.reachable_catalog.presets else allowance.check_preset(slug, {})
     return () if denied is None or allowance.blocked else (denied,)
 
@@ -347,9 +350,10 @@ def _build_preset_choice_view(
 def _find_entry_denials(
     preset: Preset, choice: PresetChoice, *, entry: PresetVariant, allowance: Allowance
 ) -> list[Denial]:
-    """Return why the user cannot pick an entry beside the first entries of the preset's other choices.
+    """Return why the user cannot pick an entry in one of a preset's lists; empty if the user can pick the entry.
 
-    The result is empty if the user can. A denial without a message stands for an entry that is not valid now.
+    The function assumes that the user picks the first entry in each of the preset's other lists. A denial without a
+    message means that the entry is not valid now.
     """
     usable = allowance.catalog.presets.get(preset.slug)
     if usable is not None and entry.slug in usable.choices[choice.name].entries:

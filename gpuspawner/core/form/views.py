@@ -53,9 +53,9 @@ class ImageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomImageView:
-    """The choice of a custom image: a card beside those of the other images, and a field for the image reference.
+    """The part of the form in which the user names an image by reference (a custom image): a card and a text field.
 
-    :param card: the card; its slug is empty.
+    :param card: the card, which the form shows beside the cards of the listed images; its slug is empty.
     :param help: a sentence about the references that the field accepts.
     :param complaint: a sentence that says why the reference in the field is invalid; "" for a valid or empty reference.
     """
@@ -164,7 +164,7 @@ class GPUTypeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUTypeView:
-    """A GPU type. Counts are units of the type's extended resource, None if unknown.
+    """A GPU type, as the form shows it. All counts are units (GPUs, MIG slices or shares of GPUs), or None if unknown.
 
     :param slug: key of the type in the settings, or generated slug of a discovered type.
     :param display_name: name for users.
@@ -183,8 +183,8 @@ class GPUTypeView:
     :param details_text: further texts about the counts (``"1 of 8 broken"``), one per line; may be empty.
     :param state: whether a server could get one unit now.
     :param reason: a sentence that says why no server could get a unit now; "" if a server could, or if unknown.
-    :param shapes: what single nodes have free, each entry as (CPU in millicores, memory in bytes, GPU units). An entry
-        is left out if another entry equals or exceeds it in every amount (Pareto front).
+    :param shapes: what single nodes have free, as triples (CPU in millicores, memory in bytes, GPU units). A triple is
+        left out if another one is at least as large in all three amounts (Pareto front).
     :param largest_shapes: what single nodes would have free without any pods, in the format of ``shapes``.
     :param scales: whether an autoscaler may add nodes with the type.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
@@ -228,7 +228,7 @@ class VendorView:
 
     :param slug: ``"nvidia"``, for example.
     :param display_name: ``"NVIDIA"``, for example.
-    :param types: at least one, in the catalog's order.
+    :param types: the GPU types, at least one, in the catalog's order.
     """
 
     slug: str
@@ -264,9 +264,10 @@ class VerdictView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetEntryView:
-    """An entry in the list of a preset's choice.
+    """One entry in a list of a fixed preset.
 
-    :param slug: key in the settings; "" for the text field beside the list.
+    :param slug: key in the settings; "" for the entry with which the user names an image in the text field beside the
+        list.
     :param text: name for users, with the admin's description.
     :param is_denied: whether the user cannot pick the entry, for now or forever.
     """
@@ -278,11 +279,11 @@ class PresetEntryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetImageView:
-    """The text field of a preset's choice, in which the user may name an image.
+    """The text field of a preset's choice, in which the user may name an image instead of picking an entry.
 
-    :param field: name of the field.
+    :param field: name of the text field in the HTML form.
     :param label: text above the field.
-    :param text: what stands in the field.
+    :param text: current content of the field.
     """
 
     field: str
@@ -292,12 +293,12 @@ class PresetImageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetChoiceView:
-    """A list in a preset from which the user picks an entry.
+    """A choice in a fixed preset: a list from which the user picks an entry, a text field for an image, or both.
 
-    :param field: name of the field.
-    :param label: text above the field.
-    :param entries: the default first; empty if the choice has only a text field.
-    :param picked: slug of the picked entry; "" for the text field.
+    :param field: name of the list in the HTML form.
+    :param label: text above the list.
+    :param entries: entries of the list, the default first; empty if the choice has only a text field.
+    :param picked: slug of the picked entry; "" if the user names an image in the text field.
     :param reason: why some of the entries are denied, one or more sentences; may be empty.
     :param image: the text field; None without one.
     """
@@ -312,20 +313,24 @@ class PresetChoiceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetView:
-    """A preset.
+    """A preset, as the form shows it.
+
+    A plain preset fills in the form's fields. A fixed preset has a button that starts it; users can change nothing in
+    it but what they pick in its lists (``choices``).
 
     :param slug: key in the settings.
     :param display_name: name for users.
     :param description: the admin's text, may be empty.
     :param summary: the preset's selection as text.
-    :param values: field name → text that the form fills in when the user picks the preset.
-    :param outlook: whether the preset can start, a fixed one with the picked entries; None if unknown.
+    :param values: field name → text that the form fills in when the user picks the preset; empty for a fixed preset.
+    :param outlook: whether the preset can start, or why it is denied; None if unknown. For a fixed preset, this is
+        about the entries that are picked in its lists.
     :param is_denied: whether the policy denies the preset to the user, for now or forever; ``outlook`` has the reason.
-    :param is_fixed: whether the preset has a button that starts it, and fills in no fields. ``values`` is then empty.
-    :param choices: the lists of a fixed preset.
+    :param is_fixed: whether the preset is a fixed preset.
+    :param choices: the lists and text fields of a fixed preset; empty for other presets.
     :param is_last: whether the user's last start was of this fixed preset.
-    :param is_picked: whether the form shows this fixed preset as the current one.
-    :param error: why a start of this fixed preset was refused; "" if it was not.
+    :param is_picked: whether the form shows this fixed preset as selected.
+    :param error: why the hub refused to start this fixed preset; "" if the hub did not refuse.
     """
 
     slug: str
@@ -362,11 +367,12 @@ class ChoiceView:
 class ChoiceFieldView:
     """A field that offers a fixed list of entries from the settings, such as the priority.
 
-    :param name: name of the field.
-    :param section: key of the entries in the settings and part of the ID of their HTML element.
-    :param label: text above the field.
-    :param title: name of the field, written for the middle of a sentence.
-    :param entries: at least one, the default first.
+    :param name: name of the field in the HTML form and of the user option (``priority``).
+    :param section: key of the entries in the settings (``priorities``); also part of the ID of the HTML element that
+        contains the entries.
+    :param label: text above the field (``Priority``).
+    :param title: what users call the field, in the middle of a sentence (``priority``).
+    :param entries: entries to pick from, at least one, the default first.
     """
 
     name: str
@@ -382,14 +388,14 @@ class FormView:
 
     :param version: version of the data for form.js that :func:`gpuspawner.core.form.build.encode_view` returns.
     :param images: at least one, unless the policy hides all.
-    :param custom_image: None if the user may only choose from ``images``.
+    :param custom_image: the field for an image reference; None if the user may only choose from ``images``.
     :param cpu: bounds in cores; None if the form has no such field.
     :param memory: bounds in GiB; None if the form has no such field.
     :param run_time: bounds of the run time; None if the form has no such field.
     :param shared_memory: bounds of /dev/shm in GiB; None if the form has no such field. The field may be left empty.
     :param choices: the fields with a fixed list of entries (the priority, for example), in the form's order.
     :param vendors: GPU types by vendor.
-    :param presets: in the catalog's order, but that of the user's last start first.
+    :param presets: the preset of the user's last start if it is fixed, then the others in the catalog's order.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
     :param errors: field name → error message; empty on a first visit. A request may also have errors in fields that the
@@ -434,7 +440,7 @@ class FormView:
 
     @property
     def has_fixed_presets(self) -> bool:
-        """Whether the page needs the parts for fixed presets."""
+        """Whether the page needs the stylesheet and the script for fixed presets."""
         return self.only_presets or any(preset.is_fixed for preset in self.presets)
 
     @property
@@ -506,12 +512,12 @@ class _CachedRow:
 
 
 class FormCache:
-    """Cache of the views of images and GPU types, and of the counts of GPU units.
+    """Cache of the views of images and GPU types, and of the counts of GPU units (GPUs or GPU slices).
 
     A cache key consists of a language and the ``id`` of a catalog or GPU type. The cache entry holds a reference to
     that catalog or type, so that Python cannot give the same ``id`` to another object.
 
-    :ivar availability: the counts of GPU units.
+    :ivar availability: cache of the counts of GPU units.
     """
 
     def __init__(self) -> None:

@@ -32,10 +32,10 @@ def format_gpu_memory(memory_bytes: int | None) -> str:
 
 
 def format_capacity(total: int | None, free: int | None) -> str:
-    """Return the counts of a GPU type as text (``"3 of 4 free"``, ``"capacity unknown"``).
+    """Return how many GPUs (or GPU slices) of a type are free, as text (``"3 of 4 free"``, ``"capacity unknown"``).
 
-    :param total: all units; None if unknown.
-    :param free: units that a new server could get; None if unknown.
+    :param total: number of all GPUs (or slices) of the type; None if unknown.
+    :param free: number of those that a new server could get; None if unknown.
     """
     if total is None:
         return gettext("capacity unknown")
@@ -68,9 +68,11 @@ def format_caution(gpu: GPUType) -> str:
 
 
 def format_data_age(age_s: float | None) -> str:
-    """Return the age of stale counts as text (``"as of 2 min ago"``), or "" if they are fresh or the age is unknown.
+    """Return the age of stale data about the cluster as text (``"as of 2 min ago"``).
 
-    :param age_s: age of the counts in seconds; None if unknown.
+    The result is "" if the data is fresh or its age is unknown.
+
+    :param age_s: age of the data in seconds; None if unknown.
     """
     return "" if age_s is None or age_s <= MAX_DATA_AGE_S else format_age(age_s)
 
@@ -139,10 +141,13 @@ def _format_gpus(selection: Selection, catalog: Catalog) -> str:
 
 
 def format_details(gpu: GPUType, available: Availability) -> str:
-    """Return texts about a GPU type's units (broken, free on one node, in use, waited for), one per line.
+    """Return further texts about a GPU type, one per line.
+
+    The texts say how many GPUs (or GPU slices) of the type are broken, how many one server can get at once, how many
+    the hub's servers use, and how many pending pods wait for.
 
     :param gpu: the type.
-    :param available: counts of the type's units.
+    :param available: the numbers for these texts.
     """
     total, healthy, free, largest = available.total, available.healthy, available.free, available.largest
     details = []

@@ -5,11 +5,12 @@ ResourceQuotas leave. Output: an :class:`Admission`, or an error with one proble
 calls neither JupyterHub nor Kubernetes: the hub reads the input and passes it in.
 
 - ``admission``: checks a choice before its server starts, and derives what the pod must contain.
-- ``allowance``: what the user may have now, and why the user may not have a choice. It compares each field of the
-  choice with the user's limits. The form and ``admission`` both use this module.
+- ``allowance``: computes what the user may have now. It also compares each field of a choice with the user's limits,
+  and explains each denial. The form and ``admission`` both use this module.
 - ``rules``: merges the admin's rules into one rule for a user.
 - ``gpu_limits``: lists the limits on numbers of GPUs for ``allowance``. ``denials``: the codes and texts of refusals.
-- ``usage``: which pods count as servers, of which user and with how many GPUs; sums of GPUs in use; namespace quotas.
+- ``usage``: finds which user's server a pod belongs to and how many GPUs the server uses, sums the GPUs in use, and
+  reads the ResourceQuotas of a namespace.
 """
 
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError, admit

@@ -57,8 +57,8 @@ class Admission:
 def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
-    If the options name no preset or not all entries of its choices, and the user may not have the default, the first
-    preset or entry that the user may have takes its place.
+    The options may name no preset, or no entry for one of the preset's choices. If the user may not have the default
+    preset or entry, the function uses the first preset or entry that the user may have.
 
     :param options: any JSON value.
     :param allowance: what the user may have now.
@@ -77,15 +77,17 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
         completed = _fill_in_defaults(options, allowance)
         if completed is None:
             raise
-        with suppress(SelectionError):  # The user's own options are what the error is about.
+        with suppress(SelectionError):  # If the completed options fail too, raise the error about the user's options.
             return _admit_exactly(completed, allowance, unread_types=unread_types)
         raise
 
 
 def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object] | None:
-    """Return user options with the preset, and with the entries of its choices, that are the default for this user.
+    """Return user options completed with this user's defaults for a missing preset and for missing entries.
 
-    Return None if the user options are not those of a fixed preset that the user may have.
+    Each choice of the preset in which the user has picked no entry gets the first entry that the user may have. The
+    function returns None if the given or default preset is not a fixed preset that the user may have, or if the options
+    are malformed.
 
     :param options: any JSON value.
     """
@@ -115,7 +117,7 @@ def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Colle
         if refusal is error:
             raise
         raise refusal from error
-    # The catalog limits what users choose in the form; the amounts of a fixed preset are checked by themselves.
+    # The user's limits are in the catalog, but a fixed preset or a custom image can exceed them: check these here.
     is_outside = selection.preset is not None or selection.custom_image is not None
     if is_outside and (denied := allowance.check_selection(selection)):
         raise PolicyError(*denied)
@@ -150,7 +152,7 @@ def _explain_refusal(
         fields = {problem.field for problem in error.problems}
         # Report denials only of fields in which the user's limits caused a problem. In a field that the user left out,
         # validate() has filled in a default, which may be denied although the user did not choose it.
-        # A preset may be missing from the user's catalog because of any of its values.
+        # A preset may be missing from the user's catalog because of any of its values: then report all denials.
         is_denied = "preset" in fields
         found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
         if denials := [each for each in found if is_denied or each.field in fields]:
@@ -175,7 +177,9 @@ def _explain_refusal(
 
 
 def _check_plain_preset(options: object, allowance: Allowance) -> Iterator[Denial]:
-    """Yield why the user may not choose a plain preset, which the valid selection no longer names.
+    """Yield why the user may not choose a plain preset (a preset that only fills in the form's fields).
+
+    A selection does not name such a preset, so :meth:`.Allowance.check_selection` cannot check it.
 
     :param options: user options that are valid in the complete catalog.
     """

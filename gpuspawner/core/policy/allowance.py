@@ -1,4 +1,4 @@
-"""What one user may have now.
+"""Computes what one user may have now.
 
 The form and :func:`~gpuspawner.core.policy.admission.admit` use the same :class:`Allowance`, so the form offers exactly
 what a start accepts. The allowance's catalog contains only what the user may have.
@@ -125,7 +125,7 @@ class Allowance:
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         if self.full_catalog.only_presets:
-            presets = self.full_catalog.presets  # Without any, the policy is not the reason: there is nothing to start.
+            presets = self.full_catalog.presets  # If this is empty, there is nothing to start, whatever the policy is.
             if not presets or self._select_presets(presets):
                 return None
             message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
@@ -137,7 +137,7 @@ class Allowance:
         """The full catalog, with bounds of CPU and memory added if they are missing and the user has a limit.
 
         The full catalog has no bounds while neither the settings nor a node provides them. If a rule or a ResourceQuota
-        then limits the amount, this property adds bounds without an upper end. :attr:`reachable_catalog` narrows the
+        then limits the amount, this property adds bounds without an upper limit. :attr:`reachable_catalog` narrows the
         added bounds to the user's limits, so that the limits hold even before the hub knows a node.
         """
         full = self.full_catalog
@@ -149,7 +149,7 @@ class Allowance:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The catalog of what the user may have.
+        """The catalog with only what the user may have.
 
         User options that are valid for this catalog are admitted, unless ``blocked`` is set.
 
@@ -161,7 +161,8 @@ class Allowance:
             return full
         if self.blocked is not None:
             return replace(reach, presets={})
-        # The presets of the full catalog are usable. A check of each entry takes long: check only what may have limits.
+        # All presets in the full catalog are valid. A check of every entry takes long, so check only those presets that
+        # the user's limits may have made invalid.
         kept = {slug for slug, each in reach.presets.items() if self._is_usable_in_full(each)}
         usable = select_usable_presets(
             {slug: each for slug, each in reach.presets.items() if slug not in kept},
@@ -175,8 +176,8 @@ class Allowance:
     def reachable_catalog(self) -> Catalog:
         """``catalog`` plus presets with denied values: a user may choose such a preset and change the denied values.
 
-        Presets, and entries of their choices, that are only for other users are missing. Of the other presets, those
-        that are fixed may have amounts that the user may not have.
+        Presets that are only for other users are missing, and so are such entries of presets' choices. Users cannot
+        change the values of a fixed preset, so a start of a fixed preset also needs :meth:`check_selection`.
         """
         full = self.full_catalog
         if self._is_unlimited:
@@ -219,7 +220,7 @@ class Allowance:
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_preset(self, slug: str, choices: Mapping[str, str]) -> Denial | None:
-        """Return why the user may not choose a preset or one of its entries, or None.
+        """Return why the user may not choose a preset or one of the given entries of its choices, or None.
 
         :param slug: slug of the preset.
         :param choices: name of a choice of the preset → slug of the chosen entry.
@@ -248,7 +249,7 @@ class Allowance:
         return Denial(field="custom_image", code=denials.CUSTOM_IMAGE_NOT_ALLOWED, message=message)
 
     def _check_listed_reference(self, reference: str) -> Denial | None:
-        """Return the denial of an image that the settings list for other users only, or None."""
+        """Return a denial if the settings list the image, but only for other users; otherwise None."""
         found = parse_reference(reference) if reference else None
         if found is None or self.full_catalog.policy is None:
             return None
@@ -280,7 +281,7 @@ class Allowance:
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
     def explain_max_count(self, slug: str) -> str:
-        """Return why the user's next server may not have the type's ``max_count`` of GPUs, or "" if the server may.
+        """Return why the user's next server may not have ``max_count`` GPUs of a type, or "" if the server may.
 
         :param slug: slug of the GPU type.
         """
@@ -327,7 +328,7 @@ class Allowance:
         return tuple(each for each in found if each is not None)
 
     def describe_usage(self) -> str:
-        """Return how many GPUs the user's other servers hold and how many the user may have, as text.
+        """Return how many GPUs the user's other servers use and how many the user may have, as text.
 
         The result is "" if the user's total is not limited, if this limit is 0, or if the GPUs in use are unknown.
         """
@@ -345,14 +346,18 @@ class Allowance:
 
     @cached_property
     def _is_limited_by_preset_only(self) -> bool:
-        """Whether nothing limits the user but ``allowed_groups`` and ``allowed_users`` of presets and their entries."""
+        """Whether the only limits for the user are ``allowed_groups`` and ``allowed_users`` of presets and entries."""
         policy = self.full_catalog.policy
         if policy is None or policy.pools or self.usage.quota is not None or self.rule != Rule():
             return False
         return all(kind == "preset" for kind, *_ in policy.access)
 
     def _is_usable_in_full(self, preset: Preset) -> bool:
-        """Return whether a preset of ``reachable_catalog`` has the same default entries as in the full catalog."""
+        """Return whether a preset of ``reachable_catalog`` is certainly as valid as it is in the full catalog.
+
+        The result is True if the only limits are on who may choose presets and entries, and if the preset has the same
+        default entries as in the full catalog.
+        """
         full = self.full_catalog.presets[preset.slug]
         return self._is_limited_by_preset_only and all(
             next(iter(choice.entries), None) == next(iter(full.choices[name].entries), None)
@@ -420,7 +425,7 @@ class Allowance:
         return {each.slug: each for each in selected if each is not None}
 
     def _select_entries(self, preset: Preset) -> Preset | None:
-        """Return a preset with the entries that the user may choose, or None if a choice keeps nothing to choose."""
+        """Return a preset with the entries that the user may pick, or None if a choice is left with nothing to pick."""
         if not preset.choices:
             return preset
         choices = {name: self._narrow_choice(choice, preset) for name, choice in preset.choices.items()}
@@ -462,7 +467,9 @@ class Allowance:
             yield self._check_range(each, most) or self._check_quota(each, most, request=least or most)
 
     def _check_range(self, amount_field: AmountField, limit: int) -> Denial | None:
-        """Return why the user may not have the amount of a fixed preset, or None: the form's bounds do not apply to it.
+        """Return why the user may not have the CPU or memory of a fixed preset, or None.
+
+        The form's bounds do not apply to a fixed preset, so only the user's rule counts.
 
         :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
         """
@@ -477,7 +484,7 @@ class Allowance:
     def _check_quota(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
         """Return why the namespace's quota leaves no room for the amount of a fixed preset, or None.
 
-        A quota on limits also refuses a pod without a limit, and a quota on requests a pod without a request.
+        A quota on limits also refuses a pod without a limit. A quota on requests also refuses a pod without a request.
 
         :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
         :param request: the pod's request in base units, ``NO_LIMIT`` without one.

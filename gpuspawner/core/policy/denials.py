@@ -27,7 +27,7 @@ RUN_TIME_NOT_ALLOWED = "run_time_not_allowed"
 POLICY_UNREADABLE = "policy_unreadable"
 
 _MAX_SERVERS = 3
-"""Largest number of servers that one denial text names."""
+"""Maximum number of servers that one denial text names."""
 
 
 def explain_usage_unknown() -> str:
@@ -76,7 +76,7 @@ def explain_total_limit(most: int, *, used: int, held_by: Collection[str] = (), 
     """Return the text for a limit on the GPUs in all servers of the user.
 
     :param most: the limit.
-    :param used: GPUs that the user's other servers hold.
+    :param used: GPUs that the user's other servers use.
     :param held_by: names of these servers; the default server's name is empty.
     :param gpu: display name of the limited type; empty for all types.
     """
@@ -130,7 +130,7 @@ def explain_pool_limit(most: int, *, used: int, pool: str) -> str:
     """Return the text for the limit of a GPU pool.
 
     :param most: GPUs that all members of the pool's groups may have together.
-    :param used: GPUs that the members' servers hold.
+    :param used: GPUs that the members' servers use.
     :param pool: display name of the pool.
     """
     limit = ngettext(

@@ -45,7 +45,7 @@ class GPULimit:
 def list_gpu_limits(
     gpu: GPUType, catalog: Catalog, *, person: Person, rule: Rule, usage: Usage
 ) -> tuple[GPULimit, ...]:
-    """Return all limits on the GPUs of a type except the type's ``max_count``.
+    """Return all limits on how many GPUs of a type one more server may have, except the type's ``max_count``.
 
     A server with a combined type must stay within the limits of all members of the type, because kube-scheduler decides
     only after the check which of these GPUs the server gets.
@@ -75,13 +75,13 @@ def list_gpu_limits(
 
 
 def _admits(gpu: GPUType, catalog: Catalog, *, person: Person) -> bool:
-    # A server with a combined type may get the GPUs of any of its members.
+    # A server with a combined type ("any of these GPU types") may get a GPU of any of these types.
     policy = catalog.policy
     return policy is None or all(policy.admits(person, "gpu", each.slug) for each in (gpu, *gpu.members))
 
 
 def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
-    """Return how many GPUs of a type the user's other servers hold.
+    """Return how many GPUs of a type the user's other servers use.
 
     GPUs of unknown type count as GPUs of every type. GPUs of a combined type count as GPUs of each of its members.
 

@@ -94,8 +94,8 @@ def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | N
     depends on the rules from which the user's rule was merged:
 
     - A rule without ``deny`` counts if it allows the combined type. The most generous limits of these rules for the
-      member apply; if one of these rules sets no limits for the member, none of them limits it.
-    - A rule without ``deny`` that does not allow the combined type is ignored: its limits for the member hold only if
+      member apply. If one of these rules sets no limits for the member, none of these rules limits the member.
+    - A rule without ``deny`` that does not allow the combined type is ignored: its limits for the member apply only if
       the user chose the member itself.
     - A rule with ``deny`` always counts: its limits for the member apply in addition.
 

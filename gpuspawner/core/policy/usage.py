@@ -1,7 +1,8 @@
 """Computes which GPUs servers use, and what a namespace's ResourceQuotas leave for one more server.
 
-gpuspawner annotates pods with the chosen GPU type, count and pools. Pods of other spawners lack these annotations: the
-GPU type is then derived from the pod's resource requests and the labels of its node.
+gpuspawner annotates pods with the chosen GPU type, the number of GPUs and the GPU pools (GPU limits shared by groups).
+Pods of other spawners lack these annotations: the GPU type is then derived from the pod's resource requests and the
+labels of its node.
 
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
 """
@@ -29,7 +30,7 @@ class ServerUsage:
     :param owner: name of the server's user.
     :param name: name of a named server; empty for the default server.
     :param gpu: slug of the GPU type, None without a GPU; empty if the type is unknown.
-    :param count: GPUs that the server holds or waits for.
+    :param count: number of GPUs that the server uses or waits for.
     :param pools: slugs of the GPU pools (GPU limits shared by groups) that the server counts towards.
     """
 
@@ -44,7 +45,7 @@ class ServerUsage:
 class RemainingQuota:
     """What the ResourceQuotas of a namespace leave for one more server.
 
-    :param left: resource → the least that any quota leaves of it: ``requests.nvidia.com/gpu`` and other extended
+    :param left: resource → the smallest amount that a quota leaves: ``requests.nvidia.com/gpu`` and other extended
         resources in units, ``limits.cpu`` and ``requests.cpu`` in millicores, ``limits.memory`` and ``requests.memory``
         in bytes, ``pods`` as a number of pods. A missing resource has no limit.
     """
@@ -108,7 +109,9 @@ the quota anyway. It ignores a quota of ``pods`` with this scope, because such a
 
 
 def read_remaining_quota(raw: object) -> RemainingQuota | None:
-    """Return the least that a namespace's ResourceQuotas leave, or None if none of them limits a server's resources.
+    """Return what a namespace's ResourceQuotas leave, or None if none of them limits a resource that servers use.
+
+    If several quotas limit the same resource, the smallest amount that one of them leaves counts.
 
     Quotas with a scope other than ``NotBestEffort`` (such as ``PriorityClass``) are ignored: the hub cannot know which
     pods are in the scope. The API server still enforces these quotas when the hub creates a pod.
@@ -140,7 +143,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
     """Return the scopes of a ResourceQuota.
 
-    ``?`` stands for a scope expression with another operator than ``Exists``; the caller ignores such a quota.
+    ``?`` stands for a scope expression with an operator other than ``Exists``; the caller ignores such a quota.
     """
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()
@@ -171,7 +174,7 @@ _OWNER_ANNOTATION = "hub.jupyter.org/username"
 """KubeSpawner's annotation with the user name. The label of the same name has only a slug of the user name."""
 _NAME_ANNOTATION = "hub.jupyter.org/servername"
 _MAX_DIGITS = 6
-"""Largest number of digits of the GPU count in a pod's annotation.
+"""Maximum number of digits of the GPU count in a pod's annotation.
 
 A longer count is read as 0, because Python raises an error for numbers with thousands of digits."""
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -180,7 +183,7 @@ _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPod:
-    """The parts of a server's pod that show which GPUs it holds.
+    """The parts of a server's pod that show which GPUs the server uses.
 
     :param owner: name of the server's user.
     :param name: name of a named server; empty for the default server.
@@ -188,7 +191,7 @@ class ServerPod:
     :param annotated_gpu: slug of the chosen GPU type, None without the annotation.
     :param annotated_count: chosen number of GPUs, 0 without the annotation.
     :param pools: slugs of the server's GPU pools, None without the annotation.
-    :param devices: extended resource → requested units.
+    :param devices: name of an extended resource → requested number.
     :param node: name of the pod's node; empty while the pod waits for one.
     :param selector: the pod's ``nodeSelector``.
     """
@@ -205,7 +208,7 @@ class ServerPod:
 
 
 def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> ServerPod | None:
-    """Return a v1 Pod as a server's pod, or None if it has finished or belongs to no server.
+    """Return a v1 Pod as a server's pod, or None if the pod has finished or belongs to no server.
 
     :param raw: the Pod as JSON.
     :param owned_by: names of the user and the server in the hub's database; None = read them from the annotations.
@@ -230,7 +233,7 @@ def read_server_pod(raw: object, *, owned_by: tuple[str, str] | None = None) -> 
 
 
 def read_pod_owner(raw: object) -> tuple[str, str]:
-    """Return the names of user and server in the annotations of a v1 Pod; without a user name, both are empty.
+    """Return the names of the user and the server in a v1 Pod's annotations; without a user name, both are empty.
 
     :param raw: the Pod as JSON.
     """
@@ -242,7 +245,7 @@ def read_pod_owner(raw: object) -> tuple[str, str]:
 def build_server_usage(
     pod: ServerPod, catalog: Catalog, *, labels: Mapping[str, str] | None, groups: Collection[str] | None
 ) -> ServerUsage:
-    """Return which GPUs a server holds, derived from its pod.
+    """Return which GPUs a server uses, derived from its pod.
 
     :param pod: the server's pod.
     :param catalog: the catalog without any user's limits.

@@ -1,9 +1,9 @@
 """Reports to a user how the start of a server proceeds, and decides when a start cannot succeed.
 
-Input: :class:`Facts`: the pod and its events as JSON, the verdict, the pod's place in Kueue's queue, and the seconds
-since the start began.
+Input: :class:`Facts`: the pod and its events as JSON, the verdict (a prediction of when the pod starts), the pod's
+place in Kueue's queue, and the seconds since the start began.
 Output: :class:`Report` values with a stage, a sentence, a percentage and, if the start has failed, a failure code.
-This package must not read a clock or the API. No sentence may contain text of Kubernetes about other users' pods.
+This package must not read a clock or the API. No sentence may contain text from Kubernetes about other users' pods.
 
 :mod:`.tracker` reports what has changed since the last report, and measures how long each problem lasts. Most
 time limits of problems are in the module that describes the problem. :mod:`.model` has the data classes. One module

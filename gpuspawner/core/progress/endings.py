@@ -84,7 +84,7 @@ def explain_removal(
 def explain_end_of_running(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_gone: bool, is_time_up: bool = False
 ) -> StartFailure | None:
-    """Return why a running server was ended, or None if its program ended by itself or the pod shows no end.
+    """Return what ended a running server, or None if its program ended by itself or nothing shows that it has ended.
 
     :param pod: the last observed v1 Pod in JSON, empty if none was observed.
     :param is_gone: whether the pod does not exist any more.

@@ -6,8 +6,8 @@ when it converts an event: ``source`` in core/v1 is ``deprecatedSource`` in even
 is ``reportingController``. Some of the fields, and some timestamps, may be empty
 (https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/).
 
-A user may see only text about the user's own pod. Messages of Kubernetes can name other users' pods, labels and taints.
-This module therefore shows only messages of known events, and redacts such names in them.
+A user may see only text about the user's own pod. Messages from Kubernetes can name other users' pods, labels and
+taints. This module therefore shows only messages of known events, and redacts such names in them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def parse_events(raw: Iterable[object], *, pod_uid: str = "", scheduler: str = "
 def find_newest_event(
     events: Sequence[SourcedEvent], sources: Iterable[EventSource], *, reasons: Iterable[str] = ()
 ) -> SourcedEvent | None:
-    """Return the newest event that has one of the sources and one of the reasons, or None; no reasons = any reason."""
+    """Return the newest event from one of the sources with one of the reasons, or None.
+
+    If no reasons are given, events with any reason match.
+    """
     source_set, reason_set = frozenset(sources), frozenset(reasons)
     for event in reversed(events):
         if event.source in source_set and (not reason_set or event.reason in reason_set):
@@ -227,7 +230,7 @@ come from the admin's policy."""
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
     """Return the parts of the API server's refusal of a pod that the pod's user may see, or "" if there are none.
 
-    :param answer: the message of the API server's answer.
+    :param answer: the message in the API server's error response.
     :param pod_name: name of the refused pod.
     :param namespace: namespace of the refused pod.
     """

@@ -1,4 +1,4 @@
-"""Data classes for the progress of a start: its stages, observations, reports to the user, and failures."""
+"""Data classes for the progress of a server's start: its stages, observations, reports to the user, and failures."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One observation of a start.
+    """What the hub knows about a server's start at one moment.
 
     :param pod: v1 Pod in JSON; None if there is no pod. The tracker ignores a pod of an earlier start.
     :param events: v1 Events in JSON, oldest first. Events of earlier pods with the same name are ignored.

@@ -2,7 +2,7 @@
 
 kube-scheduler writes, for example: ``0/5 nodes are available: 2 Insufficient nvidia.com/gpu, 3 node(s) had untolerated
 taint {nvidia.com/gpu: present}. preemption: …``. From Kubernetes 1.34.2 on, the text is ``untolerated taint(s)``,
-without the taint's key and value. A node can count under several reasons. kube-scheduler cuts an event's message at
+without the taint's key and value. kube-scheduler may count a node under several reasons. It cuts an event's message at
 1024 characters; the condition PodScheduled has the whole message. This module ignores the text after ``preemption:``.
 
 cluster-autoscaler, GKE's autoscaler and Karpenter report in events whether they add a node, or why they do not.
@@ -152,7 +152,7 @@ class ScaleUpState(StrEnum):
     """Adding a node failed recently."""
     NOT_READY = "not-ready"
     NO_POOL = "no-pool"
-    """Of the node pools that can grow, none would add a node on which the pod could run."""
+    """The pod could run on no node that the autoscaler could add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class AutoscalerStatus:
 
     @property
     def is_under_way(self) -> bool:
-        """True if the autoscaler adds a node for the pod, or has found an existing node for it."""
+        """Whether the autoscaler is adding a node for the pod, or has found an existing node for the pod."""
         return self.state in (ScaleUpState.NEW_NODE, ScaleUpState.NODE_FOUND)
 
 
@@ -208,7 +208,7 @@ def _parse_state(event: SourcedEvent) -> ScaleUpState:
 class WorkloadState:
     """Why Kueue does not admit a Workload.
 
-    :param reason: None if unknown.
+    :param reason: why Kueue does not admit the Workload; None if unknown.
     :param requeue_at: time at which Kueue considers the Workload again, in RFC 3339; empty if Kueue gives none.
     """
 

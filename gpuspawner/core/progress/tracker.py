@@ -1,7 +1,7 @@
 """Follows one start and reports what is new at each observation.
 
 The caller passes in the pod, its events, its place in the queue and the time, so this module needs no API and no clock.
-Sentences never quote messages of Kubernetes, because these can name other users' pods.
+Sentences never quote messages from Kubernetes, because these can name other users' pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""A time limit of one start, in seconds, with three uses:
+"""A duration in seconds, which the tracker uses for three purposes during a start:
 
 - A pod without a node raises no alarm until it has been free of scheduling gates for this long.
 - The tracker does not repeat a message that it has reported within this time.
@@ -62,7 +62,7 @@ about two thirds of that range."""
 
 
 class Tracker:
-    """The state of one start. Call :meth:`observe` whenever something changes, and every few seconds.
+    """Follows one start of a server. Call :meth:`observe` whenever something changes, and every few seconds.
 
     :param is_resumed: whether an earlier process of the hub began the start and created the pod. If True, a terminating
         or finished pod belongs to this start, and a missing pod has been deleted.
@@ -99,7 +99,7 @@ class Tracker:
     def observe(self, facts: Facts) -> tuple[Report, ...]:
         """Return reports with the messages that the user has not seen yet, often none; never raises.
 
-        Once a report has had a failure, each further call returns no report.
+        After a report with a failure, each further call returns no reports.
 
         :param facts: the current observation.
         """

@@ -40,7 +40,7 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""Reasons of kube-scheduler that more free capacity does not remove: the state of a volume or a node must change."""
+"""kube-scheduler's reasons that do not vanish with more free capacity: the state of a volume or node must change."""
 
 
 def describe_waiting(

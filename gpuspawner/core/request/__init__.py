@@ -6,8 +6,8 @@ wrong field. This package does not depend on users, policies or KubeSpawner.
 
 - ``field_definitions`` declares each field with a class from ``fields``: start in ``field_definitions`` to add a field.
 - ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and writes
-  the error messages that the form shows beside the fields. ``presets`` resolves a preset in which users can change
-  nothing but its own choices.
+  the error messages that the form shows beside the fields. ``presets`` resolves fixed presets: users pick an entry in
+  each of the preset's lists, and can change nothing else.
 - ``pod_requirements`` computes what the pod must contain: image, amounts, node selector and affinity, tolerations,
   environment variables, ``/dev/shm``.
 """

@@ -29,7 +29,7 @@ _NOT_ONE_GPU = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1,
 _WRONG_GPU_COUNT = gettext_lazy("The number of GPUs ({gpu}) in one server must be 1 to {most}, not {value}.")
 
 _MAX_PROBLEMS = 20
-"""Largest number of problems in one error. Further problems are dropped, so that a hostile request cannot fill logs."""
+"""Maximum number of problems in one error. Further problems are dropped, so that a hostile request cannot fill logs."""
 
 
 def find_max_length(field: str) -> int:
@@ -109,7 +109,7 @@ class Problems:
 
         :param field: name of the field.
         :param value: any JSON value.
-        :param title: the field's title, written for the middle of a sentence.
+        :param title: what users call the field, in the middle of a sentence (``"GPU type"``, ``"image"``).
         :param offered: slugs to choose from.
         """
         if value is None or value == "":
@@ -180,7 +180,7 @@ class Problems:
         return None
 
     def check_gpu_count(self, value: object, gpu: GPUType | None) -> int:
-        """Return the number of GPUs, or 0 if the value is no whole number.
+        """Return the number of GPUs, or 0 if the value is not a whole number.
 
         If a GPU type is chosen, null means 1; otherwise, null means 0. 1.0 is accepted as 1, because JSON has one
         number type. A number that is wrong for the GPU type adds a problem, but is returned.

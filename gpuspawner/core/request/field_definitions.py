@@ -49,8 +49,8 @@ from gpuspawner.core.units.quantity import (
 
 _NO_BOUNDS = gettext_lazy("its bounds are not known")
 KEPT = gettext_lazy("{kept} is filled in.")
-"""Second sentence of a notice in the form. The first one says why the policy denies the user's last amount. ``{kept}``
-is the amount that the form fills in."""
+"""Second sentence of a notice in the form; the first sentence says why the policy denies the amount that the user had
+last time. ``{kept}`` is the amount that the form fills in instead."""
 
 
 def _format_cpu_option(millis: int) -> object:
@@ -59,7 +59,7 @@ def _format_cpu_option(millis: int) -> object:
 
 
 def _describe_memory(size_bytes: int) -> str:
-    """Return memory exactly, or rounded if it is exact only in bytes: presets may have such amounts."""
+    """Return an amount of memory as text, rounded if only bytes express it exactly: presets may have such amounts."""
     exact = format_memory(size_bytes)
     return format_rounded_memory(size_bytes) if exact.endswith(" B") else exact
 

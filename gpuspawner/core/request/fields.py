@@ -144,8 +144,8 @@ class AmountField(Field):
 class ChoiceField(Field):
     """A field in which the user picks one entry of the catalog, such as an image.
 
-    :param section: key of the entries in the settings and in the data for form.js.
-    :param title: name of the field, written for the middle of a sentence.
+    :param section: key of the field's entries in the settings (``gpus``, for example).
+    :param title: what users call the field, in the middle of a sentence (``GPU type``), from ``gettext_lazy``.
     :param gone: notice in the form that a saved choice is no longer offered. In it, ``{saved}`` is the saved choice,
         and ``{name}`` is the entry that the form selects instead.
     :param not_allowed: sentence that says that the user may not have the entry ``{name}``; empty if rules of the policy
@@ -194,7 +194,7 @@ class PodAdditions:
     volumes: tuple[PodVolume, ...] = ()
 
     def merge(self, other: PodAdditions) -> PodAdditions:
-        """Return what two fields add to the pod together; if both set a PriorityClass, that of ``other`` is used."""
+        """Return the additions of two fields, combined; if both set a PriorityClass, the one of ``other`` is used."""
         return PodAdditions(
             priority_class=self.priority_class if other.priority_class is None else other.priority_class,
             priority=self.priority if other.priority is None else other.priority,
@@ -204,7 +204,9 @@ class PodAdditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedChoiceField(ChoiceField):
-    """A field with a fixed list of entries. The first entry is the default. The form hides a field without entries.
+    """A field in which the user picks from a fixed ("closed") list of entries, such as the priorities.
+
+    The first entry is the default. The form hides a field without entries.
 
     :param label: text above the field.
     :param describe: turns the chosen entry's display name into a phrase of the sentence that describes a selection.

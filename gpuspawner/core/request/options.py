@@ -23,10 +23,10 @@ from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize
 
 _QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
 START_PRESET = "start_preset"
-"""Name of the buttons that start a preset; their value is the slug of the preset."""
+"""Name of the form's buttons that start a preset. The value of a button is the slug of its preset."""
 _ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
-"""Beginnings of the names of the form fields in a preset, before ``PRESET:CHOICE``: the list of entries, and the text
-field for an image. Slugs contain no colon."""
+"""Prefixes of the names of a preset's form fields, before ``PRESET:CHOICE``. The first is for the list of a choice's
+entries, the second for the text field in which the user names an image instead. Slugs contain no colon."""
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 """Form fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
@@ -36,7 +36,7 @@ _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
 _MAX_DEPTH = 32
-"""Largest number of nested levels in user options. Python cannot encode or decode JSON with 1,000 levels."""
+"""Maximum number of nested levels in user options. Python cannot encode or decode JSON with 1,000 levels."""
 _MAX_CHARACTERS = 60_000
 """Largest length of user options as JSON, in characters. The JSON must fit in the hub's database: in MySQL, the column
 for user options holds 65,535 bytes."""
@@ -45,13 +45,13 @@ for user options holds 65,535 bytes."""
 def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options of a submitted form.
 
-    If the user pressed a button ``start_preset``, the result names only the preset of this button and the choices in
-    this preset. Otherwise the result leaves out the number of GPUs if "No GPU" is selected, and a custom image's
-    reference if an image of the list is selected.
+    If the user pressed a button ``start_preset``, the result names only the preset of this button and what the user
+    picked in this preset's lists and text fields. Otherwise the result leaves out the number of GPUs if "No GPU" is
+    selected, and a custom image's reference if an image of the list is selected.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
-    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text, the custom
-        image is selected without a reference, or there are only fields in presets and no button.
+    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text; the custom
+        image is selected without a reference; or all fields belong to presets, and the user pressed no button.
     """
     problems = Problems()
     in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
@@ -60,11 +60,11 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems.raise_any()
     if preset := texts.pop(START_PRESET, ""):
         return {"preset": preset, **_read_preset_choices(preset, in_presets, problems=problems)}
-    if in_presets and not texts:  # Beside fixed presets, a form without a button must have other fields.
+    if in_presets and not texts:  # The form has only fixed presets, and the user pressed none of their buttons.
         problems.add("preset", "missing", message=gettext("Pick one of the presets."))
         problems.raise_any()
-    # Without JavaScript, the browser also sends unused fields: drop the GPU count of "No GPU" and, if an image of the
-    # list is selected, the reference of a custom image.
+    # Without JavaScript, the browser also sends unused fields: drop the GPU count if "No GPU" is selected, and the
+    # reference of a custom image if an image of the list is selected.
     if texts.get("gpu") == "":
         texts.pop("gpu_count", None)
     if texts.get("image"):
@@ -75,12 +75,12 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
 
 
 def name_entry_field(preset: str, choice: str) -> str:
-    """Return the name of the form field for the entries of a preset's choice."""
+    """Return the name of the form field with the list of entries of a preset's choice, from the slugs of both."""
     return f"{_ENTRY_PREFIX}{preset}:{choice}"
 
 
 def name_image_field(preset: str, choice: str) -> str:
-    """Return the name of the form field for an image that the user names instead of picking an entry."""
+    """Return the name of the text field in which the user names an image instead of picking an entry of a choice."""
     return f"{_IMAGE_PREFIX}{preset}:{choice}"
 
 
@@ -103,7 +103,7 @@ def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems:
     problems.raise_any()
     entries = {name.removeprefix(_ENTRY_PREFIX): text for name, text in texts.items() if name.startswith(_ENTRY_PREFIX)}
     images = {name.removeprefix(_IMAGE_PREFIX): text for name, text in texts.items() if name.startswith(_IMAGE_PREFIX)}
-    # The empty entry of a list stands for the text field beside it.
+    # If the user picks the empty entry of a list ("Other…"), the text field beside the list has the image.
     references = [text for name, text in images.items() if not entries.get(name)]
     if any(not text for text in references):
         _refuse_empty_reference(problems)
@@ -205,7 +205,9 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
 
 
 def parse_preset_choices(text: str) -> object:
-    """Return the choices in a link, ``size:small,image:pytorch``, as a mapping; a malformed text stays a text.
+    """Return what a link picks in a preset's choices: ``size:small,image:pytorch`` as a mapping from choice to entry.
+
+    A malformed text is returned unchanged.
 
     :param text: value of the link's argument ``preset_choices``.
     """
@@ -215,7 +217,7 @@ def parse_preset_choices(text: str) -> object:
 
 
 def is_too_large(options: object) -> bool:
-    """Return whether the hub's database may fail to store user options, because they are nested too deep or too long.
+    """Return whether user options are nested too deeply, or are too long, for the hub's database to store them.
 
     :param options: any JSON value, untrusted.
     """
@@ -267,7 +269,7 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
 
     BinderHub sends an image reference as ``image``, so the admin may list ``image`` in ``extra_options``. If ``image``
     is listed and holds a reference with a slash, the hooks get ``image``, and gpuspawner gets the normalized reference
-    as ``custom_image``. If ``image`` holds anything else (a slug, for example), or ``custom_image`` holds another
+    as ``custom_image``. If ``image`` holds anything else (a slug, for example), or ``custom_image`` holds a different
     reference, gpuspawner gets ``image`` and the hooks do not.
 
     :param options: any JSON value, untrusted.

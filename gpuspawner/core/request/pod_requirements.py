@@ -1,4 +1,4 @@
-"""Computes what the pod of a selection must contain, as plain values that do not depend on KubeSpawner."""
+"""Computes what the pod of a selection (a valid choice) must contain, as values that do not depend on KubeSpawner."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _HABANA_RESOURCES = "habana.ai/"
 class ContainerResources:
     """The resource limits and requests of the server's container.
 
-    None keeps KubeSpawner's configured value, and ``NO_LIMIT`` removes it.
+    For CPU and memory, None keeps KubeSpawner's configured value, and ``NO_LIMIT`` removes that value.
 
     :param cpu_limit_millis: CPU limit in millicores.
     :param extended_resources: resource name → count, for ``limits`` (Kubernetes copies limits of extended resources
@@ -84,8 +84,8 @@ class PodRequirements(ContainerResources):
     :param run_time_s: seconds after which Kubernetes stops the pod, None = never.
     :param labels: labels of the pod.
     :param additions: what the entries that the user picked (a priority, for example) add to the pod.
-    :param overrides: values of KubeSpawner's traits from the image, the GPU type and the preset, the later ones on top.
-        They are laid over the admin's values before the choice is merged into these.
+    :param overrides: values of KubeSpawner's traits from the image, the GPU type and the preset; later values override
+        earlier ones. They override the admin's values before the hub merges the other attributes into these.
     """
 
     image: str
@@ -149,7 +149,10 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
 
 
 def _list_overrides(selection: Selection, catalog: Catalog) -> tuple[tuple[TraitValues, ...], tuple[TraitValues, ...]]:
-    """Return the overrides of the image and of the GPU type, and those of the preset, which lie on top."""
+    """Return values of KubeSpawner's traits: first those of the image and the GPU type, then those of the preset.
+
+    The preset's values override the others.
+    """
     lower = [find_image(selection, catalog).overrides]
     if selection.gpu is not None:
         lower.append(catalog.gpus[selection.gpu].overrides)
@@ -223,13 +226,13 @@ def _find_start_timeout(
     lower: tuple[TraitValues, ...],
     preset: tuple[TraitValues, ...],
 ) -> int | None:
-    """Return the seconds that the hub waits for the server, or None if nothing says how long.
+    """Return the seconds that the hub waits for the server, or None if KubeSpawner's configured value applies.
 
-    The preset's override wins. Otherwise the longest time counts: a GPU type's nodes may take long to be added, however
-    fast the image starts.
+    If the preset sets the time, the preset's time applies. Otherwise, the longest time applies that the image, the GPU
+    type or Kueue's queue sets: an autoscaler may take long to add a node with the GPU, however fast the image starts.
 
-    :param lower: overrides of the image and of the GPU type, the later ones on top.
-    :param preset: overrides of the preset and of its chosen entries, the later ones on top.
+    :param lower: trait values of the image and of the GPU type; later values override earlier ones.
+    :param preset: trait values of the preset and of its chosen entries; later values override earlier ones.
     """
     if own := _list_start_timeouts(preset):
         return own[-1]

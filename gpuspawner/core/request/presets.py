@@ -1,7 +1,8 @@
-"""Resolves a fixed preset: checks the user's choices in it, and merges the values of the chosen entries.
+"""Resolves a fixed preset: checks what the user picked in its lists, and merges the values of the picked entries.
 
 A preset is fixed if it sets more than the form's fields can, such as a ``kubespawner_override``, or if the settings
-offer only presets. Users can change nothing in a fixed preset but its own choices.
+offer only presets. A fixed preset may have choices: in each of them, the user picks an entry of a list, or names an
+image instead. The user can change nothing else in a fixed preset.
 """
 
 from __future__ import annotations
@@ -31,27 +32,29 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name, suggest_name
 
 PRESET_CHOICES = "preset_choices"
-"""Name of the user option with the user's choices in a fixed preset: name of the choice → slug of the entry."""
+"""Name of the user option with what the user picked in a fixed preset: name of a choice → slug of the picked entry."""
 
 _UNLISTED = "--unlisted-choice"
-"""End of the name of KubeSpawner's user option for a text that the user enters instead of a choice."""
+"""Suffix of the name of a KubeSpawner user option. The option holds the text that the user entered instead of picking
+an entry of a list; the part before the suffix is the name of the list."""
 
 ChosenEntries = Mapping[str, str | None]
-"""Name of a choice → slug of the chosen entry, None for an image that the user names."""
+"""Name of a preset's choice → slug of the chosen entry; None if the user names an image instead."""
 
 _AMOUNTS = {each.name: each for each in (CPU, MEMORY)}
 _ANY_AMOUNT = Bounds(min=NO_LIMIT, max=UNLIMITED, step=1, default=NO_LIMIT)
-"""Bounds of an amount that the admin wrote into a fixed preset: the form's bounds do not apply to it."""
+"""Bounds that allow every amount. They replace the form's bounds for an amount that a fixed preset sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedPreset:
-    """A fixed preset with the user's choices in it.
+    """The values of a fixed preset, merged with the values of the entries that the user picked in its choices.
 
-    :param options: user options that stand for the preset and the chosen entries.
+    :param options: the merged values, as user options: name of a form field → value.
     :param choices: name of a choice → slug of the chosen entry. The choice in which the user has named an image is
         missing.
-    :param requests: name of an amount's form field → request of the pod in base units (millicores or bytes).
+    :param requests: ``cpu`` or ``memory`` → resource request of the pod in base units (millicores or bytes), if the
+        preset or an entry sets the request.
     """
 
     options: Mapping[str, object]
@@ -60,10 +63,10 @@ class FixedPreset:
 
 
 def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> FixedPreset:
-    """Return a fixed preset with the user's choices in it.
+    """Return the values of a fixed preset, merged with the values of the entries that the user picked in its choices.
 
-    :param given: the user options; ``preset_choices`` and ``custom_image`` may be any JSON values. All other fields of
-        the form add a problem, because the preset sets them.
+    :param given: the user options; ``preset_choices`` and ``custom_image`` may be any JSON values. If the user set any
+        other field of the form, the function adds a problem, because the preset sets that field.
     :param preset: the preset that the user options name.
     :param problems: collects the problems of the user options.
     """
@@ -92,12 +95,14 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
 
 
 def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
-    """Return the catalog in which a fixed preset is a valid choice.
+    """Return a catalog against which the values of a fixed preset can be validated.
 
-    The catalog has no bounds for amounts that the preset sets, and no GPU type for options that name none.
+    The form's bounds do not apply to these values. If the preset sets CPU or memory, the returned catalog therefore
+    allows every amount of it; if the user named an image, the catalog allows every image reference. No GPU type is the
+    default: options that name no GPU type get no GPU.
 
     :param catalog: what the user may choose from.
-    :param options: user options that stand for the preset, from :func:`resolve_preset`.
+    :param options: the values of the preset and of the picked entries, from :func:`resolve_preset`.
     """
     return replace(
         catalog,
@@ -111,7 +116,9 @@ def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
 
 
 def index_images(images: Iterable[Image]) -> dict[str, Image]:
-    """Return images by their references, in the form that :attr:`.CustomImages.listed` has.
+    """Return a mapping for :attr:`.CustomImages.listed`: image reference → image.
+
+    Images whose reference cannot be parsed are missing.
 
     :param images: images of the settings or of a catalog.
     """
@@ -120,11 +127,12 @@ def index_images(images: Iterable[Image]) -> dict[str, Image]:
 
 
 def translate_profile(options: object, catalog: Catalog) -> object:
-    """Return the user options of a profile of KubeSpawner as those of the preset with the same slug.
+    """Return user options that name a KubeSpawner profile, converted to options for the preset with the same slug.
 
     JupyterHub's database has such options, for example ``{"profile": "t4", "image": "pytorch"}``, if users started
-    servers before ``gpuspawner convert`` made presets of the profiles. Options with ``v`` or ``preset`` are
-    gpuspawner's own. They are returned unchanged, as are all options if the catalog offers more than presets.
+    servers before ``gpuspawner convert`` converted the profiles to presets. The function returns options with ``v`` or
+    ``preset`` unchanged, because gpuspawner wrote them. It also returns all options unchanged if the catalog offers
+    more than presets.
 
     :param options: any JSON value.
     :param catalog: what the user may choose from.
@@ -145,11 +153,13 @@ def translate_profile(options: object, catalog: Catalog) -> object:
 
 
 def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[TraitValues]:
-    """Yield the values of KubeSpawner's traits that a preset and the chosen entries set, the later ones on top.
+    """Yield the values of KubeSpawner's traits that a preset and the chosen entries of its choices set.
+
+    Later values override earlier values of the same trait.
 
     :param preset: the preset.
-    :param choices: name of a choice → slug of the chosen entry; in a choice that is missing, the user has named an
-        image.
+    :param choices: name of a choice → slug of the chosen entry. A choice is missing if the user has named an image in
+        it.
     """
     layers = [preset.overrides]
     for name, choice in preset.choices.items():
@@ -161,7 +171,9 @@ def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[Trait
 
 
 def pick_default_entries(preset: Preset) -> dict[str, str | None]:
-    """Return the first entry of each choice of a preset; None for a choice in which the user can only name an image.
+    """Return the default entries of a preset's choices: name of a choice → slug of the first entry in its list.
+
+    The slug is None for a choice in which the user can only name an image.
 
     :param preset: the preset.
     """
@@ -169,12 +181,13 @@ def pick_default_entries(preset: Preset) -> dict[str, str | None]:
 
 
 def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[str, object]]:
-    """Return a preset and user options with which :func:`resolve_preset` picks the given entries.
+    """Return a preset and user options for which :func:`resolve_preset` picks the given entries.
 
-    In a choice without an entry, the user options name an image, and the returned preset accepts every image there.
+    If None is given for a choice, the returned options name an example image, and the returned preset accepts every
+    image in that choice.
 
     :param preset: the preset.
-    :param chosen: an entry for each choice of the preset.
+    :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
     """
     options: dict[str, object] = {"preset": preset.slug}
     entries = {name: slug for name, slug in chosen.items() if slug is not None}
@@ -195,7 +208,7 @@ def _accept_any(field: ImageInput | None) -> ImageInput:
 
 
 def _apply_entry(entry: Mapping[str, object], options: dict[str, object]) -> None:
-    # As with a preset whose GPU type a user replaces: a preset of 8 T4 does not mean 8 A100.
+    # If the entry replaces the GPU type, drop the GPU count, which is for the replaced type: 8 T4 do not mean 8 A100.
     if GPU.name in entry and entry[GPU.name] != options.get(GPU.name):
         options.pop(GPU_COUNT.name, None)
     options |= entry
@@ -244,7 +257,7 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
 
 def _check_pattern(reference: object, image_input: ImageInput, *, problems: Problems) -> None:
     pattern = image_input.pattern
-    # `validate` refuses a value of another type and a text that is too long.
+    # `validate` refuses values that are not texts, and texts that are too long.
     if not isinstance(reference, str) or len(reference) > MAX_REFERENCE_LENGTH or re.match(pattern, reference):
         return
     message = image_input.message or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
@@ -252,7 +265,7 @@ def _check_pattern(reference: object, image_input: ImageInput, *, problems: Prob
 
 
 def _convert_amounts(options: Mapping[str, object]) -> dict[str, object]:
-    """Return options without guarantees, and with ``NO_LIMIT`` for unlimited amounts."""
+    """Return options with ``NO_LIMIT`` for an unlimited CPU or memory, and without CPU and memory guarantees."""
     return {
         name: NO_LIMIT if name in _AMOUNTS and value == UNLIMITED_AMOUNT else value
         for name, value in options.items()

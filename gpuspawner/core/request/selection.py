@@ -1,4 +1,4 @@
-"""Validates user options against the catalog, and builds the user options of a selection.
+"""Converts user options to a selection (a valid choice), checked against the catalog, and a selection to user options.
 
 ``user_options`` are untrusted: the hub saves them unchecked, its REST API accepts any JSON, and saved options may be
 years old. For any input, :func:`validate` returns a :class:`Selection` or raises a
@@ -65,7 +65,7 @@ OPTION_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS, "profile")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A valid choice: the catalog has every slug, and every number is within its bounds.
+    """A valid choice for a server: the catalog has every slug in it, and every number is within its bounds.
 
     :param image: slug of an image in the catalog, empty for a custom image; :func:`find_image` returns the image.
     :param custom_image: full reference of a custom image, None for an image in the catalog. With a fixed preset, the
@@ -104,8 +104,8 @@ class Selection:
 def validate(options: object, catalog: Catalog) -> Selection:
     """Return the selection that user options describe.
 
-    A missing field gets the value of the preset or, without one, the field's default. With a fixed preset, the options
-    may only contain ``preset_choices`` and, if one of the preset's choices takes it, ``custom_image``.
+    A missing field gets the value of the preset or, without one, the field's default. Beside a fixed preset, the
+    options may set only ``preset_choices`` and, if one of the preset's choices accepts an image, ``custom_image``.
 
     :param options: any JSON value; None = no options.
     :param catalog: what the user may choose from.
@@ -149,10 +149,12 @@ def _validate_fixed(given: Mapping[str, object], preset: Preset, *, catalog: Cat
 def _validate_fields(
     given: Mapping[str, object], preset: PresetOptions, *, catalog: Catalog, problems: Problems
 ) -> Selection:
-    """Return the selection that fields describe; if a field is wrong, add a problem and return any value of it.
+    """Return the selection that fields describe.
+
+    If a field is wrong, add a problem. The selection's value for that field is then meaningless.
 
     :param given: name of a field → any JSON value.
-    :param preset: the values of the preset for fields that are not given.
+    :param preset: the values of the user's preset, for fields that are not in ``given``; empty without a preset.
     """
     merged = _merge_with_preset(given, preset, catalog=catalog)
     image, custom_image = _check_image(given, merged, catalog=catalog, problems=problems)
@@ -184,10 +186,10 @@ def _validate_fields(
 
 
 def _check_requests(selection: Selection, own: OwnResources, *, problems: Problems) -> None:
-    """Refuse a request above the limit, which the API server would refuse.
+    """Add a problem if a fixed preset requests more CPU or memory than its limit: the API server would refuse the pod.
 
     :param selection: a selection with a fixed preset.
-    :param own: KubeSpawner's own limits, for a selection without a limit of its own.
+    :param own: KubeSpawner's configured limits, which apply if the selection has no limit.
     """
     for each, request, base in (
         (CPU, selection.cpu_request_millis or 0, own.cpu.limit),
@@ -247,10 +249,11 @@ def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     """Return the user options that describe a selection; :func:`validate` converts them to the same selection.
 
-    The options name only a fixed preset. Other options stay valid when the admin removes the preset.
+    The options name the preset only if it is fixed. The values of any other preset are written into the options, so
+    that the options stay valid when the admin removes the preset.
 
     :param selection: a selection that is valid in this catalog.
-    :param catalog: has the display names for the option ``profile``.
+    :param catalog: the catalog; it has the display names for the option ``profile``.
     """
     with use_language(ENGLISH):  # The summary is English, because admins and programs read it.
         summary = summarize_selection(selection, catalog)
@@ -276,10 +279,10 @@ def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
 
 
 def summarize_selection(selection: Selection, catalog: Catalog) -> str:
-    """Return a selection in the current language: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``.
+    """Return a selection as text in the current language: ``PyTorch · 4 CPUs · 16 GiB · 1 × A100 80 GB``.
 
     :param selection: a selection that is valid in this catalog.
-    :param catalog: has the display names of images, GPU types and other entries.
+    :param catalog: the catalog; it has the display names of images, GPU types and priorities.
     """
     preset = None if selection.preset is None else catalog.presets.get(selection.preset)
     parts = [] if preset is None else [preset.display_name]
@@ -294,7 +297,10 @@ def summarize_selection(selection: Selection, catalog: Catalog) -> str:
 
 
 def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
-    """Return the amount that a selection has for a field, in base units, or None if the selection has no amount."""
+    """Return a selection's value for an amount field, or None if the selection has none.
+
+    The value is in base units (millicores, bytes or seconds).
+    """
     amount: int | None = getattr(selection, amount_field.attribute)
     return amount
 
@@ -326,8 +332,9 @@ def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str
 def is_given(name: str, value: object) -> bool:
     """Return whether the user chose a value for a user option.
 
-    False for null, and for an empty text if the field may be empty: the value of the preset or the default then
-    applies. Always True for ``gpu``, where null means no GPU and replaces the GPU of a preset.
+    - For ``gpu``, the result is always True: null means no GPU and replaces the GPU of a preset.
+    - For any other field, the result is False for null, and for an empty text if the field may be empty. The value of
+      the preset or the default then applies.
     """
     declared = FIELDS_BY_NAME.get(name)
     is_empty = value is None or (declared is not None and declared.may_be_empty and value == "")
@@ -366,7 +373,7 @@ def _merge_with_preset(
         merged.pop("cpu", None)
     if catalog.memory is None:
         merged.pop("memory", None)
-    # If the user replaces the preset's GPU type, drop the preset's count: a preset of 8 T4 does not mean 8 A100.
+    # If the user replaces the preset's GPU type, drop the preset's GPU count: 8 T4 do not mean 8 A100.
     if "gpu" in given and given["gpu"] != preset.get("gpu"):
         merged.pop("gpu_count", None)
     return merged | {name: value for name, value in given.items() if is_given(name, value)}
@@ -428,14 +435,14 @@ SlugT = TypeVar("SlugT", bound=str | None)
 
 
 class CombinationSearch(Generic[SlugT]):
-    """Lists combinations of entries of a preset's choices, until the caller finds a valid one.
+    """Lists combinations of one entry for each choice of a preset, until the caller finds a valid combination.
 
-    The default entries come first, then those with one other entry, then those with two others, and so on. Of those
-    with more than one other entry, there are at most ``limit``.
+    The combination of the default entries comes first. Then come the combinations that differ from the first one in one
+    choice, then those that differ in two choices, and so on.
 
     :param preset: the preset.
     :param entries: name of a choice → slugs of the entries to combine, the default first.
-    :param limit: largest number of combinations that differ from the default entries in more than one.
+    :param limit: maximum number of combinations that differ from the first one in more than one choice.
     """
 
     def __init__(self, preset: Preset, entries: Mapping[str, Sequence[SlugT]], *, limit: int) -> None:
@@ -455,13 +462,13 @@ class CombinationSearch(Generic[SlugT]):
                 yield chosen
 
     def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
-        """Leave out the further combinations that have the same problems as a combination.
+        """Leave out all further combinations that have the same problems as an invalid combination.
 
-        :param chosen: the combination.
-        :param problems: why it is not valid.
+        :param chosen: the invalid combination: name of a choice → slug of the entry.
+        :param problems: why the combination is invalid.
         """
         for problem in problems:
-            # A conflict is between two fields: another entry in any choice may solve it.
+            # A conflict is between two fields: a different entry in any choice may resolve it.
             if problem.code != "conflict" and (options := _DECIDING_OPTIONS.get(problem.field)):
                 choices = self._preset.choices.items()
                 decisive = [name for name, choice in choices if _sets_any(choice, options)]
@@ -482,9 +489,9 @@ _DECIDING_OPTIONS = {
     "cpu": frozenset({"cpu", "cpu_guarantee"}),
     "memory": frozenset({"memory", "memory_guarantee"}),
 }
-"""Field of a problem → names of the options that decide alone whether a fixed preset has it.
+"""Field of a problem → names of the options that alone decide whether that field is wrong in a fixed preset.
 
-Fields that depend on most of the other options, such as the run time, are missing."""
+Fields such as the run time are missing: most of the other options decide whether they are wrong."""
 
 
 def _sets_any(choice: PresetChoice, options: Set[str]) -> bool:
@@ -498,13 +505,15 @@ def select_usable_presets(
     *,
     find_denials: Callable[[Selection], Sequence[Problem]] = lambda selection: (),
 ) -> dict[str, Preset]:
-    """Return the presets that are a valid choice, with those entries of their choices that are.
+    """Return the presets that are valid, each with the valid entries of its choices.
 
-    An entry is valid if it is together with the default entries of the preset's other choices. If the default entries
-    are not valid together, the most similar valid combination takes their place.
+    An entry is valid if the combination of this entry and the default entries of the preset's other choices is valid.
+    If the default entries are not valid together, the most similar valid combination replaces them. A preset without a
+    valid combination is missing.
 
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
-    :param find_denials: returns why a selection that is valid in the catalog does not count as valid; empty if it does.
+    :param find_denials: takes a selection that is valid in the catalog. Returns the reasons why it counts as invalid
+        all the same (the policy, for example); empty if it counts as valid.
     """
 
     def find_problems(preset: Preset, chosen: ChosenEntries) -> Sequence[Problem]:
@@ -519,7 +528,7 @@ def select_usable_presets(
 
 
 _MAX_COMBINATIONS = 256
-"""If a preset is not valid with all default entries but one, at most this many other combinations are tried."""
+"""Maximum number of combinations to try that differ from a preset's default entries in more than one choice."""
 
 
 def _select_usable_entries(
@@ -550,7 +559,9 @@ def _select_usable_entries(
 
 
 def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dict[str, SelectionError]:
-    """Return slug → error, for each preset that is not a valid choice; the error is about its default entries.
+    """Return slug → error for each preset for which no valid combination of entries was found.
+
+    The error says why the combination of the default entries is invalid.
 
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
     """
@@ -561,10 +572,10 @@ def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dic
 
 
 def find_error(preset: Preset, chosen: ChosenEntries, *, catalog: Catalog) -> SelectionError | None:
-    """Return why a preset with some entries of its choices is not a valid choice, or None if it is.
+    """Return why a preset is invalid with the given entries of its choices, or None if it is valid.
 
     :param preset: the preset, from the settings.
-    :param chosen: an entry for each choice of the preset.
+    :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
     :param catalog: the catalog; the function ignores its own presets.
     """
     variant, options = build_variant(preset, chosen)

@@ -42,9 +42,13 @@ def compute_needs(pod: Pod) -> ResourceNeeds:
 
 
 def find_shortages(needs: ResourceNeeds, node: Node, *, requested: Mapping[str, int]) -> tuple[Obstacle, ...]:
-    """Return an obstacle for each resource of which a node has too little free.
+    """Return an obstacle for each resource of which a node has too little free for a pod.
 
     The result also contains :data:`UNKNOWN_AMOUNTS` if the node's amount of a needed resource is unknown.
+
+    :param needs: the amounts that the pod needs.
+    :param node: the node.
+    :param requested: resource → amount that is already taken on the node.
     """
     return (
         *find_unknown_amounts(needs, node),

@@ -43,6 +43,8 @@ UNKNOWN_PRIORITY = Obstacle(
 class NominatedPods:
     """The nominated pods whose priority is at least that of a given pod.
 
+    kube-scheduler makes room for a nominated pod on a node by preemption.
+
     :ivar nodes: names of the nodes to which these pods are nominated.
     """
 
@@ -62,7 +64,7 @@ class NominatedPods:
         return self._pods.get(node, ())
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return the requested amounts on a node, including those of nominated pods.
+        """Return resource → amount that a node's bound pods and nominated pods request.
 
         DRA devices that nominated pods request are left out: kube-scheduler reserves none for these pods, as its plugin
         DynamicResources has no ``PreFilterExtensions``.
@@ -83,9 +85,10 @@ class NominatedPods:
         return used.union(*(nominated.constraints.host_ports for nominated in self.list_pods(node)))
 
     def find_obstacles(self, node: Node) -> Iterator[Obstacle]:
-        """Yield an obstacle for each anti-affinity term of the pod that selects a pod nominated to the node.
+        """Yield the obstacles from anti-affinity between the given pod and the pods nominated to a node.
 
-        Also yield an obstacle for each anti-affinity term of a nominated pod that selects the pod.
+        There is one obstacle for each anti-affinity term of the given pod that selects a nominated pod, and one for
+        each anti-affinity term of a nominated pod that selects the given pod.
         """
         for nominated in self.list_pods(node.name):
             for term in _select_local_terms(self._pod.constraints.anti_affinity, node):
@@ -119,7 +122,7 @@ def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
 
 
 class PodFilters:
-    """Checks nodes for one pod by the filters that depend on other pods; the constructor walks over all pods once.
+    """Checks nodes for one pod by the filters that depend on other pods; the constructor reads all pods once.
 
     :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
@@ -221,7 +224,7 @@ class PodFilters:
             yield from _find_matching_domains(domains, node, keys=self._avoided_keys, reason=reason)
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
-        """Yield the obstacle of pod affinity, if any.
+        """Yield an obstacle if a node does not meet the pod's required pod affinity, or may not meet it.
 
         As in kube-scheduler (satisfyPodAffinity), there is no obstacle if the affinity terms select the pod itself and
         do not select any bound pod: the pod may then be the first of its group.

@@ -1,8 +1,8 @@
 """Check pod affinity, anti-affinity and topology spread constraints: they depend on pods in the same topology domain.
 
-A domain is a node label and its value. For pod affinity and anti-affinity, this module finds the domains with matching
-pods, as kube-scheduler's interpodaffinity/filtering.go does. For topology spread constraints with ``DoNotSchedule``, it
-counts the matching pods of each domain, as podtopologyspread/filtering.go does.
+A domain is a pair of a node label and a value. For pod affinity and anti-affinity, this module finds the domains with
+matching pods, as kube-scheduler's interpodaffinity/filtering.go does. For topology spread constraints with
+``DoNotSchedule``, it counts the matching pods of each domain, as podtopologyspread/filtering.go does.
 
 gpuspawner does not read namespaces' labels. If an affinity term selects namespaces by labels, gpuspawner therefore
 cannot tell whether the term selects the pods of a domain.
@@ -100,7 +100,10 @@ def _is_held(holders: set[str] | None, without: str) -> bool:
 
 
 def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> MatchingDomains:
-    """Return the topology domains from which the anti-affinity of bound pods excludes a given pod."""
+    """Return the topology domains from which the anti-affinity of bound pods excludes a given pod.
+
+    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. None if it preempts no pod.
+    """
     domains = MatchingDomains()
     for term, places in occupancy.anti_affinity_index.iter_terms(pod.namespace):
         selected = selects_pod(term, pod.namespace, labels=pod.labels)
@@ -119,6 +122,8 @@ def find_domains_of_any_term(
     """Return the topology domains of the bound pods that at least one pod affinity term selects.
 
     Each of these pods adds one domain for the topology key of each term that selects the pod.
+
+    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. None if it preempts no pod.
     """
     domains = MatchingDomains()
     for term in terms:
@@ -132,6 +137,8 @@ def find_domains_of_all_terms(
     """Return the topology domains of the bound pods that all pod affinity terms select.
 
     Each of these pods adds one domain for each term's topology key.
+
+    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. None if it preempts no pod.
     """
     domains = MatchingDomains()
     if terms:

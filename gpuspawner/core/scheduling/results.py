@@ -43,7 +43,7 @@ class Reason(StrEnum):
 class Obstacle:
     """A reason why a node does not accept a pod.
 
-    :param reason: the filter that rejects the node.
+    :param reason: why the node does not accept the pod; most reasons stand for one filter of kube-scheduler.
     :param detail: for ``INSUFFICIENT``, the name of the resource; for ``TAINT``, the taint's key; for ``SPREAD`` and
         pod affinity or anti-affinity, the topology key; for ``UNDECIDED``, a text for users. Otherwise empty.
     """

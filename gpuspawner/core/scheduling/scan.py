@@ -58,7 +58,7 @@ def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
     remain when other pods end.
 
     :param pod: a pending pod, or one that is not created yet.
-    :param node: a node of the occupancy.
+    :param node: a node of ``occupancy``.
     :param occupancy: all nodes and pods.
     """
     return _NodeCheck(pod, occupancy).check(node)
@@ -127,10 +127,9 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Largest number of entries in the cache of a group of nodes.
+"""If the cache of a group of nodes has this many results, :class:`_Scan` clears it before it adds another result.
 
-An entry holds how many nodes of the group are large enough for the requests of a pod. If the cache is full, the hub
-clears the cache before it adds the next entry."""
+Each result that :class:`_Scan` adds says how many nodes of the group are large enough for certain requests of a pod."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -198,7 +197,7 @@ def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy)
     """Return for each pod of ``others`` whether some node would accept a copy of ``pod`` with the other pod's requests.
 
     Nodes are checked only once for all requests. The function assumes that the copies preempt no other pods. If ``pod``
-    has scheduling gates, or a constraint that gpuspawner cannot check, all answers are False.
+    has scheduling gates, or a constraint that gpuspawner cannot check, all results are False.
 
     :param pod: a pending pod, or one that is not created yet; its constraints count, its own requests do not.
     :param others: pods with the requests to check.
@@ -335,9 +334,13 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Count the picked nodes by obstacles, and the copies of the pod that fit on these nodes.
+        """Count some nodes of a group by obstacles, and the copies of the pod that fit on these nodes.
 
-        A set of nodes is an integer with one byte per node: 1 for a node in the set, else 0.
+        The method represents a set of nodes as an integer with one byte per node: 1 for a node in the set, else 0.
+
+        :param pick: function that takes a column of the node table and returns the values of these nodes.
+        :param size: number of these nodes.
+        :param from_pods: obstacles that other pods cause on each of these nodes.
         """
         by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
         masks = _build_masks(self._needs, self._get_free_column, pick=pick)

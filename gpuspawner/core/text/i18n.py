@@ -44,7 +44,9 @@ def set_language(language: Language) -> None:
 
 @contextmanager
 def use_language(language: Language) -> Iterator[None]:
-    """Set the language inside a ``with`` block, such as English for the log, or a user's language after the request.
+    """Set the language inside a ``with`` block.
+
+    Examples are English for log lines, or a user's language for messages that the hub writes after the user's request.
 
     :param language: replaces the request's language until the block ends.
     """
@@ -59,8 +61,8 @@ def gettext(message: str, /, **values: object) -> str:
     """Return a message in the current language.
 
     :param message: English, with ``{name}`` placeholders.
-    :param values: value for each placeholder. A :class:`LazyText` among them is translated. Braces in
-        values have no special meaning.
+    :param values: value for each placeholder. A value that is a :class:`LazyText` is translated, too. Braces in values
+        have no special meaning.
     """
     if not message:  # For an empty message, gettext would return the translation file's header.
         return ""
@@ -91,7 +93,7 @@ class LazyText(str):
 def gettext_lazy(message: str, /, **values: object) -> LazyText:
     """Return an English text that :func:`translate_now` can translate later.
 
-    Use it for text that lives longer than a request.
+    Use this function for constants and cached text: their language is known only when a request shows them.
 
     :param message: English, with ``{name}`` placeholders.
     :param values: value for each placeholder.

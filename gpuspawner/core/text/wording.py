@@ -14,8 +14,8 @@ from functools import lru_cache
 from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
 
 _SPELLED_OUT = re.compile(r"[A-Z]+(?=[\d\W]|$)|[A-Z][A-Z\d]+")
-"""Start of a name that speakers spell out (``A100``, ``RTX``). ``NVIDIA`` also matches, although speakers say it as a
-word. This does no harm: the article is ``an`` in both cases."""
+"""Pattern for the start of a name that speakers say letter by letter (``A100``, ``RTX``). ``NVIDIA`` also matches,
+although speakers say it as a word. This does no harm: the article is ``an`` in both cases."""
 _VOWEL_LETTERS = frozenset("AEFHILMNORSX")
 """Letters whose spoken names begin with a vowel."""
 _VOWELS = frozenset("aeiouAEIOU")
@@ -93,7 +93,7 @@ def _join_with_commas(names: Sequence[str], translate: Callable[..., str]) -> st
 
 _MAX_COMPARED = 100
 """gpuspawner compares a misspelled word with at most this many correct words, because comparing words is slow. If there
-are more correct words, an n-gram index first selects the most similar ones."""
+are more correct words, an index of n-grams (parts of 2 or 3 characters) first selects the most similar ones."""
 _MAX_WORDS_PER_NGRAM = 100
 """For each n-gram of the misspelled word, the search looks at no more than this many of the correct words with the same
 n-gram. This saves time, and an n-gram that so many words contain hardly tells which word the user meant."""
@@ -151,9 +151,9 @@ def quote(value: object) -> str:
 
 
 def sanitize_name(key: object) -> str:
-    """Return an unknown field's name, cut to 40 characters and with control characters escaped.
+    """Return a name for a message, without quotes: cut to 40 characters and with control characters escaped.
 
-    :param key: the name, from the user's input; a key that is not text is formatted by :func:`quote`.
+    :param key: the name, such as a field in the user's input; a name that is not text is formatted by :func:`quote`.
     """
     return quote(key)[1:-1] if isinstance(key, str) else quote(key)
 
@@ -165,7 +165,7 @@ def suggest_name(wrong: object, allowed: Collection[str]) -> str:
 
 
 def describe_unknown_field(name: object, known: Collection[str]) -> str:
-    """Return sentences that name an unknown field, the most similar known field (if any is similar) and all fields."""
+    """Return sentences that name an unknown field, a known field with a similar name (if any) and all known fields."""
     unknown = gettext("There is no field {name}.", name=quote(name))
     return join_sentences(
         unknown, suggest_name(name, known).strip(), gettext("Fields are {names}.", names=", ".join(known))

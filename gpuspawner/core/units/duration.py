@@ -1,4 +1,4 @@
-"""Parse and format durations: exact ones that users and admins choose, in whole minutes, and rough ones of messages."""
+"""Parse and format exact durations, which users and admins choose in whole minutes; format rough ones for messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse_duration(value: object) -> int:
 
 
 def format_duration_option(duration_s: int) -> str:
-    """Return a duration as user options and form fields hold it: ``30m``, ``8h``, ``2h30m``, ``2d``.
+    """Return a duration in the notation of user options and form fields: ``30m``, ``8h``, ``2h30m``, ``2d``.
 
     :param duration_s: seconds; a fraction of a minute is dropped.
     """
@@ -44,7 +44,7 @@ def format_duration_option(duration_s: int) -> str:
 
 
 def format_duration(duration_s: int) -> str:
-    """Return a duration as users read it: ``8 hours``, ``2 hours 30 minutes``.
+    """Return a duration in words, for users: ``8 hours``, ``2 hours 30 minutes``.
 
     :param duration_s: seconds; a fraction of a minute is dropped.
     """

@@ -48,11 +48,11 @@ class TooPreciseError(QuantityError):
 
 
 def parse_memory(value: object) -> int:
-    """Return the bytes of an amount of memory that a user or admin wrote.
+    """Return an amount of memory, which a user or admin wrote, in bytes.
 
     :param value: whole number of bytes, or text with a unit: ``16G`` = ``16Gi`` = ``16 GiB`` = 16 × 1024^3 bytes. In a
-        text, a fraction of a byte is dropped. JupyterHub's ``ByteSpecification`` reads ``16G`` in the same way, and
-        does not accept ``16Gi`` and ``16 GiB``.
+        text, a fraction of a byte is dropped. JupyterHub's ``ByteSpecification`` reads ``16G`` in the same way, but
+        does not accept ``16Gi`` or ``16 GiB``.
     :raises QuantityError: for anything else, and for 2^63 bytes or more.
     """
     if isinstance(value, int) and not isinstance(value, bool):
@@ -63,7 +63,7 @@ def parse_memory(value: object) -> int:
 
 
 def parse_cpu(value: object) -> int:
-    """Return the millicores of a number of CPUs that a user or admin wrote.
+    """Return a number of CPUs, which a user or admin wrote, in millicores.
 
     :param value: number of CPUs (``2``, ``0.5``, ``"0.5"``) or text in millicores (``"500m"``).
     :raises QuantityError: for anything else, and for 2^63 millicores or more.
@@ -73,10 +73,10 @@ def parse_cpu(value: object) -> int:
 
 
 def round_up_cpu(value: object) -> int:
-    """Return the millicores of a number of CPUs, rounded up as Kubernetes rounds a pod's CPU.
+    """Return a number of CPUs in millicores, rounded up as Kubernetes rounds the CPU of a pod.
 
     :param value: number of CPUs or text in millicores, as for :func:`parse_cpu`.
-    :raises QuantityError: for a value that :func:`parse_cpu` does not accept, except for its precision.
+    :raises QuantityError: for each value that :func:`parse_cpu` rejects, except a value that is only too precise.
     """
     return _parse_cpu_text(_read_number_text(value), is_rounded=True)
 
@@ -118,7 +118,7 @@ def parse_whole_units(value: object) -> int:
 
 @lru_cache(maxsize=4096)
 def format_memory(size_bytes: int) -> str:
-    """Return memory exactly, as users read it and :func:`parse_memory` accepts it: ``16 GiB``, ``1.5 GiB``.
+    """Return an exact amount of memory for users, as :func:`parse_memory` accepts it: ``16 GiB``, ``1.5 GiB``.
 
     :param size_bytes: bytes.
     """
@@ -138,7 +138,7 @@ def format_cpu(millis: int) -> str:
 
 
 def format_memory_option(size_bytes: int) -> str:
-    """Return memory as user options hold it: ``16G``, in the largest unit that needs no decimals.
+    """Return an amount of memory in the notation of user options: ``16G``, in the largest unit that needs no decimals.
 
     :param size_bytes: bytes.
     """

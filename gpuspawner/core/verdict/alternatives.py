@@ -1,7 +1,8 @@
 """Searches for selections that fit the cluster now and are similar to a selection that does not fit.
 
-The caller passes a function that decides whether a selection fits. Each call of the function scans the cluster, so the
-search makes few calls. The search returns only selections for which the function returned True.
+A selection is what a user chooses in the form: GPU type and count, CPU, memory, image and so on. The caller passes a
+function that decides whether a selection fits. Each call of the function scans the cluster, so the search makes few
+calls. The search returns only selections for which the function returned True.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection, find_image, find_max_run_time_s, validate
 
 MAX_ALTERNATIVES = 3
-"""Largest number of alternatives that the form, or the error of a refused start, offers."""
+"""Largest number of alternatives (similar selections that fit) in the form, or in the error of a refused start."""
 
 MAX_FIT_CHECKS = 40
 """One search calls the caller's function ``fits`` at most this many times; further selections count as not fitting."""
@@ -39,11 +40,13 @@ def find_alternatives(
 ) -> tuple[Selection, ...]:
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
-    Each alternative has the largest count or amount (on the catalog's steps) that the search finds to fit. Other GPU
-    types come in the order of ``types``. If no change of one choice fits, the search changes CPU and memory together.
-    If that does not fit either, it changes the GPU type or count, together with CPU and memory where necessary.
+    An alternative with fewer GPUs, less CPU or less memory has the largest number or amount, in the steps of the form's
+    field, that the search finds to fit. Other GPU types come in the order of ``types``. If no change of one choice
+    fits, the search changes CPU and memory together. If that does not fit either, it changes the GPU type or count,
+    together with CPU and memory where necessary.
 
-    A fixed preset has no alternatives here: :func:`list_preset_variants` yields what could replace it.
+    The result is empty for a selection with a fixed preset (a server then gets exactly what the preset says). For such
+    a selection, use :func:`list_preset_variants`.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.
@@ -71,7 +74,7 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     """Return the GPU types that could replace the selected type, most similar first.
 
     Each of these types works with the selected image and allows the selected run time. If the selection has no GPU
-    type, or a fixed preset sets it, the list is empty.
+    type, or has a fixed preset (a server then gets exactly what the preset says), the list is empty.
     """
     if selection.gpu is None or selection.preset is not None:
         return []
@@ -83,9 +86,11 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
 
 
 def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
-    """Yield what could replace a fixed preset: the preset with one other entry, then the other fixed presets.
+    """Yield the selections that could replace a selection with a fixed preset.
 
-    The preset keeps an image that the user has named, unless an entry replaces it.
+    The first selections have the same preset, with a different entry picked in one of the preset's lists. They keep the
+    custom image that the user typed, unless the user typed it instead of picking an entry in the changed list. The
+    other fixed presets follow, with the default entries of their lists.
 
     :param selection: a selection with a fixed preset.
     :param catalog: what the user may choose from; may lack the preset.
@@ -93,7 +98,7 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     slug = selection.preset
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
-            # The choice in which the user has named an image has no entry.
+            # ``preset_choices`` lacks the list in which the user typed a custom image: an entry replaces this image.
             image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
             for entry in choice.entries:
                 options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}

@@ -91,7 +91,7 @@ class Availability:
     :param free: units that a new server could get.
     :param largest: largest number of free units on one node.
     :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes. Pods with a
-        lower priority than the servers do not count.
+        lower priority than new servers do not count.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
     :param largest_shapes: what ``shapes`` would be if all nodes, even cordoned nodes, were empty.
@@ -118,7 +118,7 @@ def count_availability(
     priority: int | None = None,
     cache: AvailabilityCache | None = None,
 ) -> tuple[Availability, ...]:
-    """Return the availability of each GPU type, in the order of ``gpus``.
+    """Return how many GPUs (or GPU slices) of each type exist, work and are free, in the order of ``gpus``.
 
     :param gpus: GPU types.
     :param inventory: the cluster's state.
@@ -139,15 +139,17 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-"""Largest number of different pairs (node selector, affinity) of pending pods that a count compares with each node.
+"""To count the units that pending pods wait for, :meth:`_TypeCounts.count_waiting` compares the pods' pairs of node
+selector and node affinity with the nodes of each GPU type, but at most this many different pairs.
 
-Further pairs are compared with the labels of the GPU types only, which takes less time."""
+The method compares further pairs only with the labels of the GPU types, which takes less time."""
 
 
 class _TypeCounts:
-    """Unit counts of several GPU types.
+    """How many units (GPUs, MIG slices or shares) of several GPU types exist, work, are free and are waited for.
 
-    :meth:`update` counts again after pods have changed. After nodes have changed, the cache creates a new object.
+    :meth:`update` counts again after pods have changed. After nodes have changed, :class:`AvailabilityCache` creates a
+    new object.
     """
 
     def __init__(
@@ -235,8 +237,8 @@ class _TypeCounts:
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
-        :param number: number of other pairs (node selector, affinity) that this count has compared before. From
-            ``_MAX_EXACT_CHOICES`` on, the pod is compared with the type's labels instead of the type's nodes.
+        :param number: how many different pairs of node selector and affinity other pending pods have had so far. If it
+            is ``_MAX_EXACT_CHOICES`` or more, the method compares the pod with the type's labels, not with its nodes.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [
@@ -262,9 +264,10 @@ class AvailabilityCache:
         tolerations: tuple[Toleration, ...],
         priority: int | None,
     ) -> _TypeCounts:
-        """Return the unit counts of the GPU types.
+        """Return how many units (GPUs, MIG slices or shares) of each GPU type exist, work, are free and are waited for.
 
-        The result is from the cache if no node has changed since a count with the same arguments.
+        The result is from the cache if no node has changed since an earlier call with the same arguments. For current
+        numbers of free and waited-for units, the caller calls :meth:`_TypeCounts.update`.
         """
         for basis in self._recent:
             if (
@@ -332,7 +335,7 @@ def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int])
 
 
 def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Iterable[Pod]) -> tuple[int | None, ...]:
-    """Return how many units of each GPU type the given pods hold, or None for each type if the nodes are unknown.
+    """Return how many GPUs (or GPU slices) of each type the given pods hold, or None for each if the nodes are unknown.
 
     :param gpus: GPU types.
     :param inventory: the cluster's state.

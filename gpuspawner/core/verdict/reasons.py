@@ -34,8 +34,8 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes. For this pod, the nodes of a group differ only in their amounts of resources.
-    :param unseen: None = a node has only the units that it reports. Otherwise, names of resources whose DRA driver may
-        still publish devices. The result then also contains nodes that may get such devices, and nodes whose device
+    :param unseen: None = a node has only the devices that it reports. Otherwise, names of resources whose DRA driver
+        may still publish devices. The result then also contains nodes that may get such devices, and nodes whose device
         plugin may be unregistered.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
@@ -96,7 +96,7 @@ def explain_wait(
 ) -> str:
     """Return why a pod has to wait although some node could take the pod later.
 
-    Resources that the pod can take from pods of lower priority count as free.
+    Resources of pods that kube-scheduler may preempt for the pod count as free.
 
     :param candidates: the nodes that :func:`find_candidate_nodes` returned.
     :param nodes: the nodes of the GPU type, or all nodes if ``gpu`` is None.
@@ -211,7 +211,7 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
     """Return a clause that says which requested amount no node has.
 
-    :param has: resource → amount for each node. If ``left`` is True, these are the node's free amounts. Otherwise, they
+    :param has: resource → amount, once for each node. If ``left`` is True, these are the free amounts. Otherwise, they
         are the largest amounts that one pod could have if the node were empty; new nodes of node pools are included.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
@@ -323,7 +323,7 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
 
 
 def _may_have_unseen_units(node: Node, name: str, *, anywhere: bool) -> bool:
-    """Return whether a node may have units that it does not report yet.
+    """Return whether a node may have devices of a resource that it does not report yet.
 
     A device plugin or DRA driver of the node may still be starting.
 

@@ -1,8 +1,9 @@
 """Predicts whether a server would start now, later or never, from the pod that would be created.
 
-A verdict is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If no queue decides, NEVER requires all
-of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no new node of a known
-node pool could; no autoscaler may add a node of unknown size; no requested device may exist that is still unreported.
+A verdict (the prediction) is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If no queue decides,
+NEVER requires all of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no
+new node of a known node pool could take the pod; no autoscaler may add a node of unknown size; no requested device may
+exist that is still unreported.
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
@@ -64,8 +65,7 @@ from gpuspawner.core.verdict.reasons import (
 
 _MAX_COMPARED_CHOICES = 64
 """A verdict compares at most this many triples (node selector, affinity, tolerations) of pending pods with nodes.
-Further pods compete if their selector and affinity equal those of the server or may match the GPU type's labels."""
-
+Further pods compete with the server if their selector and affinity equal the server's or may match the GPU's labels."""
 _MAX_COMPARED_NODES = 10_000
 """To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
 did not fit. All further pods then count as pods that fit a node."""
@@ -76,8 +76,8 @@ def find_pods_ahead(
 ) -> tuple[Pod, ...]:
     """Return the pending pods that compete with a pod and are scheduled first, in the order of ``waiting``.
 
-    A competing pod could run on a node that could take the pod. If the pod requests extended resources, a competing
-    pod requests at least one of them; otherwise, a competing pod requests none. kube-scheduler takes higher priorities
+    A pod competes if it could run on one of ``nodes``. If ``pod`` requests extended resources, a competing pod also
+    requests at least one of them; otherwise, a competing pod requests none. kube-scheduler takes higher priorities
     first, then older pods (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
 
     :param nodes: nodes that could take the pod.
@@ -104,7 +104,7 @@ def find_pods_ahead(
 def select_runnable_pods(
     pods: Iterable[Pod], *, nodes: Sequence[Node], pools: Iterable[ScalableNodePool]
 ) -> tuple[Pod, ...]:
-    """Return the pending pods that would fit an existing node if it were empty, or may fit a new node of a pool.
+    """Return the pending pods that would fit an existing node if the node were empty, or may fit a new node of a pool.
 
     Pods that fit nowhere stay pending and delay no other pod. After about ``_MAX_COMPARED_NODES`` comparisons in which
     a pod did not fit, all further pods count as fitting, to save time.
@@ -185,15 +185,12 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
 
 _MAX_COMPARED_FLAVORS = 32
-"""If no node takes a pod with the ResourceFlavors that Kueue chooses now, a verdict compares the nodes with at most
+"""If no node takes a pod with the ResourceFlavors that Kueue chooses now, a verdict checks the nodes again for at most
 this many other choices of flavors. If there are more choices, the verdict is UNKNOWN: one of them may fit."""
-
 _MAX_COMPARED_GROUPS = 5_000
-"""All comparisons with other flavors cover at most this many groups of equivalent nodes: they block the event loop."""
-
+"""Checks for other flavors block the event loop, so they cover at most this many groups of equivalent nodes in all."""
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
-
 _MAX_PLACES = 100
 """A verdict counts how many copies of the pod could start now, up to this many."""
 
@@ -229,8 +226,7 @@ class Verdict:
     :param places_exact: for NOW, whether ``places`` is exact; otherwise it is a lower bound.
     :param minutes: for AFTER_SCALE_UP, how many minutes a new node takes; None when unknown.
     :param pool: for AFTER_SCALE_UP, the display name of the node pool that grows.
-    :param is_sure: for AFTER_SCALE_UP, whether the size of the new node is known and large enough. False = the size is
-        not known in advance, because Karpenter chooses it.
+    :param is_sure: for AFTER_SCALE_UP, whether the new node is certainly large enough; False if Karpenter chooses it.
     :param ahead: number of competing pods that are scheduled first or, if ``is_queued``, of Workloads that Kueue takes
         first; None when unknown.
     :param is_queued: whether Kueue's queue decides the outcome.
@@ -253,7 +249,7 @@ class Verdict:
 def predict_verdict(
     pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None, queue: QueueState | None = None
 ) -> Verdict:
-    """Return the verdict for a pod that does not exist yet or is pending.
+    """Return the prediction when a pod that does not exist yet or is pending will start.
 
     :param pod: the complete pod, with the admin's and KubeSpawner's additions.
     :param inventory: the cluster's state, with the age of its data.
@@ -301,8 +297,8 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
     amount of all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower
-    priority do not count as free. If the result is True, the caller restricts the server to nodes that match the pod's
-    node affinity: kube-scheduler would preempt pods on these nodes instead of using a free node elsewhere.
+    priority do not count as free: if the result is True, the caller restricts the server to nodes that match the pod's
+    node affinity, and kube-scheduler would preempt pods on these nodes instead of using a free node elsewhere.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -511,7 +507,7 @@ class _PodCase:
     def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
         """Return whether a node may take the pod if Kueue chooses other ResourceFlavors.
 
-        :param others: one copy of the pod for each other choice of flavors; if there are too many, the result is True.
+        :param others: one copy of the pod for each other choice of flavors; if too many to check, the result is True.
         """
         left = iter(others)
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
@@ -522,10 +518,14 @@ class _PodCase:
     def _may_scale_up(self) -> bool:
         """Return whether an autoscaler may add a node of unknown size for a pod that no known node or pool could take.
 
-        The answer is True if the hub cannot read NodePools. It is False if ``scale_up`` of the GPU type, or of each
-        type that it combines, says which nodes can be added. Otherwise, the nodes' labels decide. With Karpenter's
-        labels: True. With another autoscaler's: False if the GPU type has a node, because new nodes are copies of nodes
-        that cannot take the pod; True if it has none, or without a GPU type. Without an autoscaler's labels: False.
+        The first rule that applies gives the result:
+
+        - True if the hub cannot read NodePools.
+        - False if ``scale_up`` of the GPU type, or of each type that it combines, says which nodes can be added.
+        - True if a node has a label of Karpenter or EKS Auto Mode, because they add nodes of any size.
+        - False if no node has a label of another autoscaler.
+        - True if the server has no GPU type, or no node has its type: a new node may differ from all known nodes.
+        - False otherwise, because new nodes are copies of the type's nodes, which cannot take the pod.
         """
         if self._pools is None:
             return True

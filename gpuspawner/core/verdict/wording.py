@@ -1,4 +1,4 @@
-"""Formats verdicts for the form and for messages."""
+"""Formats verdicts (predictions of when a server starts) for the form and for messages."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Finds what an admin should fix: unusable GPUs, presets that cannot start, settings that name missing GPU types.
 
-Input: the nodes, the catalog built from them, the presets and the policy of the settings.
+Input: the nodes, the catalog built from the nodes, and the presets and the policy in the settings.
 Output: :class:`AdminWarning` values, and their texts for the form and the hub's log. Only admins may see warnings,
 because warnings name nodes, labels and taints. This package uses neither pods nor user options.
 
-:mod:`.nodes` checks the nodes' GPUs. :mod:`.presets_and_policy` checks presets, rules and pools. :mod:`.wording`
-groups and shortens warnings for display.
+:mod:`.nodes` checks the nodes' GPUs. :mod:`.presets_and_policy` checks presets, the GPU types in the policy's rules and
+pools, and GPUs in KubeSpawner's traits. :mod:`.wording` summarizes and shortens warnings for display.
 """
 
 from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind, find_node_warnings

@@ -63,7 +63,7 @@ def find_node_warnings(
     table: AcceleratorTable,
     tolerations: tuple[Toleration, ...] = (),
 ) -> tuple[AdminWarning, ...]:
-    """Return the problems with the nodes' GPUs, one warning for all nodes with the same problem, sorted by kind.
+    """Return warnings about the nodes' GPUs, sorted by kind. All nodes with the same problem share one warning.
 
     GPUs of types that the admin disabled (``enabled: false``) cause no warning, unless the number of such GPUs is
     unknown. The function skips nodes that are unready or have a temporary taint, because their GPUs may still appear.

@@ -1,9 +1,9 @@
 """Warns admins about unusable presets, unknown GPU types in the policy, and unused GPUs in KubeSpawner's traits.
 
 The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool of the policy is not an
-error, because a node with GPUs of this type may join the cluster later. Until then, the entry for this type has no
-effect. If an admin requests GPUs in KubeSpawner's traits, the hub drops them from the pod, except the GPUs that become
-the form's default choice.
+error, because a node with GPUs of this type may join the cluster later. Until then, the rule or pool has no effect
+for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. GPUs of at
+most one GPU type become the form's default choice instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuspawner.core.warnings.nodes import AdminWarning, WarningKind
 
 
 def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tuple[AdminWarning, ...]:
-    """Return warnings that say why presets, and entries in them, are missing from the form.
+    """Return warnings that say why presets, or entries in the lists of presets, are missing from the form.
 
     The result has one warning for all presets with the same reason.
 
@@ -41,7 +41,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 
 def _find_missing_entries(presets: Mapping[str, Preset], catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Yield the slug of a preset and a message, for each entry that is missing from a preset in the form."""
+    """Yield (slug of the preset, message) for each entry that the form leaves out of a list in a preset."""
     with_choices = {slug: preset for slug, preset in presets.items() if preset.choices}
     for slug, usable in select_usable_presets(with_choices, catalog).items():
         preset, default = presets[slug], pick_default_entries(usable)

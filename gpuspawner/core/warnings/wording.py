@@ -36,7 +36,7 @@ class WarningsView:
 
     :param summary: how many presets, nodes and settings have problems; a sentence without its period.
     :param flags: the first :data:`MAX_WARNINGS` warnings.
-    :param more: a sentence with the number of warnings left out; empty for none.
+    :param more: a sentence with the number of warnings left out; empty if none is left out.
     """
 
     summary: str
@@ -63,7 +63,7 @@ _SETTINGS_PROBLEMS = {
     WarningKind.POLICY: ("names a GPU type that is not there", "name GPU types that are not there"),
     WarningKind.DROPPED_GPUS: ("adds GPUs that no server gets", "add GPUs that no server gets"),
 }
-"""Kind of a warning about settings → what the summary says after the number of settings: in singular and in plural."""
+"""Kind of a warning about settings → (what the summary says after "1 setting", what it says after "2 settings")."""
 
 
 def _summarize_warnings(warnings: Sequence[AdminWarning]) -> str:

@@ -68,9 +68,9 @@ class _DecodedPod(NamedTuple):
 
     :param pod: the decoded pod, or None if the pod is malformed, has finished or belongs to no server of this hub.
     :param owner: names of the user and the server, from the hub's spawner objects; None if no spawner has this pod.
-    :param servers: number of a catalog (from ``_number_view``) → GPUs and pools (GPUs that groups share) that the pod's
-        server uses in this catalog. A result that depends on node labels or groups that the hub could not read is not
-        cached.
+    :param servers: number that identifies a catalog (from ``_number_view``) → the pod's server, with its GPUs and pools
+        (GPUs that groups share) as this catalog defines them. A result that depends on node labels or groups that the
+        hub could not read is not cached.
     """
 
     version: object
@@ -118,7 +118,7 @@ class Reservations:
         """Reserve the GPUs of a start; this replaces the reservation of an earlier start of the server.
 
         :param spawner: the spawner of the server.
-        :param server: the GPUs and pools that the server will use.
+        :param server: the server, with the GPUs and pools (GPUs that groups share) that it will use.
         """
         self._forget_other_loops()
         self._starts[server.owner, server.name] = _Reservation(server, spawner, self._uids(server))
@@ -265,15 +265,16 @@ def _make_view_key(catalog: Catalog) -> object:
 
 
 def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
-    """Yield running and starting servers, each with its GPUs and pools.
+    """Yield running and starting servers, each with its GPUs and pools (GPUs that groups share).
 
     A server may have a pod and also a start in progress. If the GPU types of pod and start are equal, the server counts
-    once, with the larger of the two GPU counts. It then counts in all pools of the pod and the start, because the
+    once, with the larger of the two numbers of GPUs. It then counts in all pools of the pod and the start, because the
     user's groups may have changed. If the GPU types differ, pod and start count separately: the old pod still holds
     its GPUs.
 
     :param found: the servers that have a pod.
-    :param starts: owner and name of a server → the GPUs and pools of its start; this function changes the dict.
+    :param starts: owner and name of a server → the server with the GPUs and pools of its start; this function changes
+        the dict.
     """
     for server in found:
         key = (server.owner, server.name)

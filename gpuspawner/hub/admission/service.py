@@ -136,8 +136,8 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 _NO_SERVER_NAME = "/"
 """A name that no server has, because JupyterHub allows no slash in the name of a server.
 
-Usually the GPUs of the server that a form or start is for do not count as used. If this server is unknown, the hub uses
-this name instead of the server's name, so the GPUs of all servers count as used."""
+When the hub checks a form or a start against GPU limits, it leaves out the GPUs of the server in question. If this
+server is unknown, the hub leaves out the server of this name instead, so it counts the GPUs of all servers."""
 _MAX_RULES = 4096
 
 
@@ -158,9 +158,9 @@ class AdmissionService:
 
         :param spawner: the user's spawner.
         :param offer: the catalog of choices and the cluster's state.
-        :param is_start: True for a start of the spawner's server, False for the spawn form. At a start, the GPUs of
-            the spawner's server do not count as used. For the form, those of the server that
-            :func:`_find_excluded_server` returns do not count as used.
+        :param is_start: True for a start of the spawner's server, False for the spawn form. At a start, the GPU limits
+            do not count the GPUs of the spawner's server. For the form, they do not count the GPUs of the server that
+            :func:`_find_excluded_server` returns.
         """
         excluding = spawner.name if is_start else _find_excluded_server(spawner)
         quota = await self._read_quota(spawner, offer, waits_again=False)
@@ -252,9 +252,9 @@ class AdmissionService:
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
-    The GPUs of the returned server do not count as used. JupyterHub usually asks the spawner of the form's server for
-    the form. After the hub has refused the form of a named server, however, JupyterHub asks the default server's
+    GPU limits do not count the GPUs of the returned server. JupyterHub usually asks the spawner of the form's server
+    for the form. After the hub has refused the form of a named server, however, JupyterHub asks the default server's
     spawner for a new form. If the spawner's server is active, the form is for an unknown other server, because an
-    active server needs no form. The GPUs of all servers then count as used.
+    active server needs no form. GPU limits then count the GPUs of all servers.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

@@ -45,15 +45,15 @@ class Offer:
     """The choices that the hub offers, and the inventory they were built from.
 
     :param catalog: the choices.
-    :param inventory: state of the cluster.
+    :param inventory: the cluster's nodes and pods, with the age of these data.
     :param uncounted: slugs of GPU types that the settings describe without ``max_count``. A user can choose at most as
         many GPUs of such a type as one node has, so the limit is unknown if the hub cannot read the nodes.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads the resources that a namespace's ResourceQuotas still allow; None without a cluster.
     :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
-    :param queues: reads Kueue's queues and pods' places in them; None without a cluster.
-    :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further answers about
-        the cluster; None for no limit besides each request's timeout.
+    :param queues: reads Kueue's queues and the positions of pods in them; None without a cluster.
+    :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further responses of the
+        API server; None for no limit besides each request's timeout.
     :param cache: caches parts of the form between requests; None disables caching.
     """
 
@@ -122,7 +122,7 @@ class Offer:
         return await self.limit_ranges.read(namespace, wait_s=self.wait_s)
 
     async def find_queue_place(self, pod: Mapping[str, Any]) -> QueuePlace | None:
-        """Return a pod's place in its Kueue queue, or None if the pod is not queued.
+        """Return a pod's position in its Kueue queue and why Kueue does not admit it; None if the pod is not queued.
 
         :param pod: JSON of the pod, as the API server sends it.
         """
@@ -171,7 +171,7 @@ class Offer:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds that the hub still waits for the API server's answers about the cluster; None for no limit."""
+        """Seconds from now to ``answer_by``, at least 0; None for no limit."""
         return None if self.answer_by is None else max(0.0, self.answer_by - asyncio.get_running_loop().time())
 
     @property
@@ -185,7 +185,7 @@ class ParsedSettings:
     """Validated settings and the values built from them.
 
     :param is_empty: whether all settings have their defaults.
-    :param configured: the settings in the form that ``gpuspawner.core`` uses.
+    :param configured: the settings, converted to the types of ``gpuspawner.core``.
     :param table: the built-in table of GPU models, with the admin's changes.
     """
 

@@ -495,8 +495,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
 
         A start calls this method 16 times, and JupyterHub's list of users calls it for each server. Merging the
         configuration's sections is slow, so the class caches the result for the last ``config`` object: JupyterHub
-        gives all spawners the same one. The constructor sets ``config`` after some of the other traits. A result from
-        before that may be wrong, but is not used again, because ``config`` is then another object.
+        gives all spawners the same one. The constructor sets some other traits before it sets ``config``. A result
+        computed in between may be wrong, but is not used again, because ``config`` is a different object afterwards.
         """
         cls = type(self)
         if cls._form_found_in[0] is not self.config:

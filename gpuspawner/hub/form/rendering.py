@@ -193,10 +193,10 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
 
 
 def _add_types(values: Mapping[str, Hashable]) -> _TypedValues:
-    """Return values with their types, as part of the key of a cached row.
+    """Return values with their types, for the cache key of a rendered row.
 
-    A ``str`` and a ``Markup`` of one text are equal, but templates escape only the ``str``. The types in the key keep
-    their rows apart.
+    A ``str`` and a ``Markup`` with the same text are equal, but templates escape only the ``str``. Without the types in
+    the key, the cache would return the same row for both.
     """
     return tuple((name, type(value), value) for name, value in values.items())
 

@@ -5,7 +5,8 @@ all private names that gpuspawner uses. Importing this module compares the list 
 is missing, the hub does not start, and its log contains the name. Without this check, the hub would run, but starts
 would fail or limits would not hold.
 
-KubeSpawner's handling of the answer to a new pod is private, too: :class:`PodCreatingAPI` relies on it.
+How KubeSpawner handles the API server's answer to the creation of a pod is private, too. :class:`PodCreatingAPI` relies
+on it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class PrivateName(NamedTuple):
     """A private name that gpuspawner needs.
 
     :param owner: the class or module that has the name.
+    :param name: the private name, without its owner.
     :param lost: what does not work without the name, as a clause for the error message.
     :param parameters: names of a function's parameters, without ``self``; None if the name is no function.
     :param is_overridden: whether gpuspawner overrides the method. If so, the check fails if the installed method has a
@@ -148,8 +150,8 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
             yield f"{subject} is gone; without it, {wanted.lost}."
         return
     found = inspect.getattr_static(owner, name, None)
-    # The name may belong to a class method, or to a method with traitlets' decorator `default`. The function, whose
-    # parameters are compared, is then in `__func__` or `func`.
+    # For a class method, or a method that traitlets' `@default` decorates, `found` is a wrapper object. Its attribute
+    # `__func__` or `func` is the function, whose parameters are compared.
     function = getattr(found, "__func__", getattr(found, "func", found))
     if not callable(function):
         yield f"{subject}() is gone; without it, {wanted.lost}."
@@ -356,7 +358,7 @@ def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
 
 
 async def replace_object(spawner: object, manifest: Any, *, kind: str) -> None:
-    """Create an object that belongs to a pod, after deleting the earlier pod's object, as KubeSpawner's start does.
+    """Create an object that belongs to a pod, in place of the earlier pod's object, as KubeSpawner's start does.
 
     :param manifest: the object as a model of the Kubernetes client.
     :param kind: ``secret`` or ``service``.
@@ -455,10 +457,11 @@ _is_for_kubespawner: ContextVar[bool] = ContextVar("gpuspawner_is_for_kubespawne
 
 
 class PodCreatingAPI(CoreV1Api):
-    """A client like ``CoreV1Api``, with another :meth:`create_namespaced_pod` inside :func:`create_for_kubespawner`.
+    """A client like ``CoreV1Api``, except for :meth:`create_namespaced_pod` inside :func:`create_for_kubespawner`.
 
-    KubeSpawner ignores the API server's answer to a new pod, which is the whole pod. The client would build a model of
-    it, with an object for each part, which takes longer than KubeSpawner takes to build the pod.
+    When KubeSpawner creates a pod, it ignores the API server's answer, which is the whole pod. ``CoreV1Api`` would
+    build a model of the answer, with an object for each part. This takes longer than KubeSpawner takes to build the
+    pod.
 
     KubeSpawner deletes the server's pod after any answer with status 409. The API server answers with 409 if the pod
     exists, but also if requests for several pods update a ResourceQuota at the same moment.
@@ -489,9 +492,10 @@ class PodCreatingAPI(CoreV1Api):
 
 
 def make_pod_creating_api(api: Any) -> Any:
-    """Return a :class:`PodCreatingAPI` that sends its requests like another client.
+    """Return a :class:`PodCreatingAPI` that sends its requests through the same ``api_client`` as another client.
 
-    :param api: KubeSpawner's ``CoreV1Api``. A client of another class, which a site may have set, is returned itself.
+    :param api: KubeSpawner's ``CoreV1Api``. A client of a different class, which a site may have set, is returned
+        unchanged.
     """
     if type(api) is not CoreV1Api:
         return api

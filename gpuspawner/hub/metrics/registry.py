@@ -99,7 +99,7 @@ class BoundedLabel:
         self._seen: set[str] = set()
 
     def __call__(self, value: str) -> str:
-        """Return the value, or :data:`OTHER_LABEL` if the value is new and the label has its maximum of values."""
+        """Return the value, or :data:`OTHER_LABEL` if it is new and the label has its maximum number of values."""
         if value in self._seen:
             return value
         if len(self._seen) >= self._most:
@@ -171,7 +171,7 @@ _GPU, _COUNT = f"{ANNOTATION_PREFIX}gpu", f"{ANNOTATION_PREFIX}gpu-count"
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 GPUState = tuple[str, str]
-"""Metric labels of a count: the label of the GPU type, and :data:`HELD` or :data:`REQUESTED`."""
+"""Labels of the metrics for servers and GPUs: the label of the GPU type, and :data:`HELD` or :data:`REQUESTED`."""
 
 
 def count_servers(

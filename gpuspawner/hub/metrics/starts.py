@@ -234,7 +234,11 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
 
 
 def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
-    """Return the options of a fixed preset with those of the entries that the user asked for, else of the defaults."""
+    """Return a fixed preset's options, with the options of the entry that the user chose from each of its lists.
+
+    A server with a fixed preset gets exactly what the preset says. If the user options name no entry of a list, use the
+    list's first entry, which is the default. If they name an unknown entry, the list adds no options.
+    """
     options = dict(preset.options)
     for name, choice in preset.choices.items():
         slug = asked.get(name) if isinstance(asked, Mapping) else None

@@ -1,8 +1,8 @@
 """Merges the scheduling requirements of a user's choice into copies of the admin's lists or dicts.
 
 A node needs to match only one of the required node selector terms, so the choice's expressions are added to each term:
-https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/. Other entries of the choice, such as
-tolerations, are appended to the admin's entries.
+https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/. The choice's other requirements, such
+as tolerations, are appended to the admin's lists.
 
 A ``kubespawner_override`` of the settings is laid over the admin's values first (:class:`OverriddenValues`).
 """
@@ -17,7 +17,7 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _KEY = "gpuspawner"
-"""Part of each key that gpuspawner adds to a dict of the admin; it names gpuspawner as the origin of the entry."""
+"""Part of each key that gpuspawner adds to a dict of the admin; it shows that gpuspawner has added the entry."""
 _PREFERENCE_WEIGHT = 100
 
 
@@ -34,7 +34,8 @@ class OverriddenValues:
     value (``KubeSpawner._apply_overrides``).
 
     :param base: the admin's value of each trait; it stays unchanged.
-    :param layers: name of a trait → value; the later layers lie on top.
+    :param layers: the overrides, each a mapping from the name of a trait to its value. If several overrides set a
+        trait, a later one is laid over the earlier ones.
     """
 
     def __init__(self, base: AdminValues, layers: Iterable[Mapping[str, Any]]) -> None:
@@ -59,7 +60,7 @@ def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
             inside = merged.setdefault(key, {})
             if isinstance(inside, dict):
                 merged[key] = _merge_mapping(inside, value)
-            elif value:  # KubeSpawner fails here: a mapping is laid over another value.
+            elif value:  # KubeSpawner fails here, because the key's old value is no mapping
                 merged[key] = _merge_mapping({}, value)
         else:
             merged[key] = copy_nested(value)
@@ -75,10 +76,10 @@ def escape_braces(text: str) -> str:
 
 
 def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
-    """Return a copy of the admin's entries, with new entries appended unless the admin has them already.
+    """Return a copy of the admin's entries, such as tolerations, with those new entries appended that the admin lacks.
 
     :param admins: the admin's value: a list, a dict of entries (since KubeSpawner 7) or None.
-    :param entries: entries to append.
+    :param entries: the new entries.
     """
     merged = copy_nested(admins) if admins else []
     known = list(merged.values()) if isinstance(merged, dict) else merged

@@ -1,9 +1,10 @@
 """Parses the settings, and checks each ``kubespawner_override`` against the installed KubeSpawner.
 
-Most traits of KubeSpawner accept any list or mapping, and KubeSpawner finds a mistake in it only when it builds a pod.
-This module therefore sets each override in a spawner that no hub uses, merges a choice into it as at a start, and lets
-KubeSpawner build a pod with it. A mistake then stops the hub, or keeps the previous settings after a reload, instead of
-failing the users' forms and starts.
+A ``kubespawner_override`` is a mapping in the settings that sets KubeSpawner's traits for servers with, for example, a
+certain preset. Most of these traits accept any list or mapping, and KubeSpawner finds a mistake in the value only when
+it builds a pod. This module therefore sets each override in a spawner that no hub uses, lets KubeSpawner build a pod,
+and merges a sample choice into the override, as a start would. If the settings have a mistake, the hub then does not
+start, or keeps the previous settings after a reload. Without this check, users' forms and starts would fail.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from gpuspawner.settings import Settings
 from gpuspawner.settings.preset_checks import list_overriding_entries
 
 _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Errors that KubeSpawner raises for a trait's value that it cannot write into a pod."""
+"""Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""
 _MAX_ERROR = 200
 _KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
-"""Parts of KubeSpawner's ValueErrors that quote a key. All others may quote a value, which may be a secret."""
+"""Parts of the messages of those ValueErrors of KubeSpawner that quote only keys.
+
+All other ValueErrors may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -53,11 +56,13 @@ _SAMPLE = PodRequirements(
     shm_bytes=1024,
     run_time_s=60,
 )
-"""A choice that a start merges into every trait: it has a GPU, tolerations, node affinity and a volume."""
+"""A sample of a user's choice, with a value for each trait that a start sets from the choice.
+
+It has a GPU, tolerations, node affinity and a volume for /dev/shm."""
 _CPU = "a number of CPUs such as 0.5"
 _MEMORY = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
 _AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem_guarantee": _MEMORY}
-"""Trait → what KubeSpawner reads as an amount."""
+"""Name of a trait for an amount of CPU or memory → the values that the trait accepts, in words for an error."""
 
 
 def parse_settings(raw: Mapping[str, object]) -> Settings:
@@ -110,13 +115,13 @@ def find_override_fault(name: str, value: object) -> str:
 
 
 class _TemplateError(Exception):
-    """KubeSpawner cannot expand a template. The error does not quote it, because it may be a secret with braces."""
+    """KubeSpawner cannot expand a template. The error does not quote the template, because it may contain a secret."""
 
 
 class _PodBuilder(KubeSpawner):
-    """A spawner with KubeSpawner's defaults that only builds pods: it has no hub, no user's token and no API client.
+    """A spawner that only builds pods, with KubeSpawner's default traits but without a hub, a token or an API client.
 
-    It skips KubeSpawner's constructor, which would connect to the cluster.
+    Its constructor does not call KubeSpawner's constructor, which would connect to the cluster.
     """
 
     def __init__(self) -> None:
@@ -129,9 +134,12 @@ class _PodBuilder(KubeSpawner):
 
     @override
     def get_env(self) -> dict[str, Any]:
-        """Return the environment of the override, expanded as in a server; JupyterHub's own variables need a hub."""
+        """Return the environment that the override sets, with expanded templates.
+
+        The result lacks JupyterHub's own variables, which need a hub.
+        """
         _require_texts({name: each for name, each in self.environment.items() if not isinstance(each, Mapping | list)})
-        # JupyterHub calls a function in a Python configuration, and the function returns the text.
+        # Leave out functions, which only a Python configuration can contain: JupyterHub calls them at a start.
         return {name: self._expand_all(value) for name, value in self.environment.items() if not callable(value)}
 
     @override
@@ -143,7 +151,7 @@ class _PodBuilder(KubeSpawner):
 
     @override
     def format_string(self, s: str) -> str:
-        """Return a template of JupyterHub, expanded."""
+        """Expand one of JupyterHub's templates, such as ``default_url``."""
         try:
             return str(super().format_string(s))
         except _BUILD_ERRORS:
@@ -151,7 +159,10 @@ class _PodBuilder(KubeSpawner):
 
     @override
     def get_args(self) -> list[str]:
-        """Return the arguments of the override; JupyterHub expands only these two templates."""
+        """Return the arguments that the override sets; raise an error if JupyterHub could not expand its templates.
+
+        The traits ``notebook_dir`` and ``default_url`` are the only templates that JupyterHub itself expands.
+        """
         for template in (self.notebook_dir, self.default_url):
             self.format_string(template)
         return list(self.args)
@@ -159,21 +170,21 @@ class _PodBuilder(KubeSpawner):
     def set_traits(self, values: Mapping[str, object]) -> None:
         """Set traits as an override does on top of KubeSpawner's defaults.
 
-        :param values: name of a trait → value; the names are names of traits.
+        :param values: name of a trait of KubeSpawner → its value in the override.
         :raises TraitError: a trait does not accept its value.
         """
         for name, value in values.items():
-            # Copy the value, because KubeSpawner changes a variable that is a mapping in place.
+            # Copy the value: KubeSpawner changes environment variables that are mappings in place.
             setattr(self, name, _drop_nulls(copy_nested(value)))
 
     def build_pod(self) -> dict[str, Any]:
-        """Return a pod of the traits as JSON.
+        """Return the pod that KubeSpawner builds from the traits, as JSON.
 
         :raises Exception: KubeSpawner cannot build a pod.
         """
         building = self.get_pod_manifest()
         try:
-            # KubeSpawner awaits only functions of the admin, and these traits contain none.
+            # KubeSpawner awaits only the admin's functions, and the traits of this spawner contain none.
             building.send(None)
         except StopIteration as end:
             return as_dict(serialize_models(end.value))
@@ -183,7 +194,7 @@ class _PodBuilder(KubeSpawner):
 
 
 def _require_pod_texts(pod: Mapping[str, Any]) -> None:
-    """Raise a TypeError if a pod has a value such as ``true`` in a place where the API server accepts only texts.
+    """Raise a TypeError if a pod has a value such as ``true`` in a field in which the API server accepts only strings.
 
     :param pod: JSON of the pod.
     """
@@ -199,14 +210,17 @@ def _require_pod_texts(pod: Mapping[str, Any]) -> None:
 
 def _require_texts(values: Mapping[str, object]) -> None:
     for name, value in values.items():
-        # JupyterHub calls a function in a Python configuration, and the function returns the text.
+        # Accept a function from a Python configuration: JupyterHub calls it at a start to get the string.
         if value is not None and not isinstance(value, str) and not callable(value):
             hint = "" if isinstance(value, Mapping | list) else ", so it needs quotes"
             raise TypeError(f"the value of {sanitize_name(str(name))} must be a text{hint}")
 
 
 def _drop_nulls(value: object) -> object:
-    """Return a value without the nulls in mappings, with which an override removes keys of the admin's value."""
+    """Return a value without the mapping keys that have the value null.
+
+    In an override, such a key removes the same key from the admin's value.
+    """
     if isinstance(value, Mapping):
         return {key: _drop_nulls(each) for key, each in value.items() if each is not None}
     return value
@@ -223,12 +237,12 @@ def _describe_expected_type(name: str, value: object) -> str:
 
 
 def _find_lowest(name: str, value: object) -> int | None:
-    """Return the smallest number that a trait may have if the value is smaller, else None."""
+    """Return the minimum of a trait if the value is less than this minimum, else None."""
     return 1 if name == "start_timeout" and isinstance(value, int) and value < 1 else None
 
 
 def _describe_value(value: object) -> str:
-    """Return a value for a message. Texts are not shown, because an override may contain secrets."""
+    """Return a description of a value for a message; a string is not quoted, because it may be a secret."""
     match value:
         case str():
             return "a text"
@@ -240,7 +254,9 @@ def _describe_value(value: object) -> str:
 
 
 def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield a problem for each trait with which KubeSpawner cannot build a pod.
+    """Yield a problem for each trait whose value keeps KubeSpawner from building a pod.
+
+    If the values fail only together, yield one problem for the whole override.
 
     :param path: YAML path of the override.
     :param values: name of a trait → value that the trait accepts.
@@ -257,7 +273,10 @@ def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _explain_build_failure(values: Mapping[str, object]) -> str:
-    """Return why no pod can be built with some values of traits, by KubeSpawner or with a choice, or "" if it can."""
+    """Return why KubeSpawner cannot build a pod with some trait values, or "" if it can.
+
+    Also return the reason if a start could not merge a user's choice into these values.
+    """
     builder = _PodBuilder()
     builder.set_traits(values)
     try:

@@ -73,7 +73,7 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
 
 
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
-    """Return a copy of a spawner for a form, with the traits that ``group_overrides`` give the user at a start.
+    """Return a copy of a spawner for a form, with the trait values that ``group_overrides`` sets at the user's starts.
 
     JupyterHub itself applies ``group_overrides`` only at a start, and to the original spawner, not to a copy.
 
@@ -152,7 +152,7 @@ def exclude_gpu_nodes(
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
-    :param avoided: node selector expressions that no GPU node fulfills.
+    :param avoided: node selector expressions that match no GPU node.
     :param inventory: the cluster, with the age of its data.
     """
     if not avoided:
@@ -168,10 +168,11 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[object, ...]
-"""Key of a cached pod: the image's CUDA version and architectures, the slug of an image with ``kubespawner_override``,
-the GPU type, the fixed preset with the chosen entries, and choices such as the priority."""
+"""Key of a cached pod, from a selection: the image's CUDA version and architectures, the slug of an image with
+``kubespawner_override``, the GPU type, the slug of a fixed preset (a server gets exactly what the preset says) with the
+entries chosen from its lists, and the entries chosen in other fields, such as the priority."""
 _BaseKey = tuple[str, ...]
-"""The overrides of a pod as texts."""
+"""Key of a cached pod without a choice: the ``repr`` of each ``kubespawner_override`` that is set for the pod."""
 
 
 class _BasePod(NamedTuple):
@@ -201,7 +202,7 @@ class PodPreviews:
     spawner: PodBuildingSpawner
     offer: Offer
     _bases: dict[_BaseKey, _BasePod] = field(default_factory=dict)
-    """Overrides of KubeSpawner's traits → the pod with them, before any choice is merged into it."""
+    """Key of the overrides of KubeSpawner's traits → the pod with these overrides but without a choice."""
     _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:

@@ -63,8 +63,8 @@ CHOICE_HEADER = "Gpuspawner-Choice"
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280 + 6000
 """Maximum number of characters in the header ``Gpuspawner-Choice``; the hub ignores a longer header.
 
-The maximum suffices for the names and values of all fields. The page's script adds the fields in presets as far as they
-fit into 6,000 characters (``MOST_SENT`` in ``templates/presets.js``)."""
+The maximum suffices for the names and values of all fields of the form. The page's script adds the fields that are
+inside presets, as far as they fit into 6,000 characters (``MOST_SENT`` in ``templates/presets.js``)."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)

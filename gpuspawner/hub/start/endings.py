@@ -49,9 +49,10 @@ RECORD_KEY = "gpuspawner"
 
 _END_KEY = "end"
 _PAUSE_S = 1.0
-"""Seconds that the hub waits before it repeats a failed request, or looks again for finalizers that keep a pod."""
+"""Seconds until the hub repeats a failed request, or checks again whether finalizers keep a pod from being deleted."""
 _HELD_AFTER = timedelta(seconds=10)
-"""Time from the end of a pod's grace period until the hub tells the user which finalizers keep the pod."""
+"""Time from the end of a pod's grace period until the hub tells the user which finalizers keep the pod from being
+deleted."""
 _EVENTS_S = 10.0
 """Maximum number of seconds for which the hub waits for the first list of events before it explains a server's end.
 
@@ -197,14 +198,15 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
 async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Delete a server's pod, without a grace period if its start failed or was cancelled before any container ran.
 
-    Wait until the pod is gone. While finalizers keep the pod, the hub's pages tell the user which ones. Without
-    permission to list pods, do not wait, because the hub would never learn that the pod is gone.
+    Wait until the pod is gone. While finalizers keep the pod from being deleted, the hub's pages tell the user which
+    ones. Without permission to list pods, do not wait, because the hub would never learn that the pod is gone.
 
     :param spawner: the spawner of the server.
     :param stop: KubeSpawner's ``stop()``.
     :param now: whether to delete the pod without a grace period in any case.
     :raises ApiException: the API server refuses the deletion.
-    :raises TimeoutError: the pod still exists at KubeSpawner's timeout, although no finalizer keeps it.
+    :raises TimeoutError: the pod still exists at KubeSpawner's timeout, although no finalizer keeps it from being
+        deleted.
     """
     if spawner.start_state.before_stop is not None:
         await spawner.start_state.before_stop()
@@ -214,7 +216,7 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
         can_read = await read_pods(spawner)
         now = now or has_never_run(spawner)
         await (_stop_until_released(spawner, stop, now=now) if can_read else private_api.delete_pod(spawner, now=now))
-    except Exception:  # JupyterHub drops it
+    except Exception:  # log it, because JupyterHub drops it
         spawner.log.exception("Cannot stop %s", private_api.get_log_name(spawner))
         raise
     finally:
@@ -224,7 +226,10 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
 
 
 async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
-    """Stop a server, and wait while finalizers keep its pod: the next start needs a new pod of the same name."""
+    """Stop a server, and wait while finalizers keep its pod from being deleted.
+
+    The next start needs a new pod of the same name.
+    """
     while True:
         try:
             await stop(now)
@@ -236,7 +241,10 @@ async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], 
 
 
 async def _watch_for_hold(spawner: StoppingSpawner) -> None:
-    """Check every second whether finalizers keep a stopped server's pod. Once they do, log them and tell the user."""
+    """Check every second whether finalizers keep a stopped server's pod from being deleted.
+
+    Once they do, log their names, tell the user, and return.
+    """
     finalizers: Sequence[str] = ()
     while not finalizers:
         await asyncio.sleep(_PAUSE_S)
@@ -298,10 +306,10 @@ class RemovedStart(Protocol):
     """The part of a start's state that is used while the hub stops the server.
 
     :ivar feed: the progress feed of the start, whose ``language`` is the user's language.
-    :ivar before_stop: function that is called before each stop of the server, and may raise an exception instead;
-        None = the server is stopped.
+    :ivar before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
+        raising an exception. None = nothing prevents a stop.
     :ivar is_removing: whether the hub is deleting the pod.
-    :ivar hold: text that tells the user which finalizers keep the pod; empty if none does.
+    :ivar hold: text that tells the user which finalizers keep the pod from being deleted; empty if none does.
     """
 
     feed: ProgressFeed
@@ -482,11 +490,10 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Announcement:
-    """Returns the text of an announcement: why the viewer's servers ended or which finalizers keep a stopped pod.
+    """Returns an announcement: why servers of the viewer have ended, or which finalizers keep a pod from being deleted.
 
-    The text ends with the admin's own announcement.
-
-    Each time JupyterHub renders a page, it calls this object with the user who views the page.
+    The admin's own announcement follows this text. Each time JupyterHub renders a page, it calls this object with the
+    user who views the page.
 
     :param admins: HTML of the admin's announcement, or a function that returns this HTML for a viewer; None if the
         admin has set no announcement.

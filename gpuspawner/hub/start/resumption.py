@@ -5,7 +5,7 @@ still starting. For such a server, JupyterHub would wait for an answer until ``h
 without a message. gpuspawner therefore hides a starting server from this check, and marks the server as spawning, as
 JupyterHub does when a user starts a server.
 
-The pod, its GPUs and its place in a queue are in the cluster. JupyterHub's database contains the time at which the
+The pod, its GPUs and its position in a queue are in the cluster. JupyterHub's database contains the time at which the
 start began. After the hub has sent the pod, gpuspawner adds the start's timeout and the user's language to the
 spawner's state in this database.
 """
@@ -279,7 +279,7 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
     # If the hub has lost the permission to list pods, keep the pod and wait until an admin restores the permission or
     # the user cancels the start.
-    while not await read_pods(spawner):  # noqa: ASYNC110  # nothing tells when rights change
+    while not await read_pods(spawner):  # noqa: ASYNC110  # no event reports a new permission
         await asyncio.sleep(_PAUSE_S)
     began_at = read_start_time(spawner.orm_spawner)
     elapsed_s = 0.0 if began_at is None else max(0.0, (datetime.now(UTC) - began_at).total_seconds())

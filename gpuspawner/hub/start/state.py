@@ -24,7 +24,7 @@ class StartState:
     :param feed: progress reports of the start.
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param removed_environment: names of environment variables that the pod must not have.
-    :param avoided: node selector expressions that no GPU node fulfills, for a server without a GPU; else empty.
+    :param avoided: node selector expressions that match no GPU node, for a server without a GPU; else empty.
     :param pending_preflight: function that checks the pod before KubeSpawner creates it. None until the hub has
         admitted the user's choice, and None again after the call.
     :param unaccepted: the error of the last dry run while the hub repeats the dry run; None at any other time.
@@ -34,10 +34,11 @@ class StartState:
     :param admission: the admission by ``apply_user_options``, until ``load_user_options`` takes it; else None.
     :param is_pod_unseen: whether the pod was sent, and the hub knows neither that it exists nor that it was refused.
     :param token: random text that identifies this start.
-    :param before_stop: function that is called before each stop of the server, and may raise an exception instead;
-        None = the server is stopped.
+    :param before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
+        raising an exception. None = nothing prevents a stop.
     :param is_removing: whether the hub is deleting the pod.
-    :param hold: text that tells the user which finalizers keep a stopped server's pod; empty if none does.
+    :param hold: text that tells the user which finalizers keep a stopped server's pod from being deleted; empty if none
+        does.
     :param is_resumed: whether an earlier process of the hub began the start. If such a start fails, the failure does
         not count toward JupyterHub's ``consecutive_failure_limit``.
     :param is_hidden: whether JupyterHub, when it starts, must not check the server, because the start is to be resumed.

@@ -36,10 +36,10 @@ _EARLY_END_SHARE = 0.2
 """The supervisor's deadline is 2 s or 20 % of ``start_timeout``, whichever is less, before this timeout. At the
 deadline, the supervisor ends the start."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time between the supervisor's deadline and ``start_timeout``. It applies to a start that reaches the
-deadline: the search for similar choices to show in the error waits at most this share of the time for its turn.
+"""Share of the time between the supervisor's deadline and ``start_timeout``.
 
-A search may have to wait, because the hub limits the time that the searches of all starts take."""
+When a start reaches the deadline, the hub searches for similar choices to show in the error. The search may have to
+wait for its turn, because the hub limits the time that the searches of all starts take. It waits at most this share."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
 ``start_timeout`` has passed."""

@@ -1,8 +1,9 @@
 """Reads the Kubernetes resources besides nodes and pods that decide whether and where a pod starts.
 
-Callers pass the hub's `kubernetes_asyncio` client and get objects of `gpuspawner.core`. Two classes watch resources
-instead and update an `Occupancy`: `DRADevices` and `VolumeLimits`. If the cluster lacks a resource, or the hub may not
-read the resource, the modules raise no error: the result is empty, None or marked as unknown.
+Callers pass the hub's `kubernetes_asyncio` client and get objects of `gpuspawner.core`. Two classes, `DRADevices` and
+`VolumeLimits`, return no objects: they watch resources and update an `Occupancy`, which counts what each node has free.
+If the cluster lacks a resource, or the hub may not read the resource, the modules raise no error: the result is empty,
+None or marked as unknown.
 
 - `dra_devices`: watch the DeviceClasses, ResourceSlices and ResourceClaims of Dynamic Resource Allocation (DRA).
 - `karpenter_node_pools`: list Karpenter's NodePools every 10 s.

@@ -72,7 +72,7 @@ class DRADevices:
             await watch_loop.first_attempt.wait()
 
     def update(self, *, since: float) -> None:
-        """Update the devices in the :class:`Occupancy`.
+        """Update the devices in the :class:`Occupancy`, if the data has changed.
 
         :param since: seconds of the store's clock; data that was last confirmed before this time counts as unknown.
         """

@@ -24,7 +24,7 @@ KARPENTER_GROUP, KARPENTER_VERSION, NODE_POOLS_PLURAL = "karpenter.sh", "v1", "n
 
 NODE_POOLS_INTERVAL_S = 10.0
 NODE_POOLS_MAX_AGE_S = 90.0
-"""If the hub's last answer about NodePools is older than this many seconds, the NodePools count as unknown."""
+"""If the hub last listed the NodePools more than this many seconds ago, the NodePools count as unknown."""
 
 _PER_PAGE = 100
 _REFUSALS = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})

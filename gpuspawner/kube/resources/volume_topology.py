@@ -228,7 +228,8 @@ class VolumeLimits:
 
     :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. Its arguments are the
         plural name of the resource and the cache for the resource's objects.
-    :param occupancy: nodes and pods of the cluster; receives the volumes.
+    :param occupancy: the cluster's nodes and pods. :meth:`update` stores the volume limits of the nodes, and the known
+        volumes, in this object.
     """
 
     def __init__(self, follow: Callable[[str, ObjectCache[Any]], WatchLoop], *, occupancy: Occupancy) -> None:
@@ -252,7 +253,7 @@ class VolumeLimits:
             await watch_loop.first_attempt.wait()
 
     def update(self) -> None:
-        """Update the volumes in the :class:`Occupancy`."""
+        """Update the volumes in the :class:`Occupancy`, if the data has changed."""
         caches = (self._nodes, self._volumes, self._attachments, self._classes)
         is_volumes_known = len(self._watch_loops) > 1 and self._watch_loops[1].is_known
         seen = (*(each.version for each in caches), is_volumes_known)

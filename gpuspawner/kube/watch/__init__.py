@@ -8,7 +8,7 @@ records when the data was last confirmed and, in a sentence for users, why data 
   avoid full garbage collections during large lists.
 - `pending_events`: pause reading from the connection so that the hub processes events in batches, keep the last event
   of each object until it is applied, and apply a new list.
-- `object_caches`: decode nodes and pods and put them into the `Occupancy`.
+- `object_caches`: decode nodes and pods and put them into the `Occupancy`, which counts what each node has free.
 """
 
 from gpuspawner.kube.watch.object_caches import NodeCache, ObjectCache, PodCache

@@ -1,6 +1,7 @@
 """Decodes watched objects to the few fields that gpuspawner uses, and stores them.
 
-Nodes and pods are stored in an :class:`Occupancy`, and the objects of any other resource in a :class:`VersionedCache`.
+Nodes and pods are stored in an :class:`Occupancy`, which counts what each node has free. The objects of any other
+resource are stored in a :class:`VersionedCache`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class ObjectCache(Protocol[_T]):
 
 
 class NodeCache(ObjectCache[Node]):
-    """Stores the cluster's nodes in an :class:`Occupancy`.
+    """Stores the cluster's nodes in an :class:`Occupancy`, which counts what each node has free.
 
     :param occupancy: receives the nodes.
     """
@@ -85,7 +86,7 @@ class NodeCache(ObjectCache[Node]):
 
 
 class PodCache(ObjectCache[Pod]):
-    """Stores the cluster's unfinished pods in an :class:`Occupancy`.
+    """Stores the cluster's unfinished pods in an :class:`Occupancy`, which counts what each node has free.
 
     :param occupancy: receives the pods.
     """
@@ -125,8 +126,8 @@ _N = TypeVar("_N", bound=_Named)
 class VersionedCache(ObjectCache[_N]):
     """Stores the decoded objects of one resource other than nodes and pods, and counts the changes.
 
-    :param read: decodes a JSON object.
-    :ivar version: number of changes so far.
+    :param read: decodes a JSON object of the resource.
+    :ivar version: number of times so far that an object was added, changed or removed.
     """
 
     def __init__(self, read: Callable[[object], _N]) -> None:

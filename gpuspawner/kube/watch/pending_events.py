@@ -2,7 +2,7 @@
 
 A pod changes about five times while it starts, and each event has about 10 KB. :class:`PendingEvents` therefore decodes
 only the last event of each object. Without pauses in reading, a starting pod would also wake the event loop five times,
-which costs more than parsing its events. During a pause of :class:`ReadBatcher`, the events stay unread in the
+which costs more than parsing the pod's events. During a pause of :class:`ReadBatcher`, the events stay unread in the
 connection; :meth:`ReadBatcher.catch_up` ends the pause when the hub needs the data.
 
 After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` applies all changes when
@@ -209,20 +209,20 @@ def _read_version(event: Mapping[str, object]) -> str:
 
 
 MAX_UNREAD_BYTES = 192 * 1024
-"""Number of bytes that should arrive at most in one pause; if more arrive, the next pause is shorter. asyncio stops
+"""Maximum number of bytes that should arrive during a pause; if more arrive, the next pause is shorter. asyncio stops
 reading from a TLS connection once 256 KiB are unread (``sslproto.SSLProtocol._set_read_buffer_limits``). As long as
 fewer bytes are unread, all events that the API server has sent are in memory when a pause ends."""
 
 MIN_PAUSE_S = 0.005
-"""Shortest pause in seconds. Each pause is a multiple of the last one, so after a pause of zero all pauses would be
-zero."""
+"""Shortest pause in seconds. The length of each pause is computed as a multiple of the previous pause, so after a pause
+of zero, all later pauses would be zero."""
 
 _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
 """Exceptions that transports raise if they are closed or cannot pause reading."""
 
 BATCH_FRESH_S = 0.2
-"""If every event was in the cache less than this many seconds ago, :meth:`ReadBatcher.catch_up` returns at once.
-Servers that start at the same moment thus use the same state of the cache."""
+"""If the cache was up to date less than this many seconds ago, :meth:`ReadBatcher.catch_up` returns without waiting.
+Servers that start at about the same time thus use the same state of the cache."""
 
 _LOOP_TURNS = 3
 """Iterations of the event loop from ``resume_reading()`` until the transport has delivered the bytes that arrived
@@ -260,7 +260,7 @@ class ReadBatcher:
     async def pause(
         self, connection: PausableConnection | None, *, bytes_read: int, is_all_processed: bool = True
     ) -> None:
-        """Stop reading for a while, or until :meth:`catch_up` needs the data.
+        """Stop reading for a while; a call of :meth:`catch_up` ends the pause early.
 
         :param connection: connection of the watch; None once the response is complete.
         :param bytes_read: number of bytes read since the last pause.

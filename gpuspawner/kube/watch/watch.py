@@ -35,9 +35,12 @@ from gpuspawner.kube.watch.pending_events import ListReconciler, PendingEvents, 
 
 _NEVER_COLLECT = 2**31 - 1
 _COLLECTIONS_PER_FULL = 100
-"""Least number of middle collections between two full ones, once the hub has called ``gc.freeze``; Python's default is
-10. Python makes a full collection once the objects allocated since the last one are a quarter of the old objects, and
-frozen objects do not count as old: with 10, the start of 20 servers took a full collection."""
+"""Minimum number of collections of the middle generation between two full collections, once the hub has called
+``gc.freeze``. Python's default is 10.
+
+Even then, Python runs a full collection only if the objects that have become old since the last one are more than a
+quarter of all old objects. Frozen objects do not count as old, so few new objects are enough. With the default of 10,
+Python ran a full collection while 20 servers started."""
 
 
 class GCTuning:
@@ -92,8 +95,8 @@ class WatchTiming:
 
     :param answer_s: timeout for a connection, and for each piece of a list's response.
     :param watch_s: longest duration of a watch request. The API server sends a bookmark two seconds before the request
-        ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms the data, so this is also
-        the usual maximum age of the data.
+        ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms that the cache is complete,
+        so this is also the usual maximum age of the data.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
     :param settle_s: seconds after the response's headers within which the API server should begin to send the changes
         since the last watch. During these seconds, only a gap of ``settle_s`` between events shows that all changes

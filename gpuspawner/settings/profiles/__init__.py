@@ -1,15 +1,17 @@
 """Converts a KubeSpawner `profile_list` to settings.
 
-Callers pass the value of `c.KubeSpawner.profile_list`, KubeSpawner's own values of a few traits, and what KubeSpawner's
-class accepts. They get settings that offer presets only, notes about all that is different then, and gpuspawner's user
-options for KubeSpawner's. The rest of `gpuspawner.settings` does not import this package.
+Callers pass the value of `c.KubeSpawner.profile_list`, the values of a few other traits of KubeSpawner, and what
+KubeSpawner's class accepts. They get settings that offer only presets, notes about what differs from the profile list,
+and an object that converts KubeSpawner's user options to gpuspawner's. The rest of `gpuspawner.settings` does not
+import this package.
 
-- `presets`: profiles, options and choices become presets, choices and entries; start here.
+- `presets`: convert each profile to a preset, each option of a profile to a list in the preset (the preset's
+  `choices`), and each choice of an option to an entry of the list; start here.
 - `profile_list`: parse the profile list as KubeSpawner reads it.
-- `overrides`: split a `kubespawner_override` into image, amounts, accelerators and other traits.
-- `profile_values`, `profile_gpus`: plan which amounts and which GPU types presets and entries have.
-- `converted`: the result, with gpuspawner's user options for those of KubeSpawner.
-- `notes`: what is different, grouped by cause, with the effect that decides the exit status.
+- `overrides`: split a `kubespawner_override` into image, CPU and memory, accelerators, and other traits.
+- `profile_values`, `profile_gpus`: find the CPU, the memory and the GPU types of presets and of their lists' entries.
+- `converted`: the result, which also converts KubeSpawner's user options to gpuspawner's.
+- `notes`: what differs and why; how serious the differences are decides the command's exit status.
 """
 
 from gpuspawner.settings.profiles.converted import ConvertedProfiles, require_presets

@@ -1,4 +1,4 @@
-"""The settings that a profile list becomes, with what the user options of KubeSpawner are in gpuspawner."""
+"""The settings to which a profile list is converted; also converts KubeSpawner's user options to gpuspawner's."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from gpuspawner.settings.profiles.notes import (
 from gpuspawner.settings.profiles.profile_list import Profile, ProfileListError, ProfileOption
 
 REPEATED = "#"
-"""Mark between a slug and a number in :attr:`ConvertedProfiles.presets`, if several profiles have the slug.
+"""Separates a slug from a number in the keys of :attr:`ConvertedProfiles.presets` if several profiles have the slug.
 
-A hook may leave only one of these profiles to a user.
+For example, the second profile with the slug ``gpu`` has the key ``gpu#2``.
+
+Several profiles may have the same slug if a hook of the hub shows each user only one of them.
 """
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _EMPTYING = (NOT_VALID, NEVER_STARTED, NO_USER_ALLOWED, NO_ENTRY, SAME_SLUG)
-"""Causes that leave a profile out."""
+"""Causes because of which the conversion may leave out a profile."""
 
 
 @dataclass(slots=True)
 class ConvertedChoice:
-    """A choice of a preset.
+    """A list in a preset (``choices``), converted from an option of a profile.
 
-    :param name: key of the choice in the preset.
+    :param name: key of the list in the preset.
     :param option: the option of the profile.
-    :param entries: key of a profile's choice → slug of the entry.
-    :param has_image: whether users may enter an image.
+    :param entries: key of a choice of the option → slug of the entry in the list.
+    :param has_image: whether users may enter an image instead of picking an entry.
     """
 
     name: str
@@ -45,11 +47,11 @@ class ConvertedChoice:
 
 @dataclass(slots=True)
 class ConvertedProfile:
-    """A preset.
+    """A preset, converted from a profile.
 
-    :param slug: key of the preset.
+    :param slug: key of the preset in the settings.
     :param profile: the profile.
-    :param choices: key of an option → choice of the preset.
+    :param choices: key of an option of the profile → list in the preset.
     """
 
     slug: str
@@ -59,12 +61,12 @@ class ConvertedProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedProfiles:
-    """The settings that a profile list becomes.
+    """The result of converting a profile list.
 
-    :param settings: keys below ``hub.config.GPUSpawner``.
-    :param notes: what the settings do otherwise than the profile list.
-    :param presets: slug of a profile → its preset.
-    :param profiles: slug → profile, also for profiles that are left out.
+    :param settings: the settings, as below ``hub.config.GPUSpawner``.
+    :param notes: differences between the settings and the profile list.
+    :param presets: slug of a profile → preset. If several profiles have the slug, see :data:`REPEATED`.
+    :param profiles: slug of a profile → profile, also for profiles that the settings leave out.
     """
 
     settings: Mapping[str, Any]
@@ -73,10 +75,10 @@ class ConvertedProfiles:
     profiles: Mapping[str, Profile]
 
     def convert_options(self, options: Mapping[str, object]) -> dict[str, object] | None:
-        """Return the user options of gpuspawner for those of KubeSpawner, or None if there is no equivalent.
+        """Return gpuspawner's user options that are equivalent to KubeSpawner's, or None if there are none.
 
-        :param options: user options with ``profile``, and a key for each option that the user chose; or an empty
-            mapping for a server without a choice.
+        :param options: KubeSpawner's user options: ``profile``, and a key for each option that the user chose; or an
+            empty mapping for a server without a choice.
         """
         if not options:
             return {}
@@ -98,9 +100,11 @@ class ConvertedProfiles:
         return {**converted, "preset_choices": chosen} if chosen else converted
 
     def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
-        """Return the settings without the entry or preset at a path, or None if the path leads to neither.
+        """Return the result without the preset, or without the entry of a preset's list, that has a problem.
 
-        :param field: YAML path of a problem in the settings.
+        If the list then offers nothing, the preset is left out, too. Return None if the problem is in no preset.
+
+        :param field: YAML path of the problem in the settings.
         :param reason: the problem, for a note.
         """
         keys = (key for key, each in self.presets.items() if _is_below(field, f"presets.{each.slug}"))
@@ -132,7 +136,7 @@ class ConvertedProfiles:
         return replace(self, settings=settings, notes=(*self.notes, note), presets=presets)
 
     def describe_options(self, options: Mapping[str, object]) -> str:
-        """Return a text that names a choice: ``GPU server · Memory: 16 GB``.
+        """Return a text that describes KubeSpawner's user options, such as ``GPU server · Memory: 16 GB``.
 
         :param options: user options as for :meth:`convert_options`.
         """
@@ -155,7 +159,7 @@ def _is_below(field: str, path: str) -> bool:
 
 
 def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without images and GPU types that no preset names."""
+    """Return settings without the images and GPU types that no preset, and no entry of a preset's list, uses."""
     presets = settings["presets"].values()
     entries = [
         entry
@@ -174,10 +178,10 @@ def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_presets(found: ConvertedProfiles) -> ConvertedProfiles:
-    """Return the settings if they have a preset, with a note if the default profile is not among the presets.
+    """Return the result of a conversion; add a note if the conversion left out the default profile.
 
-    :param found: the settings.
-    :raises ProfileListError: there is no preset.
+    :param found: the result of the conversion.
+    :raises ProfileListError: the result has no preset.
     """
     if not found.presets:
         reasons = [

@@ -1,6 +1,7 @@
-"""Defines the notes of a conversion: what the settings do otherwise than the profile list, and what an admin should do.
+"""Defines the notes of a conversion: how the settings differ from the profile list, and what the admin should do.
 
-A note belongs to a cause, and each cause has an effect. The command's exit status follows from the worst effect.
+Each note has a cause, and each cause has an effect, which says how serious the difference is. The exit status of
+``gpuspawner convert`` depends on the most serious effect.
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """How much a cause changes, from nothing to what the admin has to accept."""
+    """How serious a difference between the settings and the profile list is, the most serious last."""
 
     NOTE = "note"
-    """Every choice leads to the same pod."""
+    """For each choice of a user, the server's pod is the same as with the profile list."""
     DIFFERS = "differs"
-    """Something is missing or different, but access does not get wider and no server gets other resources."""
+    """Something is missing or different, but no user gets more access, and no server gets different resources."""
     REFUSED = "refused"
-    """Access gets wider, or servers get other resources: the admin has to accept it by name."""
+    """Users get more access, or servers get different resources. ``gpuspawner convert`` writes such settings only if
+    the admin passes the name of the cause to ``--accept``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why parts of a profile list become different settings.
+    """A reason why settings differ from the profile list from which they are converted.
 
-    :param name: stable name for ``--accept``.
+    :param name: stable name, which the admin can pass to ``--accept``.
+    :param effect: how serious the difference is.
     :param text: sentences for the admin: what happens instead, and what to do.
     """
 
@@ -36,12 +39,12 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One part of a profile list that becomes different settings.
+    """A difference between the settings and one place in the profile list.
 
-    :param cause: why it is different.
-    :param profile: display names of the profile and, in a choice, of the option and the entry; empty = all profiles.
-    :param field: keys of the profile list, joined by dots; may be empty.
-    :param detail: the values, such as ``0.12345 → 124m``; may be empty.
+    :param cause: why the settings differ.
+    :param profile: display names of the profile and, if any, of the option and choice; empty = all profiles.
+    :param field: keys that lead to the place in the profile list, joined by dots; may be empty.
+    :param detail: the values that differ, such as ``0.12345 → 124m``; may be empty.
     """
 
     cause: Cause
@@ -214,7 +217,7 @@ ACCESS_KEY = Cause(
 
 
 class NoteList:
-    """Collects notes in the order in which a conversion makes them, each once."""
+    """Collects the notes of a conversion in the order in which they are added, and ignores repeated notes."""
 
     def __init__(self) -> None:
         self._notes: dict[Note, None] = {}
@@ -222,10 +225,10 @@ class NoteList:
     def add(self, cause: Cause, *, profile: str = "", field: str = "", detail: str = "") -> None:
         """Add a note.
 
-        :param cause: why the settings are different.
-        :param profile: display names of the profile and its choice.
-        :param field: keys of the profile list, joined by dots.
-        :param detail: the values.
+        :param cause: why the settings differ from the profile list.
+        :param profile: display names of the profile and, if any, of the option and choice.
+        :param field: keys that lead to the place in the profile list, joined by dots.
+        :param detail: the values that differ.
         """
         self._notes.setdefault(Note(cause=cause, profile=profile, field=field, detail=detail))
 
@@ -236,9 +239,9 @@ class NoteList:
 
 
 def group_notes(notes: Iterable[Note]) -> dict[Cause, list[Note]]:
-    """Return cause → notes, those with the worst effect last.
+    """Return cause → its notes; causes with the most serious effect come last.
 
-    :param notes: in any order.
+    :param notes: notes in any order.
     """
     found: dict[Cause, list[Note]] = {}
     for note in notes:
@@ -248,13 +251,13 @@ def group_notes(notes: Iterable[Note]) -> dict[Cause, list[Note]]:
 
 
 _MOST_SHOWN = 8
-"""Maximum number of places that :func:`format_notes` lists for a cause."""
+"""Maximum number of places in the profile list that :func:`format_notes` prints for a cause."""
 
 
 def format_notes(notes: Iterable[Note]) -> Iterator[str]:
-    """Yield lines for the admin: for each cause its effect, name and sentences, and below them the places.
+    """Yield lines for the admin: for each cause its effect, name and text, and below it the places in the profile list.
 
-    :param notes: in any order.
+    :param notes: notes in any order.
     """
     for cause, own in group_notes(notes).items():
         yield f"{cause.effect}: {cause.name}: {cause.text}"

@@ -1,4 +1,4 @@
-"""Splits a ``kubespawner_override`` into what presets say with keys of their own, and the other traits.
+"""Splits a ``kubespawner_override`` into the values for which presets have keys, and all other traits.
 
 A preset has keys for the image, for CPU and memory, and for accelerators. All other traits stay in the preset's own
 ``kubespawner_override``.
@@ -40,7 +40,7 @@ BASE_TRAITS = (
     "extra_pod_config",
     "environment",
 )
-"""Traits whose hub-wide values the conversion needs."""
+"""KubeSpawner's traits whose values in the hub's configuration the conversion needs."""
 
 _OTHER_ACCELERATORS = re.compile(
     r"google\.com/tpu|cloud-tpus\.google\.com/.+|aws\.amazon\.com/neuron[a-z]*|habana\.ai/.+|huawei\.com/(Ascend|npu).*"
@@ -54,7 +54,7 @@ _GENERAL_LABEL = re.compile(
     r"(.*\.)?(topology\.[a-z0-9.-]+|hub\.jupyter\.org)/.*|(beta\.)?kubernetes\.io/(os|arch|hostname)"
     r"|node-role\.kubernetes\.io/.*|failure-domain\.beta\.kubernetes\.io/.*"
 )
-"""Labels that nodes with and without GPUs have; all others in a node selector may tell one kind of GPU from another."""
+"""Matches labels that nodes both with and without GPUs have. Any other label may tell one kind of GPU from another."""
 _MOST_UNITS = 1024
 """Largest ``max_count`` of a GPU type."""
 _IMAGE = re.compile(r"[^\s{}]{1,1000}")
@@ -77,12 +77,13 @@ UNSET_AMOUNT = Amount(0, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnerTraits:
-    """What the conversion must know of KubeSpawner's class.
+    """What the conversion must know about KubeSpawner's class.
 
-    :param names: the configurable traits.
-    :param aliases: deprecated name of a trait → its name.
-    :param attributes: names of all attributes.
-    :param find_fault: function of a trait's name and a value, which returns why KubeSpawner refuses the value, or "".
+    :param names: names of the configurable traits.
+    :param aliases: deprecated name of a trait → current name.
+    :param attributes: names of all attributes of the class.
+    :param find_fault: called with a trait's name and a value; returns why KubeSpawner refuses the value, or "" if it
+        accepts the value.
     :param slugify: function that turns a display name into a slug.
     """
 
@@ -95,15 +96,16 @@ class SpawnerTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverrideParts:
-    """A ``kubespawner_override``, split.
+    """The parts of a ``kubespawner_override``.
 
     :param image: reference of the image; None = not set.
-    :param amounts: name of one of :data:`AMOUNT_TRAITS`' traits → amount, for those that are set.
-    :param accelerators: extended resource → number, 0 = removed.
-    :param requested: extended resource → number of ``extra_resource_guarantees``.
-    :param labels: label of ``node_selector`` → value, None = removed.
-    :param variables: variables of ``environment`` that gpuspawner sets itself → their values.
-    :param rest: all other traits, and ``node_selector``.
+    :param amounts: KubeSpawner's trait for a limit or guarantee of CPU or memory → amount, if the trait is set.
+    :param accelerators: extended resource → number in ``extra_resource_limits``; 0 removes the accelerator.
+    :param requested: extended resource → number in ``extra_resource_guarantees``.
+    :param labels: label → value in ``node_selector``; None removes the label from the node selector.
+    :param variables: name → value of the variables in ``environment`` that gpuspawner sets itself.
+    :param rest: trait → value that stays in the preset's ``kubespawner_override``: all that is not in the parts above,
+        and the whole ``node_selector``.
     """
 
     image: str | None = None
@@ -116,10 +118,10 @@ class OverrideParts:
 
 
 def tells_gpu(key: object, value: object) -> bool:
-    """Return whether a label of a node selector may tell the nodes of one GPU type.
+    """Return whether a label of a node selector may tell the nodes of one GPU type from other nodes.
 
-    :param key: the label.
-    :param value: its value; None = the override removes the label.
+    :param key: the label's key.
+    :param value: the label's value; None = a ``kubespawner_override`` removes the label.
     """
     return (
         isinstance(key, str)
@@ -132,7 +134,7 @@ def tells_gpu(key: object, value: object) -> bool:
 def select_own_variables(environment: Any) -> dict[str, object]:
     """Return the environment variables that gpuspawner sets itself.
 
-    :param environment: value of the trait.
+    :param environment: value of KubeSpawner's trait ``environment``.
     """
     variables = environment.items() if isinstance(environment, Mapping) else ()
     return {str(name): value for name, value in variables if name in GPU_HIDING_ENVIRONMENT}
@@ -141,7 +143,7 @@ def select_own_variables(environment: Any) -> dict[str, object]:
 def replaces_selector(pod_config: Any) -> bool:
     """Return whether ``extra_pod_config`` contains a node selector, which replaces that of all other traits.
 
-    :param pod_config: value of the trait.
+    :param pod_config: value of ``extra_pod_config``.
     """
     return isinstance(pod_config, Mapping) and any(pod_config.get(key) for key in ("nodeSelector", "node_selector"))
 
@@ -151,7 +153,7 @@ class _RefusedValueError(ValueError):
 
 
 class OverrideSplitter:
-    """Splits overrides.
+    """Splits each ``kubespawner_override`` of a profile list into parts.
 
     :param traits: what KubeSpawner's class accepts.
     :param notes: receives notes about traits that are left out or changed.
@@ -162,10 +164,10 @@ class OverrideSplitter:
         self._notes = notes
 
     def split(self, overrides: Mapping[str, Any], *, profile: str) -> OverrideParts | None:
-        """Return the parts of an override, or None if no server with it could start.
+        """Return the parts of a ``kubespawner_override``, or None if KubeSpawner or Kubernetes refuses a value in it.
 
-        :param overrides: trait → value.
-        :param profile: display names for notes.
+        :param overrides: the ``kubespawner_override``: trait → value.
+        :param profile: display names of the profile and, if any, of the option and choice, for notes.
         """
         known = self._select_known(overrides, profile)
         parts: dict[str, Any] = {"amounts": {}, "labels": {}, "variables": {}, "rest": {}}
@@ -260,7 +262,7 @@ def read_amount(key: str, value: object) -> Amount:
     """Return an amount as KubeSpawner reads it.
 
     :param key: ``cpu`` or ``memory``.
-    :param value: value of the trait.
+    :param value: value of KubeSpawner's trait for a limit or guarantee.
     :raises QuantityError: KubeSpawner or the API server refuses the amount.
     """
     if not value:
@@ -279,7 +281,7 @@ def read_amount(key: str, value: object) -> Amount:
 
 
 def _read_bytes(value: Any) -> int:
-    """Return bytes as JupyterHub's ``ByteSpecification`` does: a number, or a number with a unit as last character."""
+    """Convert a number, or text with a unit, to a number of bytes as JupyterHub's ``ByteSpecification`` does."""
     try:
         return int(float(value[:-1]) * _BYTES[value[-1]]) if isinstance(value, str) else int(value)
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -288,7 +290,9 @@ def _read_bytes(value: Any) -> int:
 
 
 def split_resources(value: Any) -> tuple[dict[str, int], dict[str, Any]]:
-    """Return the accelerators in a mapping of extended resources, with their numbers, and the other resources.
+    """Split a mapping of resources; return accelerator → number, and other resource → value.
+
+    An accelerator whose number exceeds :data:`_MOST_UNITS` counts as one of the other resources.
 
     :param value: value of ``extra_resource_limits`` or ``extra_resource_guarantees``.
     :raises QuantityError: Kubernetes refuses the number of an accelerator.

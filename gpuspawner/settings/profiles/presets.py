@@ -1,8 +1,9 @@
-"""Converts profiles to presets, with the images and GPU types that these need; start here.
+"""Converts profiles to presets, and collects the images and GPU types that the presets use; start here.
 
-Each profile becomes one preset, and each of its options a choice of the preset. The preset contains the limits and
-guarantees that KubeSpawner's own traits and the profile give a server; an entry of a choice contains only what its
-overrides change.
+Each profile becomes one preset. Each option of the profile becomes a list in the preset (a key of ``choices``), and
+each choice of the option becomes an entry of the list. The preset contains the limits and guarantees that a server
+gets from KubeSpawner's own traits and the profile. An entry contains only what the choice's ``kubespawner_override``
+changes.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from gpuspawner.settings.profiles.profile_values import (
 )
 
 OWN_IMAGE = "default"
-"""Slug of KubeSpawner's own image, which presets may name although ``images`` lacks it."""
+"""Slug of the image in KubeSpawner's trait ``image``; presets may use the slug although ``images`` does not have it."""
 _LONGEST = {"display_name": 200, "description": 2000, "message": 2000}
 _LONGEST_PATTERN = 1000
 _NO_GPUS = frozenset({"", "void", "none"})
@@ -63,13 +64,15 @@ _NO_GPUS = frozenset({"", "void", "none"})
 def convert_profile_list(
     profile_list: object, *, base: Mapping[str, Any], traits: SpawnerTraits, sorts_keys: bool
 ) -> ConvertedProfiles:
-    """Return settings with which users may start the same servers as with a profile list, and no others.
+    """Return settings with which users may start the same servers as with a profile list, and notes about differences.
 
     :param profile_list: value of ``c.KubeSpawner.profile_list``.
-    :param base: trait → KubeSpawner's own value, for the traits in :data:`.overrides.BASE_TRAITS`; missing = not set.
+    :param base: trait → value that the hub's configuration of KubeSpawner sets, for the traits in
+        :data:`.overrides.BASE_TRAITS`; missing = not set.
     :param traits: what KubeSpawner's class accepts.
     :param sorts_keys: whether the keys of mappings reach KubeSpawner sorted, as in Helm values.
-    :raises ProfileListError: the value is no profile list.
+    :raises ProfileListError: the value is not a profile list, or no server could start with any of its profiles.
+    :raises SettingsError: KubeSpawner refuses a limit or guarantee in ``base``.
     """
     notes = NoteList()
     profiles = ProfileListParser(slugify=traits.slugify, sorts_keys=sorts_keys, notes=notes).parse(profile_list)
@@ -147,7 +150,7 @@ class _Converter:
         return not access.admits_nobody
 
     def _convert_option(self, option: ProfileOption, profile: Profile, *, taken: list[str]) -> SplitOption | None:
-        """Return an option with its entries, or None if no server with it could start."""
+        """Return an option with its choices as entries, or None if it has neither choices nor a text field."""
         where = f"{profile.display_name} · {option.display_name}"
         entries: list[SplitEntry] = []
         for choice in option.choices:
@@ -175,7 +178,8 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
-        if any("{value}" in text for text in _list_texts(constants)):  # KubeSpawner replaces it by the user's text
+        # KubeSpawner replaces `{value}` with the text that the user writes. Presets can do so only in the image.
+        if any("{value}" in text for text in _list_texts(constants)):
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
         parts = self._splitter.split(constants, profile=where)
@@ -200,7 +204,10 @@ class _Converter:
         return {key: value for key, value in found.items() if value}
 
     def _drop_extra_images(self, options: list[SplitOption]) -> None:
-        """Keep an image field only if it is the preset's first one, and no later choice sets the image."""
+        """Remove the text fields for an image from the options, except one.
+
+        The method keeps the first text field after which no other option's choices set the image.
+        """
         has_image = False
         for index, option in enumerate(options):
             if option.image_input is None:
@@ -213,7 +220,10 @@ class _Converter:
                 has_image = True
 
     def _is_within_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Return whether a profile requests at most its limits; remove entries that request more than theirs."""
+        """Return False if a profile's guarantee of CPU or memory is larger than its limit and no option changes these.
+
+        If exactly one option changes them, remove the entries with which the guarantee is larger than the limit.
+        """
         for key, traits in AMOUNT_TRAITS.items():
             setting = [each for each in options if any(each.touches(trait) for trait in traits)]
             if not setting and level.requests_too_much(key):
@@ -228,7 +238,10 @@ class _Converter:
         return True
 
     def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Return whether a profile's accelerators have equal limits; remove entries whose accelerators do not."""
+        """Return False if an accelerator's guarantee in a profile differs from its limit and no option changes these.
+
+        If exactly one option changes them, remove the entries with which the guarantee differs from the limit.
+        """
         setting = [each for each in options if each.sets_accelerators]
         if not setting and level.mismatch:
             self._notes.add(NEVER_STARTED, profile=where, field=RESOURCE_TRAITS[1], detail=level.mismatch)
@@ -355,7 +368,7 @@ def _format_access(access: ProfileAccess) -> dict[str, Any]:
 
 
 def _drop_needless_order(entries: Mapping[str, dict[str, Any]]) -> None:
-    """Remove ``order`` from entries whose keys have the right order when Helm has sorted them."""
+    """Remove ``order`` from all entries if their keys are in alphabetical order, into which Helm would sort them."""
     if list(entries) == sorted(entries):
         for entry in entries.values():
             del entry["order"]

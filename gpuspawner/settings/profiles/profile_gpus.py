@@ -1,4 +1,4 @@
-"""Collects the GPU types of a profile list: one for each extended resource and node labels that tell its nodes."""
+"""Finds the GPU types in a profile list: one for each combination of an extended resource and node selector labels."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ProfileGPUs:
         self._table = build_accelerator_table({})
 
     def find(self, accelerators: Mapping[str, int], labels: Mapping[str, object], *, profile: str) -> dict[str, Any]:
-        """Return the keys ``gpu`` and ``gpu_count`` of a preset; an empty dict without accelerators.
+        """Return the keys ``gpu`` and ``gpu_count`` of a preset; an empty dict if servers request no accelerators.
 
-        A GPU type that is not yet in :attr:`types` is added.
+        If :attr:`types` does not contain the GPU type yet, the method adds it.
 
-        :param accelerators: extended resource → number.
-        :param labels: the node selector.
-        :param profile: display names for notes.
+        :param accelerators: extended resource → number that a server requests.
+        :param labels: label → value in the server's node selector.
+        :param profile: display names of the profile and, if any, of the option and choice, for notes.
         """
         asked = {resource: count for resource, count in accelerators.items() if count}
         if not asked:
@@ -83,12 +83,12 @@ class ProfileGPUs:
 
 
 def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_underscores: bool = False) -> str:
-    """Return a slug for a text that is not among the slugs that are taken.
+    """Return a slug for a text, different from all slugs that other texts already have.
 
     :param text: any text.
-    :param taken: slugs that the result must differ from.
+    :param taken: the slugs that other texts already have.
     :param fallback: slug for a text without letters and digits.
-    :param has_underscores: whether the slug may contain ``_``, as those of choices and entries may.
+    :param has_underscores: whether the slug may contain ``_``; it may only for a preset's list or an entry of a list.
     """
     words = text if has_underscores else text.replace("_", "-")
     parts = [slugify(part) for part in words.split("_")]
@@ -104,14 +104,14 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
 def plan_gpus(
     level: EffectiveValues, options: list[SplitOption], *, gpus: ProfileGPUs, notes: NoteList, profile: str
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return the keys ``gpu`` and ``gpu_count`` of a preset and, by identity, of entries that change them.
+    """Return a preset's keys ``gpu`` and ``gpu_count``, and ``id`` of an entry → these keys, for entries that set them.
 
-    A GPU type depends on a resource and on labels, which two choices may set. The labels of the type are then only
-    those that no choice changes.
+    A GPU type consists of an extended resource and of labels in the node selector. If several options of the profile
+    change the resource or the labels, the GPU type has only the labels that none of these options changes.
 
-    :param level: the values of servers with the profile.
+    :param level: the values of servers with the profile, without the user's choices.
     :param options: the profile's options.
-    :param gpus: collects the GPU types.
+    :param gpus: receives the GPU types.
     :param notes: receives notes about accelerators that the settings leave out.
     :param profile: display name for notes.
     """

@@ -24,7 +24,8 @@ from gpuspawner.settings.profiles.notes import (
 )
 
 _ACCESS_KEYS = {"allowed_groups": "groups", "allowed_teams": "groups", "allowed_users": "users"}
-"""Key of a profile or choice that 2i2c's hook reads or read → attribute of :class:`ProfileAccess`."""
+"""Key of a profile or choice that the current or an earlier hook of 2i2c's hubs reads → attribute of
+:class:`ProfileAccess`. The hook filters the profile list for each user; KubeSpawner does not read these keys."""
 _COMMON_KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawner_override", *_ACCESS_KEYS})
 _OPTION_KEYS = frozenset({"display_name", "choices", "unlisted_choice"})
 _UNLISTED_KEYS = frozenset(
@@ -39,10 +40,10 @@ _MARKUP = re.compile(r"<\w+[^<>]*>")
 
 
 class ProfileListError(SettingsError):
-    """The profile list is none that KubeSpawner could use.
+    """The profile list cannot be converted, for example because KubeSpawner could not use it.
 
-    :param path: keys and list indexes in the profile list.
-    :param message: the rest of a sentence that begins with the path.
+    :param path: keys and list indexes that lead to the problem in the profile list.
+    :param message: the problem, such as "must be a mapping"; error messages show it after the path.
     """
 
     def __init__(self, path: KeyPath, message: str) -> None:
@@ -53,10 +54,12 @@ class ProfileListError(SettingsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileAccess:
-    """Who may have a profile or choice, as 2i2c's hook reads it.
+    """The groups and users who may start servers with a profile or choice, as the hook of 2i2c's hubs reads them.
 
-    :param groups: names of groups; None = the list does not say.
-    :param users: names of users; None = the list does not say.
+    If both parameters are None, every user may.
+
+    :param groups: names of groups; None = the profile list names no groups here.
+    :param users: names of users; None = the profile list names no users here.
     """
 
     groups: tuple[str, ...] | None = None
@@ -64,20 +67,20 @@ class ProfileAccess:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether only some users may have it."""
+        """Whether the profile or choice is only for some users, or for none."""
         return self.groups is not None or self.users is not None
 
     @property
     def admits_nobody(self) -> bool:
-        """Whether no user may have it."""
+        """Whether no user may start servers with the profile or choice."""
         return self.is_restricted and not self.groups and not self.users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileChoice:
-    """One choice of an option.
+    """A choice of a profile's option.
 
-    :param key: the choice in KubeSpawner's user options.
+    :param key: key of the choice, also in KubeSpawner's user options.
     :param path: keys that lead to the choice in the profile list.
     """
 
@@ -91,11 +94,11 @@ class ProfileChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnlistedChoice:
-    """A text field in an option.
+    """A text field in a profile's option (``unlisted_choice``), which users may use instead of picking a choice.
 
     :param pattern: regular expression that the beginning of the text must match; empty = any text.
     :param message: sentence for users whose text does not match.
-    :param overrides: traits, with ``{value}`` in the places of the text.
+    :param overrides: trait → value, in which ``{value}`` stands for the user's text.
     """
 
     display_name: str = ""
@@ -107,11 +110,11 @@ class UnlistedChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOption:
-    """An option of a profile.
+    """An option of a profile, in which users pick one choice.
 
-    :param key: the option in KubeSpawner's user options.
-    :param choices: in KubeSpawner's order.
-    :param default: key of the choice that KubeSpawner uses if the user makes none; empty without choices.
+    :param key: key of the option, also in KubeSpawner's user options.
+    :param choices: the choices that users may pick, in KubeSpawner's order.
+    :param default: key of the choice that KubeSpawner uses if the user picks none; empty if there are no choices.
     :param unlisted: the option's text field; None = users must pick a choice.
     """
 
@@ -125,11 +128,12 @@ class ProfileOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One profile.
+    """A profile of KubeSpawner: traits for the user's server, and options that change the traits.
 
-    :param slug: the profile in KubeSpawner's user options.
+    :param slug: name of the profile in KubeSpawner's user options.
     :param is_default: whether a server without user options gets the profile.
-    :param options: in the order in which KubeSpawner applies them.
+    :param overrides: the profile's ``kubespawner_override``: trait → value.
+    :param options: the profile's options, in the order in which KubeSpawner applies them.
     """
 
     slug: str
@@ -159,7 +163,7 @@ class ProfileListParser:
         """Return the profiles in KubeSpawner's order.
 
         :param profile_list: value of ``c.KubeSpawner.profile_list``.
-        :raises ProfileListError: the value is no profile list.
+        :raises ProfileListError: the value is not a profile list, or contains no profiles.
         """
         _refuse_functions(profile_list, ())
         profiles = [self._parse_profile(raw, path) for path, raw in _list_profiles(profile_list)]
