@@ -74,11 +74,14 @@ from gpuspawner.settings.profiles.notes import HOOKS, LIST_ONLY, PYTHON_CODE, PY
 UNUSABLE = 2
 """Exit code: the program cannot use the input, for example because it has no profile list."""
 REFUSED = 5
-"""Exit code: access would get wider, or servers would get other resources, and --accept does not name the cause."""
+"""Exit code: access would get wider or servers would get other resources, and --accept does not name every cause."""
 VERIFICATION = "verification"
-"""Name that ``--accept`` takes for differences that ``--verify`` finds and that no cause explains."""
+"""Name to pass to ``--accept`` if ``--verify`` finds wider access or different resources that no note explains."""
 _REFUSED_LINE = f"{Effect.REFUSED}: "
-"""Beginning of the line about a cause (a reason why servers or access change) that the admin must accept."""
+"""Beginning of a line that names a cause: a reason why users get more access or servers get different resources.
+
+The program writes the settings only if the admin passes the name of each such cause to ``--accept``.
+"""
 
 _CHART_PATHS: tuple[tuple[str, ...], ...] = (
     ("singleuser", "profileList"),
@@ -88,7 +91,7 @@ HUB_KUBESPAWNER = ("hub", "config", "KubeSpawner")
 _SECTIONS = {"profileList": ("singleuser",), "config": ("hub",)}
 """Key at the top of a file that has only one section of zero-to-jupyterhub's values → path of that section."""
 _CONFIG_KEYS = ("KubeSpawner", "Spawner", "profile_list")
-"""Keys at the top of a file with JupyterHub's configuration instead of Helm values."""
+"""Keys by which the program recognizes that a file contains JupyterHub's configuration instead of Helm values."""
 _REMOVE_ONE = "Remove one of them: `gpuspawner check` takes it for an error."
 _TEMPLATE = re.compile(r"(?<!\$)\{\{[-\s]*[.$A-Za-z_][^{}]*\}\}|\{%.*?%\}")
 """Matches a template such as ``{{ .Values.x }}``, whose value a template engine such as Helm fills in.
@@ -145,7 +148,7 @@ class ProfileSource:
 
     @property
     def profile_list(self) -> Any:
-        """The list, or a mapping of profiles."""
+        """The profile list as the files contain it: a list, or a mapping whose values are the profiles."""
         found: Any = self.values.merged
         for key in self.path:
             found = found[key]
@@ -222,9 +225,9 @@ def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
 def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
     """Return the choices with wider access or different resources, without those that the notes already explain.
 
-    A note explains a choice if it is about the choice's profile and says that the admin must accept a change.
-    A user who chooses nothing gets the server of a profile. This case is left out, too, if it has the same differences
-    as a choice that a note explains.
+    A note explains a choice if it is about the choice's profile and names a cause that ``--accept`` must name. A user
+    who chooses nothing gets the server of a profile: the result leaves out this case, too, if it has the same
+    differences as a choice that a note explains.
     """
     names = {profile.display_name for profile in converted.profiles.values()}
     named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
@@ -253,7 +256,7 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
         config = build_spawner_config(values.chart, namespace="default")
         base = {trait: get_configured_trait(config, trait) for trait in BASE_TRAITS}
         if needs_chart_tag(values.chart):
-            base["image"] = None  # only the chart knows the tag
+            base["image"] = None  # the values name no tag, and only the chart knows the tag that it appends
         converted = convert_profile_list(
             source.profile_list, base=base, traits=describe_spawner(), sorts_keys=source.sorts_keys
         )
@@ -375,7 +378,9 @@ def verify(
 
 
 def make_pair_finder(converted: ConvertedProfiles) -> Callable[[Mapping[str, object]], ChoicePair]:
-    """Return a function that finds the user options with the new settings for those with the old profile list.
+    """Return a function that converts user options for the old profile list to user options for the new settings.
+
+    The function returns both as a pair. The new options are None if the settings lack the choice.
 
     :param converted: the settings.
     """
@@ -453,7 +458,7 @@ def _place_document(document: YAMLDocument) -> ProfileSource:
 
 
 def _wrap(document: YAMLDocument, path: KeyPath) -> HelmValues:
-    """Return values of the chart with a document at a path, and without the chart's default memory guarantee."""
+    """Return values of the chart that contain a document at a path, and that remove the chart's memory guarantee."""
     tree = document.tree
     for key in reversed(path):
         tree = LocatedValue(value={key: tree}, place=tree.place)
@@ -579,5 +584,5 @@ def _report_flaws(documents: Sequence[YAMLDocument], notes: TextIO) -> None:
 
 def _describe_flaw(flaw: Finding) -> str:
     text = ": ".join(filter(None, (str(flaw.place or ""), flaw.path, flaw.message)))
-    # `convert` accepts such a file, but `gpuspawner check` reports an error.
+    # Tell the admin to remove a duplicate key: `convert` only warns about it, but `gpuspawner check` reports an error.
     return f"{text}. {_REMOVE_ONE}" if flaw.severity is Severity.ERROR else text

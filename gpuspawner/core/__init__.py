@@ -1,4 +1,4 @@
-"""Compute what gpuspawner offers, decides and shows; inputs and results are plain Python values.
+"""Compute the form, check users' choices and predict whether servers start, all from plain Python values.
 
 The hub and the command line read the inputs from Kubernetes and the settings. Invalid choices and settings raise a
 :class:`~gpuspawner.core.errors.GPUSpawnerError`.

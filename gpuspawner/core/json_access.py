@@ -14,7 +14,7 @@ def as_dict(raw: object) -> dict[str, object]:
 
 
 def as_dicts(raw: object) -> list[dict[str, object]]:
-    """Return the value as a list of JSON objects, or [] if it is not a list; other elements become empty objects."""
+    """Return a list with each element that is not a JSON object replaced by {}, or [] if the value is not a list."""
     return [as_dict(entry) for entry in raw] if isinstance(raw, list) else []
 
 

@@ -163,7 +163,7 @@ def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace
     error of the client. A :class:`TimeoutError` with ``did not start`` concerns the pod, so the result is None.
 
     :param error: the exception that ended the start.
-    :param pod_name: name of the server's pod; the message contains no name of another pod.
+    :param pod_name: name of the server's pod, the only pod whose name the message may contain.
     :param namespace: namespace of the server's pod.
     """
     if isinstance(error, ApiException):
@@ -261,7 +261,9 @@ class FailureCount:
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Subtract 1 from JupyterHub's count of failed starts if JupyterHub will add 1 for a start that must not count.
+        """Subtract 1 from JupyterHub's count of failed starts if a start must not count; JupyterHub then adds 1 for it.
+
+        Do nothing if JupyterHub itself does not count the start: JupyterHub 6 does not count refused starts.
 
         :param start: JupyterHub's future of the start.
         :param error: the exception that ended the start.

@@ -417,7 +417,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # In other cases, the pod may exist: an earlier answer was lost, or a 5xx has a cause other than a webhook.
+            # If False, the pod may exist: an earlier answer was lost, or a 5xx has a cause other than a webhook.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False

@@ -136,4 +136,4 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     get_pod_manifest: Callable[[], Awaitable[Any]]
 
     async def apply_group_overrides(self) -> None:
-        """Set the traits that ``group_overrides`` has for the user's groups, as JupyterHub does before a start."""
+        """Set traits to the values in ``group_overrides`` for the user's groups, as JupyterHub does before a start."""

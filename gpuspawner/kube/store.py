@@ -43,8 +43,8 @@ PRIORITY_GROUP, PRIORITY_CLASSES = "scheduling.k8s.io", "priorityclasses"
 RUNTIME_GROUP, RUNTIME_CLASSES = "node.k8s.io", "runtimeclasses"
 
 RUNNING_PODS_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector of pods that hold or wait for resources. A pod that finishes is no longer selected, so a watch
-reports it as DELETED (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
+"""Field selector of pods that use resources or wait for them. It does not match finished pods, so a watch reports
+a pod as DELETED when the pod finishes (``cacher/cache_watcher.go``, ``convertToWatchEvent``)."""
 
 _T = TypeVar("_T")
 

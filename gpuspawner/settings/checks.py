@@ -72,7 +72,7 @@ def _list_enabled(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
 def check_policy(settings: SettingsModel) -> Iterator[Problem]:
     """Yield the problems of the policy's rules and of the GPU pools.
 
-    :param settings: settings whose single values are valid.
+    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     policy, known = settings.policy, _KnownNames(settings)
     if policy is not None:
@@ -141,8 +141,8 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
     """Return why a rule or pool must not name a GPU type, or "" if it may.
 
-    With ``discover_gpus``, nodes may add GPU types of any slug. A valid slug that the settings lack is then wrong only
-    if it is a likely misspelling.
+    With ``discover_gpus``, the hub may add GPU types from nodes. Their slugs are not known here. A valid slug that the
+    settings lack is then wrong only if it resembles the slug of a GPU type in the settings.
     """
     if slug == ANY or slug in known.gpus:
         return ""
@@ -189,7 +189,7 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield a problem if a rule sets only min or only max, and contradicts the other bound of ``policy.default``."""
+    """Yield a problem if a rule sets only min, above the max of ``policy.default``, or only max, below its min."""
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"
@@ -229,7 +229,7 @@ _Limit = tuple[str, int | None]
 def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
     """Yield a problem for each ``max_runtime`` below 1 second, or below the shortest run time that users may choose.
 
-    :param settings: settings whose single values are valid.
+    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     shortest_s = None if settings.run_time is None else settings.run_time.min
     for path, limit_s in _list_limits(settings):
@@ -274,7 +274,7 @@ def check_combined_type(slug: str, settings: SettingsModel) -> Iterator[Problem]
     """Yield the problems of a GPU type that combines several types (``any_of`` or ``min_memory``).
 
     :param slug: key of the combined type in ``gpus``.
-    :param settings: settings whose single values are valid.
+    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     path, entry = f"gpus.{slug}", settings.gpus[slug]
     if entry.any_of and entry.min_memory is not None:
@@ -337,7 +337,7 @@ _SLUG_RULE = "must be lower-case letters, digits, - and ., at most 63, with a le
 def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> list[Problem]:
     """Return the problems of settings that contradict each other, or that lack a required key.
 
-    :param settings: settings whose single values are valid.
+    :param settings: settings in which each single value is valid; they may contradict each other.
     :param accelerators: slugs of the built-in GPU models; ``accelerators`` entries with other slugs must be complete.
     """
     problems = [
@@ -431,7 +431,7 @@ def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
 
 
 def _check_toleration(path: str, toleration: TolerationSetting) -> Iterator[Problem]:
-    """Yield the problems because of which the API server would reject every pod with this toleration."""
+    """Yield a problem for each reason for which the API server would reject a pod with this toleration."""
     if toleration.operator == "Exists" and toleration.value:
         yield Problem(field=f"{path}.value", code="conflict", message="must be left out with operator Exists")
     if toleration.operator == "Equal" and not toleration.key:

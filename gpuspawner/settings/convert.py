@@ -271,7 +271,7 @@ def _convert_preset_choice(name: str, setting: PresetChoiceSetting) -> PresetCho
     return PresetChoice(
         name=name,
         display_name=setting.display_name or name,
-        # The default entry comes first.
+        # Put the default entry first: :class:`PresetChoice` treats the first entry as the default.
         entries={
             slug: PresetVariant(
                 slug=slug,
@@ -324,7 +324,7 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
 
 
 def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
-    """Return who may choose each image, GPU type, preset and entry of a preset's list that is only for some users."""
+    """Return who may choose an image, a GPU type, a preset or an entry of its lists; omit those that every user may."""
     presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),

@@ -45,9 +45,9 @@ _LONGEST_NUMBER = 100
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Greatest number of YAML values in all settings files together; the settings of a large hub need a fraction of it.
-Values that an alias repeats count each time, because aliases of aliases could fill the memory. Errors in 20,000 values
-take 0.5 s to report."""
+"""Greatest number of YAML values in all settings files together; the settings of a large hub have far fewer. A
+value that aliases repeat counts each time, because aliases of aliases could fill the memory. To report errors in 20,000
+values takes 0.5 s."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""

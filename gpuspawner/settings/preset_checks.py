@@ -51,7 +51,7 @@ def check_overrides(settings: SettingsModel) -> Iterator[Problem]:
 
     These are values that the user's choice sets, and values that must be the same for all servers.
 
-    :param settings: settings whose single values are valid.
+    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     resources = {entry.resource for entry in settings.gpus.values() if entry.enabled and entry.resource is not None}
     priorities = _PRIORITY_NAMES if any(entry.enabled for entry in settings.priorities.values()) else ()
@@ -106,7 +106,7 @@ def _check_resources(field: str, value: object, *, decided: set[str]) -> Iterato
 def check_choices(settings: SettingsModel) -> Iterator[Problem]:
     """Yield the problems of presets and of the lists in them.
 
-    :param settings: settings whose single values are valid.
+    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     if settings.only_presets and not any(entry.enabled for entry in settings.presets.values()):
         yield Problem(field="only_presets", code="conflict", message="needs at least one preset")
@@ -163,7 +163,7 @@ def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, Over
 
     These are images, GPU types, presets, and in the lists of presets the entries and the text fields for images.
 
-    :param settings: settings whose single values are valid.
+    :param settings: settings in which each single value is valid; they may contradict each other.
     """
     sections: tuple[tuple[str, Mapping[str, OverridingEntry]], ...] = (
         ("images", settings.images),

@@ -25,7 +25,8 @@ class DottedPaths(Generic[NodeT]):
 
     The class lists each value's entries once, because thousands of paths may go through the same value.
 
-    :param entries: yields the entries of a value: the entry's name in a path, its key or index, and the entry itself.
+    :param entries: called with a value; yields three things for each entry of the value: its name in a path, its key or
+        index, and the entry itself.
     """
 
     def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:

@@ -90,7 +90,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
     settings = merge_settings(values)
     for key, replaced in _REPLACED_TRAITS.items():
-        # With only_presets, a preset may use KubeSpawner's own image, and the pre-pullers may pull this image.
+        # Skip images with only_presets: a preset may use KubeSpawner's own image, so that image still has an effect.
         if not settings.get(key) or (key == "images" and settings.get("only_presets")):
             continue
         message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"
@@ -130,7 +130,7 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
 def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
     """Yield a finding for each GPU resource in KubeSpawner's traits that gpuspawner may remove from servers.
 
-    If a GPU type offers the number of GPUs in ``extra_resource_limits``, they can become the form's default choice.
+    If a GPU type offers as many GPUs as ``extra_resource_limits`` has, these GPUs can become the form's default choice.
     Otherwise, gpuspawner removes these GPUs from servers. It always removes GPUs in traits that describe containers,
     such as ``extra_containers``, and GPUs that are only in ``extra_resource_guarantees``.
 

@@ -69,7 +69,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
 
 def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait accepts only numbers or booleans: these are no secrets, so messages may show them."""
+    """Return whether a trait accepts only numbers or booleans. Such a value is no secret, so messages may show it."""
     return isinstance(trait, Int | Float | Bool)
 
 
@@ -97,10 +97,10 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return the names of gpuspawner's settings in a ``hub.config`` section for a spawner class that the admin wrote.
+    """Return which settings of gpuspawner are in a ``hub.config`` section for a spawner class of the admin's own.
 
     ``check`` warns that it does not check these settings, because it does not know the admin's class. The list is empty
-    for other sections.
+    for the sections of other classes.
     """
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
@@ -227,8 +227,8 @@ def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
     read values outside the root. The severity of the finding depends on the key:
 
     - ``hub`` or ``singleuser``: an error.
-    - A key that differs only in case from the key of the root at the same level: an error. If the root is empty, the
-      function compares the key with ``jupyterhub``.
+    - A key that differs only in case from the root's key at the same level, such as ``JupyterHub``: an error. If the
+      root is empty, the function compares the key with ``jupyterhub``.
     - Any other key: a warning, because a parent chart may include zero-to-jupyterhub under two keys.
     """
     for depth in range(max(len(values.root), 1)):

@@ -1,6 +1,7 @@
 """Warns about valid settings that are probably mistakes.
 
-The mistakes are impossible limits, unknown GPU types, misspelled names, and presets that do not do what they say.
+The mistakes are impossible limits, unknown GPU types, misspelled names, and presets with unexpected effects, such as a
+preset that no user may start.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ _UNNAMED_TYPE_PREFIXES = ("nvidia-gpu", "amd-gpu", "intel-gpu", "nvidia-mig-")
 
 
 def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each slug that names no GPU type of the settings and none that nodes may have.
+    """Yield a problem for each slug that names neither a GPU type of the settings nor one that nodes may have.
 
     :param model: the settings as written.
     """
@@ -273,13 +274,15 @@ def _list_model_values(key: str) -> frozenset[str]:
 
 
 _MAX_PERSONS = 500
-"""Maximum number of sample users for whom the program checks whether they may have a preset."""
+"""Maximum number of sample users with whom the program looks for a user who may start a preset."""
 
 
 def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield a problem for each preset, or part of a preset, that does not do what it says.
+    """Yield a problem for each part of a preset that has a different effect than the admin probably expects.
 
-    Also yield a problem for each value of a ``kubespawner_override`` that the API server would reject.
+    Such a part is a CPU amount that is rounded up, a preset or an entry in its ``choices`` that no user may have, or an
+    override that replaces a different override of the same server. Also yield a problem for each value of a
+    ``kubespawner_override`` that the API server would reject.
 
     :param settings: valid settings.
     :param raw: the settings as loaded from YAML, with the amounts as written.
@@ -294,7 +297,7 @@ def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Itera
 
 
 def _list_preset_values(model: SettingsModel) -> Iterator[tuple[str, PresetValues]]:
-    """Yield the YAML path and the values of each enabled preset and of each enabled entry of its choices."""
+    """Yield the YAML path and the values of each enabled preset, and of each enabled entry in its ``choices``."""
     for slug, preset in model.presets.items():
         if preset.enabled:
             yield f"presets.{slug}", preset
@@ -332,14 +335,14 @@ def _check_precision(path: str, values: Mapping[str, object]) -> Iterator[Proble
 
 
 def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each preset, and each entry of a preset's choice, that no user may have."""
+    """Yield a problem for each preset, and for each entry in a preset's ``choices``, that no user may have."""
     if catalog.policy is None:
         return
     allowances = [resolve_allowance(catalog, each, usage=Usage()) for each in _list_persons(catalog.policy)]
     find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
     for slug, preset in catalog.presets.items():
         if not all(choice.entries for choice in preset.choices.values()):
-            continue  # A choice without entries: users must name an image, and the program knows no valid one.
+            continue  # Skip a preset in which users must write an image's reference: the program knows no valid one.
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]
@@ -352,10 +355,10 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
 
 
 def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield a YAML path below a preset, and the user options of a server with the preset.
+    """Yield pairs of a YAML path below a preset and the user options of a server with the preset.
 
-    The first pair stands for the preset with the default entries of its choices; its path is empty. Then follows a pair
-    for each entry of each choice.
+    In the first pair, the path is empty, and the user picks no entry in the preset's ``choices``. Then follows a pair
+    for each entry in ``choices``, in which the user picks only this entry.
     """
     yield "", {"preset": preset.slug}
     for name, choice in preset.choices.items():
@@ -382,9 +385,10 @@ def _list_persons(policy: Policy) -> list[Person]:
 def _find_denial(
     options: Mapping[str, object], *, allowances: Iterable[Allowance], unread_types: frozenset[str]
 ) -> str | None:
-    """Return why no user may have a valid choice, or None if at least one user may have it.
+    """Return why no user may start the server that user options describe, or None if at least one user may.
 
-    The reason is empty for a preset that is hidden from all users.
+    The reason is empty for a preset that is hidden from all users. The result is also None if the program cannot
+    decide, because the hub would need the cluster's nodes or an image's reference that the user writes.
     """
     reason = ""
     for allowance in allowances:
@@ -396,7 +400,7 @@ def _find_denial(
             reason = reason or error.problems[0].message
         except SelectionError as error:
             if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
-                return None  # Users must name an image, and the program knows no image that matches the pattern.
+                return None  # Users must write an image's reference, and the program knows none that is valid.
         else:
             return None
     return reason
@@ -405,8 +409,8 @@ def _find_denial(
 def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield a problem for each KubeSpawner trait that two overrides of one server set to different values.
 
-    The overrides are the ``kubespawner_override`` of a preset or of an entry of its choices, of its image, and of its
-    GPU type.
+    The overrides are the ``kubespawner_override`` of a preset or of an entry in its ``choices``, of the server's image,
+    and of the server's GPU type.
     """
     found: dict[str, Problem] = {}
     for slug, preset in configured.presets.items():
@@ -428,10 +432,10 @@ def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]
 
 
 def _list_override_layers(preset: Preset) -> Iterator[tuple[str, Mapping[str, object], TraitValues]]:
-    """Yield three things for a preset, and then for each entry of its choices.
+    """Yield (path, options, override) for a preset, and then for each entry in its ``choices``.
 
-    These are the YAML path below the preset, the form options of a server with the entry, and the
-    ``kubespawner_override`` at this path.
+    The path is a YAML path below the preset, empty for the preset itself. The options are the form's values that the
+    preset and the entry set, such as the image. The override is the ``kubespawner_override`` at the path.
     """
     yield "", preset.options, preset.overrides
     for name, choice in preset.choices.items():
@@ -481,9 +485,9 @@ def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _is_default_image(slug: str, model: SettingsModel) -> bool:
-    """Return whether at least one preset may use an image without naming it.
+    """Return whether an image is the first of the settings, and at least one preset may use it as the default.
 
-    A preset that names no image uses the first image of the settings.
+    A preset uses the first image if neither the preset nor the entries that the user picks in its ``choices`` name one.
     """
     presets = (each for each in model.presets.values() if each.enabled)
     first = next(iter(sort_entries(model.images)), None)

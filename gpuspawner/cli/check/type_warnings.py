@@ -1,4 +1,4 @@
-"""Warns about GPU types that no server can use, and about images without a CUDA version; this needs no cluster."""
+"""Warns about GPU types that no server can use, and about images without a CUDA version; reads only values files."""
 
 from __future__ import annotations
 

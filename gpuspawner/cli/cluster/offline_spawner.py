@@ -69,8 +69,8 @@ class _OfflineSpawner(GPUSpawner):
     active = True
     """Pretend that the server runs, so that the policy counts the resources of all servers of the user.
 
-    If the spawner were not active, the policy would assume that the choice is for the user's default server, and would
-    not count this server.
+    Otherwise, the policy would assume that the user restarts the default server, and would not count the resources of
+    that server.
     """
 
 

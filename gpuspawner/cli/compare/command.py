@@ -142,5 +142,5 @@ _PAINTS: Mapping[ChoiceOutcome, Callable[[Paint, str], str]] = {
 }
 """Outcome of a choice → function that colors the last line of the report; the most serious outcome is first.
 
-The most serious outcome in a report decides its color.
+The most serious outcome in the report decides the color of that line.
 """

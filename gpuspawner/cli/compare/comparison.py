@@ -27,7 +27,7 @@ from gpuspawner.core.text.wording import join_sentences
 DEFAULT_LIMIT = 200
 """Default of ``--limit``: maximum number of choices of the old values file that the program compares."""
 _MOST_PAIRED = 10
-"""Maximum number of groups at which the comparison also checks a user of each pair of groups."""
+"""If the files name at most this number of groups, the comparison also checks a user of each pair of groups."""
 _PATTERN = "text pattern"
 _NO_HOST = "http://127.0.0.1:9"
 """API server's address for the client that KubeSpawner needs; the client never sends a request."""
@@ -62,7 +62,7 @@ class ChoicePair:
 
 
 FindPair = Callable[[Mapping[str, object]], ChoicePair]
-"""Function that returns the pair of a choice; its argument is the choice's user options with the old file."""
+"""Function that gets a choice's user options for the old file, and returns the choice with the options for both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,9 +216,9 @@ async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> Compari
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TriedPair:
-    """A choice, with the corresponding picks in the menus of the old and the new file.
+    """A choice, and what the user picks for it in the menus of the old and the new file.
 
-    A pick is None if the file has no such pick, or if the user chooses nothing.
+    ``old`` or ``new`` is None if that file's menu lacks the choice, or if the user chooses nothing.
     """
 
     pair: ChoicePair
@@ -232,11 +232,11 @@ class _Comparer:
         self._match = MenuMatch(old.profiles, new.profiles)
         self.sample = draw_sample(old.profiles, limit=scope.limit, seed=scope.seed)
         self._persons = _list_persons(old, new)
-        # Which server a user gets without a choice depends on what the user may have: use a user of all groups.
+        # The server of a user who chooses nothing depends on the user's groups: compare that of a user of all groups.
         self._person_of_all_groups = max(self._persons, key=lambda each: len(each.groups or ()))
 
     async def compare(self) -> Any:
-        """Yield the result of each choice."""
+        """Compare the choices one by one, and yield the result of each."""
         nothing: Mapping[str, object] = {}
         pair = ChoicePair(label="No choice", old_options=nothing, new_options=nothing)
         if self._scope.find_pair is not None:
@@ -278,7 +278,7 @@ class _Comparer:
             return ChoiceResult(pair=pair, outcome=ChoiceOutcome.UNKNOWN, reason=str(error))
         if old is None and new is None:
             reason = join_sentences(*dict.fromkeys((old_refusal, new_refusal)))
-            # A choice that only the new file has, but that its hub refuses for every user, changes nothing.
+            # If only the new file has the choice, and the hub refuses it for every user, the new file changes nothing.
             outcome = ChoiceOutcome.SAME if pair.old_options is None else ChoiceOutcome.UNKNOWN
             return ChoiceResult(pair=pair, outcome=outcome, reason=reason)
         if old is None and new is not None:
@@ -335,7 +335,8 @@ class _Comparer:
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
         """Yield texts that name groups and users.
 
-        Leave out a text for several groups if another text names some of these groups and no others.
+        Leave out several groups if a text already names some of them and no others: after ``group a``, leave out
+        ``groups a and b``.
         """
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
         users = dict.fromkeys(person.name for person in found if person.name)
@@ -346,7 +347,7 @@ class _Comparer:
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
         for user in users:
-            # Leave out a user who gains or loses the choice only as a member of groups named before.
+            # If groups are named above, name only users who gain or lose the choice even without a group.
             if not named or Person(name=user) in found:
                 yield f"user {user}"
 
@@ -354,7 +355,7 @@ class _Comparer:
 def _copy_texts(old: Pick, new: Pick) -> Pick:
     """Return a pick of the new menu with the text that the user writes in the old pick, such as an image's reference.
 
-    If one of the picks has no field for a text, return the new pick unchanged.
+    Return the new pick unchanged if it has no text field, or if the user writes no text in the old pick.
     """
     texts = [entry.text for entry in old.entries if entry.slug == UNLISTED and entry.text]
     entries = [(option, entry) for option, entry in new.chosen if entry.slug == UNLISTED]

@@ -57,7 +57,7 @@ class MenuOption:
 
     @property
     def unlisted(self) -> MenuEntry | None:
-        """The entry that is a text field if the option has other entries, too; otherwise None."""
+        """The text field, if the option also has other entries; otherwise None."""
         return self.entries[-1] if len(self.listed) < len(self.entries) else None
 
     @property
@@ -229,7 +229,7 @@ class ReachedPicks:
     entries: set[tuple[str, str, str]] = field(default_factory=set)
 
     def add(self, pick: Pick) -> None:
-        """Add a pick of the new menu."""
+        """Add a pick of the new menu that corresponds to a pick of the old menu."""
         self.keys.add(pick.key)
         self.entries.update((pick.profile.slug, option.name, entry.slug) for option, entry in pick.chosen)
 
@@ -257,8 +257,8 @@ class ReachedPicks:
 
     def _has(self, pick: Pick) -> bool:
         texts = [(option, entry) for option, entry in pick.chosen if entry.slug == UNLISTED]
-        # The new menu has each text field in only one pick, with the default entries of the other options. The old menu
-        # may have different defaults: for a pick with a text field, compare only the field.
+        # get_pick() combines a text field only with the default entries of the other options. The old menu may have
+        # different defaults, so the added pick may have different entries: for a text field, look only for the field.
         return pick.key in self.keys or (
             bool(texts) and all((pick.profile.slug, each.name, UNLISTED) in self.entries for each, _ in texts)
         )
@@ -312,9 +312,9 @@ TitledT = TypeVar("TitledT", bound=_Titled)
 
 
 def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[TitledT], str]) -> dict[str, TitledT]:
-    """Return key of each old profile, option or entry → the new one that corresponds to it.
+    """Return key → new object, for each old profile, option or entry to which a new one corresponds.
 
-    The result lacks the keys of old objects to which no new object corresponds.
+    Two objects correspond if their keys are equal. Of the other objects, those with equal and unique titles correspond.
     """
     old, by_key = list(old), {key(each): each for each in new}
     found = {key(each): by_key[key(each)] for each in old if key(each) in by_key}

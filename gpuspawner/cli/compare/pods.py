@@ -171,7 +171,7 @@ def _parse(value: Any, parse: Any) -> Any:
     try:
         return parse(value) or None
     except QuantityError:
-        return value  # not a valid amount: the API server rejects the pod
+        return value  # compare an invalid amount as it is written: the API server would reject the pod
 
 
 def _read_scheduling(spec: dict[str, Any], *, avoided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _read_node_selection(selector: Mapping[str, Any], required: Any) -> str | No
     own = [(key, "In", (str(value),)) for key, value in selector.items()]
     if required is None:
         return _format_term(_merge_expressions(own)) if own else None
-    # A term without expressions matches no node.
+    # Skip a term without expressions: in Kubernetes, such a term matches no node.
     terms = [term for each in as_dicts(as_dict(required).get("nodeSelectorTerms")) if (term := _read_term(each))]
     texts = sorted({_format_term(_merge_expressions([*own, *term])) for term in terms})
     return " or ".join(texts) or "no node"
@@ -286,7 +286,7 @@ _Variables = dict[str, Any]
 
 
 def _list_others(server: Server) -> dict[str, _Variables]:
-    """Return name of each container of a server, including init containers → its environment variables."""
+    """Return container's name → environment variables, for all containers and init containers of a server."""
     spec = as_dict(server.manifest.get("spec"))
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return {as_text(each.get("name")): _index_variables(each.get("env")) for each in containers}
@@ -313,10 +313,10 @@ def _read_init_containers(containers: Any, server: Server, *, others: Mapping[st
 def _read_variables(env: Any, server: Server, *, known: _Variables | None) -> _Variables:
     """Return a container's environment, without the variables that gpuspawner added to hide GPUs.
 
-    The function keeps a variable that the container with the same name sets in the other server as well.
+    The function keeps such a variable if the container with the same name in the other server also sets it.
 
-    :param known: environment of that container of the other server, with which this server is compared; None if the
-        other server has no such container.
+    :param known: environment of the container with the same name in the server with which this one is compared; None
+        if that server has no such container.
     """
     variables = _index_variables(env)
     if not server.is_ours:

@@ -52,7 +52,7 @@ _USER = Person(name="user")
 _NAMESPACE = "jhub"
 _OUR_CLASSES = ("gpuspawner.GPUSpawner", "gpu")
 _MANY_GPUS = 1 << 16
-"""Maximum number of GPUs in a server, for GPU types whose maximum a hub would read from the nodes."""
+"""Number that stands for "no maximum", for GPU types whose maximum a hub would read from the nodes."""
 _EXAMPLES = (
     *("registry.example.org/team/image:1.0", "quay.io/jupyter/base-notebook:2025-01-01", "jupyter/base-notebook:1"),
     *("base-notebook:1.0", "base-notebook", "8G", "1G", "8", "1", "text"),
@@ -60,7 +60,7 @@ _EXAMPLES = (
 """Examples of what a user writes in a text field; the program uses the first one that the field's pattern matches."""
 _AMOUNT_EXAMPLES = {"cpu_limit": "2", "cpu_guarantee": "2", "mem_limit": "2G", "mem_guarantee": "2G"}
 _LITERAL_START = re.compile(r"\^?(?P<literal>(?:\\[.\-/:]|[\w./:@-](?![*+?{|]))*)", re.ASCII)
-"""Beginning of a regular expression that matches only one text."""
+"""Matches the plain text with which a regular expression begins, such as ``team/`` in ``^team/.*``."""
 _ENDS = ("image:1.0", "team/image:1.0", ":1.0", "1.0", "")
 
 
@@ -91,8 +91,8 @@ class Side(ABC):
     """One of the two compared values files, as a hub would use it.
 
     :ivar profiles: the menu from which users pick.
-    :ivar groups: names of groups that any rule names.
-    :ivar users: names of users that any rule names.
+    :ivar groups: names of the groups that the file's access rules name.
+    :ivar users: names of the users that the file's access rules name.
     """
 
     profiles: tuple[MenuProfile, ...] = ()
@@ -316,8 +316,8 @@ class ProfileSide(Side):
 
     async def _build(self, options: Mapping[str, object], profiles: list[Mapping[str, Any]]) -> Server:
         spawner = self._spawner
-        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies. It copies the
-        # profile list itself.
+        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies. The
+        # profile list needs no copy here, because KubeSpawner makes one.
         values = {name: copy_nested(value) for name, value in self._base.items() if name != "profile_list"}
         private_api.set_trait_values(spawner, {**values, "profile_list": profiles})
         spawner.user_options = dict(options)
@@ -463,10 +463,10 @@ class SettingsSide(Side):
         return self._rules.index(rule)
 
     def _list_relevant(self, options: Mapping[str, object], person: Person) -> frozenset[AccessKey]:
-        """Return the keys of the restricted parts of the catalog that a user may have.
+        """Return the keys of those restricted parts of the catalog that the user may have.
 
-        Such a part is an image, a GPU type, a preset or an entry of a preset that only some users may have. The result
-        leaves out presets and entries of presets that the user options cannot mean.
+        A restricted part is an image, a GPU type, a preset or an entry of a preset that only some users may have. If
+        the user options name a preset or an entry, the result leaves out those that they exclude (:func:`_may_mean`).
         """
         access = self._catalog.policy.access if self._catalog.policy is not None else {}
         preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
@@ -501,11 +501,11 @@ class SettingsSide(Side):
 
 
 def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
-    """Return whether a choice may need access to the part of the catalog with a key.
+    """Return False if user options name a different preset than a key, or a different entry of the preset; else True.
 
-    :param key: key of an image, a GPU type, a preset, or an entry of a preset's choice.
+    :param key: key of an image, a GPU type, a preset, or an entry in a preset's ``choices``.
     :param preset: slug of the preset that the user options name; None = they name none.
-    :param chosen: name of a choice of the preset → slug of the chosen entry.
+    :param chosen: name of a list in the preset's ``choices`` → slug of the picked entry.
     """
     kind, slug, *entry = key
     if kind != "preset" or preset is None:

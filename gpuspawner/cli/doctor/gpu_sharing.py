@@ -49,10 +49,10 @@ def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for nodes with MIG strategy "single" whose resource names contain MIG profiles.
+    """Yield a finding if nodes have a label with the MIG strategy "single", but resources named by MIG profile.
 
-    Such names come from a device plugin with the strategy "mixed". The label with the strategy "single" comes from GPU
-    Feature Discovery, so the two programs have different strategies.
+    Such names come from a device plugin with the strategy "mixed". The label comes from GPU Feature Discovery, so the
+    two programs have different strategies.
     """
     found = [
         node
@@ -78,7 +78,8 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each GPU type of the settings with shared GPUs and a ``max_count`` above 1.
 
-    A server could then request several shares of GPUs.
+    A server could then request several shares. The device plugin may reject such a server, or give it shares of one
+    GPU.
     """
     for slug in facts.configured.gpus:
         gpu = facts.catalog.gpus.get(slug)
@@ -138,7 +139,10 @@ kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec"
 
 
 def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for nodes on which a probe pod, which requests no GPU, sees GPUs."""
+    """Yield a finding that names the nodes on which a probe pod sees GPUs, although it requests none.
+
+    If a probe pod sees GPUs even with ``NVIDIA_VISIBLE_DEVICES=void``, the finding names only the nodes of such pods.
+    """
     open_nodes = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way == VOID))
     leaking = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way != VOID))
     seen = sorted({device for each in facts.probe_results for device in each.devices})
@@ -203,7 +207,7 @@ def check_environment_sources(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_unprobed_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a note for nodes on which the probe pod could not test whether pods without a GPU see GPUs."""
+    """Yield a note that names the nodes on which the probe pod could not test whether pods without a GPU see GPUs."""
     troubles = {each.node: each.trouble for each in facts.probe_results if each.trouble}
     if troubles:
         yield Diagnosis(

@@ -237,7 +237,7 @@ _OTHER_LABELS = {
     "kubernetes.azure.com/accelerator": "nvidia",
     "k8s.amazonaws.com/accelerator": "",
 }
-"""Node label → value by which the label marks a GPU node, even if no device plugin runs on the node.
+"""Node label → value that the label has on GPU nodes, even if no device plugin runs on the node.
 
 An empty value stands for any value except ``false``.
 """
@@ -291,7 +291,7 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for nodes that have the label of a GPU node but no GPU resource."""
+    """Yield a finding for each label of :data:`_OTHER_LABELS` that is on ready nodes without a GPU resource."""
     found: dict[str, list[str]] = {}
     for node in facts.nodes:
         label = next((key for key in _OTHER_LABELS if _has_gpu_label(node, key)), None)
@@ -309,7 +309,10 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for GPU nodes whose GPU model neither their labels nor the settings name."""
+    """Yield a finding for each GPU resource on nodes without a label that names the GPU model.
+
+    The finding names all these nodes. It leaves out nodes that match a GPU type of the settings with this resource.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)
     for node in facts.nodes:

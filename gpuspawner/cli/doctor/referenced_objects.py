@@ -68,7 +68,7 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
             slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
-    # If only an override names a RuntimeClass, its list of GPU types stays empty.
+    # A RuntimeClass that only a kubespawner_override names gets an empty list of GPU types.
     for overrides in _list_overrides(facts):
         pod = as_dict(overrides.get("extra_pod_config"))
         if name := as_text(pod.get("runtimeClassName")) or as_text(pod.get("runtime_class_name")):

@@ -57,7 +57,7 @@ from gpuspawner.core.verdict.wording import format_verdict
 _CHOICE_ARGUMENTS = ("image", "gpu", "count", "cpu", "memory", "preset")
 _NAMES_SHOWN = 4
 _MIN_BYTES = 1024**2
-"""Smallest number that the command shows as an amount of memory."""
+"""Smallest resource amount that the command takes for a number of bytes, and shows with a unit."""
 _DEFAULT_USER = "user"
 """User name in the pod if the admin gives no ``--user``."""
 
@@ -237,7 +237,10 @@ def _format_details(details: ChoiceDetails) -> Iterator[str]:
 
 
 def _format_amount(amount: object) -> str:
-    """Return an amount of a container's resources; KubeSpawner gives memory as a number of bytes."""
+    """Return an amount of a container's resources as text; a number of bytes becomes an amount with a unit.
+
+    KubeSpawner gives memory as a number of bytes, which the function recognizes by its size (:data:`_MIN_BYTES`).
+    """
     if isinstance(amount, int) and amount >= _MIN_BYTES:
         return format_memory(amount)
     return str(amount).removesuffix(".0")

@@ -80,9 +80,9 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups: on all nodes of a group the pod fits, or does not fit for the same reasons.
+    """Return all nodes in groups with the same answer to whether the pod fits (yes, no, unknown) and the same reasons.
 
-    The groups are sorted by whether the pod fits (yes, no, unknown), then by size, the largest group first.
+    The groups are sorted by the answer, in this order, then by size, the largest group first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -106,15 +106,15 @@ def _format_obstacle(obstacle: Obstacle) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceDetails:
-    """What a choice means for the pod, and who may choose it.
+    """What the user's selection sets in the pod, and which users may choose what is in the selection.
 
-    :param parts: display names of the preset and of the entries picked in its choices. Empty without a preset, and for
-        a preset that only fills in the form.
+    :param parts: display name of the selected preset, then ``LIST: ENTRY`` for each entry picked in the preset's lists.
+        Empty without a preset, and for a preset that only fills in the form.
     :param overrides: name of a KubeSpawner trait → value that the preset, the picked entries, the image and the GPU
         type set.
     :param resources: ``resources`` of the server's container.
-    :param access: name of the image, GPU type, preset or picked entry → the users who may choose it. Parts that every
-        user may choose are missing.
+    :param access: display name of the selected image, GPU type, preset or entry → the groups and users who may choose
+        it. A name is missing if every user may choose what it names.
     """
 
     parts: tuple[str, ...] = ()

@@ -261,7 +261,7 @@ class NodeGPUs:
     :param resource: name of the resource, such as ``nvidia.com/gpu``.
     :param types: slugs of the GPU types that match the resource and the node's labels.
     :param total: number of GPUs, None if unknown.
-    :param free: number of GPUs that no pod holds, None if unknown.
+    :param free: number of allocatable GPUs that no pod on the node requests, None if unknown.
     """
 
     resource: str

@@ -335,7 +335,10 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise an error if a section is not a mapping; :func:`get_chart_value` would silently ignore such a section."""
+    """Raise an error if a section that contains values which commands read is not a mapping.
+
+    :func:`get_chart_value` would silently ignore such a section.
+    """
     read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
     paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}
     wrong = [path for path in sorted(paths) if not isinstance(get_chart_value(values, path), Mapping | None)]

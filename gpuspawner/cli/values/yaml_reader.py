@@ -237,7 +237,7 @@ for _name, _pattern, _first in SCALAR_PATTERNS:
 
 
 class _TooLargeError(Exception):
-    """A file has too many values, or nests them too deep."""
+    """A file has too many values, or nests them too deeply."""
 
 
 def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocument:

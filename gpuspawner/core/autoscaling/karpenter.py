@@ -45,8 +45,8 @@ _KARPENTER_LABELS = frozenset(
         _ZONE,
         "topology.kubernetes.io/region",
         "topology.k8s.aws/zone-id",
-        # Volumes of the EBS CSI driver require the node label topology.ebs.csi.aws.com/zone, which Karpenter treats as
-        # the zone label.
+        # Volumes of the EBS CSI driver require this label of their node. Karpenter treats the label as another name of
+        # topology.kubernetes.io/zone.
         "topology.ebs.csi.aws.com/zone",
         "kubernetes.io/arch",
         "kubernetes.io/os",
@@ -141,7 +141,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return resource → largest amount on any node, because a broken or starting node reports less than it has."""
+    """Return resource → largest amount on any of several nodes. A broken or starting node reports less than it has."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -154,7 +154,7 @@ def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, s
 
     Only the device plugin reports MIG slices and shared GPUs, so Karpenter adds no node for them. A node with shared
     GPUs may report more units of ``nvidia.com/gpu`` than it has physical GPUs. Karpenter's label ``instance-gpu-count``
-    counts physical GPUs, so the result has at most this number.
+    counts physical GPUs, so the result never has more GPUs than the label says.
 
     :param allocatable: resource → allocatable amount of existing nodes of the same instance type.
     :param labels: labels of one of these nodes.
@@ -261,9 +261,9 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return possible numbers of a vendor's GPUs per machine, with 0 added: a machine's GPUs may be another vendor's.
+    """Return possible numbers of a vendor's GPUs per machine, with 0 added: a machine may have another vendor's GPUs.
 
-    If ``counts`` is a range, the result is the range from 0. If ``counts`` is empty, the result is empty.
+    If ``counts`` is a range, the result is a range from 0 to the same end. If ``counts`` is empty, the result is empty.
     """
     if not counts:
         return counts

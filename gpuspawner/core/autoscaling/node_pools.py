@@ -55,7 +55,7 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 def has_capacity_left(
     machines: MachineConstraints, requests: Mapping[str, int], *, ahead: Iterable[Mapping[str, int]] = ()
 ) -> bool:
-    """Return whether a NodePool's remaining limits allow a machine for a pod, once the pods ahead have their machines.
+    """Return whether a NodePool's remaining limits allow a machine for a pod after each pod ahead of it got a machine.
 
     Each pod gets a machine of its own: the smallest that is large enough. If machine sizes are unknown, the function
     takes the pod's requests as the machine's size, though the machine may be larger. A pod ahead that would exceed the
@@ -75,7 +75,10 @@ def has_capacity_left(
 def _charge(
     machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """Return a NodePool's remaining limits after one machine for a pod, or None if the machine exceeds the limits."""
+    """Return what remains of a NodePool's limits once a pod has its machine, or None if the machine exceeds them.
+
+    :param remaining: what remains of the limits before the pod gets a machine.
+    """
     left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
     return None if any(number < 0 for number in left.values()) else left
 
@@ -191,9 +194,10 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 
 
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
-    """Return whether the taints and labels of a node pool's new nodes may allow a pod.
+    """Return whether a node pool's new nodes may fit a pod's node selector, node affinity and tolerations.
 
-    The function ignores the pod's requests. If the pool's machine type is fixed, the function also ignores taints.
+    The function ignores the pod's requests. It checks the tolerations only if Karpenter chooses the pool's machines,
+    not if the machine type is fixed.
 
     :param scalable_pool: the node pool.
     :param constraints: the pod's constraints.
@@ -205,7 +209,7 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a copy of a node pool that allows any number of a type's GPUs per machine, or the unchanged pool.
+    """Return a node pool, changed where possible: each new machine may then have any number of a type's GPUs.
 
     Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
     that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without
@@ -268,7 +272,7 @@ def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Nod
 
 
 def _is_ruled_out(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
-    """Return whether a pod cannot run on a node pool's new nodes. Keep this cheap: it runs for every pending pod."""
+    """Return whether a pod cannot run on a node pool's new nodes. Callers check many pods, so keep this cheap."""
     if scalable_pool.max_new_nodes == 0:
         return True
     machines = scalable_pool.machines

@@ -115,7 +115,7 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
 
 def find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
-    """Return the GPU types that a combined type combines, whatever overrides they have.
+    """Return the members of a combined GPU type, also those that :func:`combine_types` leaves out for their overrides.
 
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types that are not combined.

@@ -76,7 +76,7 @@ def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
 
 
 class QuotaAnswer(IntEnum):
-    """Whether a ClusterQueue could admit a pod, from the best answer to the worst."""
+    """The possible answers to the question whether a ClusterQueue could admit a pod, from the best to the worst."""
 
     ROOM = 0
     """A ResourceFlavor has enough unused quota for the pod."""
@@ -94,7 +94,7 @@ class QuotaAnswer(IntEnum):
 class QuotaJudgment(NamedTuple):
     """Whether a ClusterQueue could admit a pod, and why not.
 
-    :param resource: the resource whose quota is missing, too small or in use; empty for the other answers.
+    :param resource: the resource whose quota is missing, too small or in use; empty if the answer has another cause.
     :param flavors: names of all ResourceFlavors in the resource group that decides the answer; empty if no group does.
     :param most: for EXCEEDED, the largest request for the resource that Kueue could admit. None for other answers, or
         if the pod exceeds the quota of different resources in different flavors.
@@ -133,8 +133,9 @@ class FlavorChoice(NamedTuple):
 
     :param choices: for each resource group that the pod needs, the flavor that the pod would get now, followed by the
         flavors that the pod may get while the quota of the first flavor is in use.
-    :param places: number of such pods for which the first flavor of each group certainly has enough unused quota.
-    :param has_more: whether Kueue may have unused quota for more than ``places`` such pods, in any flavor.
+    :param places: number of pods with the same requests for which the first flavor of each resource group certainly
+        has enough unused quota.
+    :param has_more: whether there may be unused quota for more than ``places`` of these pods, in any flavor.
     """
 
     choices: tuple[tuple[FlavorCapacity, ...], ...]
@@ -193,7 +194,7 @@ class QueueCapacity:
         return max(judgments, key=lambda each: each.answer, default=QuotaJudgment(QuotaAnswer.UNKNOWN))
 
     def list_flavors(self, resource: str, constraints: PodConstraints) -> tuple[FlavorCapacity, ...]:
-        """Return the ResourceFlavors of a resource whose labels and taints may fit a pod, whatever quota they have.
+        """Return a resource's ResourceFlavors that may fit a pod by their labels and taints, even without enough quota.
 
         :param resource: a resource that the pod requests.
         :param constraints: the pod's constraints on its node.
@@ -203,9 +204,9 @@ class QueueCapacity:
         return tuple(each for each in flavors if _may_take(each, constraints, selector=selector))
 
     def find_flavors(self, requests: Mapping[str, int], constraints: PodConstraints) -> FlavorChoice | None:
-        """Return the flavors that Kueue would give a pod now, or None if unknown.
+        """Return the flavors that Kueue would give a pod now, or None if this is unknown or no flavor has enough quota.
 
-        :param requests: resource → amount that the pod effectively requests; the ClusterQueue has enough unused quota.
+        :param requests: resource → amount that the pod effectively requests.
         :param constraints: the pod's constraints on its node.
         """
         needed, places, has_more = self._list_needs(requests), [], False
@@ -241,7 +242,7 @@ _PODS = "pods"
 """Name of the resource by which Kueue counts pods. A ClusterQueue need not have a quota for this resource."""
 
 _MANY_PLACES = 2**31
-"""Stands for any number of pods: a flavor has enough quota for pods that request none of the flavor's resources."""
+"""Number of pods for which a flavor has quota if they request nothing of it: the quota then sets no limit."""
 
 
 def _count_places(unused: Mapping[str, int], needed: Mapping[str, int]) -> int:
@@ -442,7 +443,7 @@ class _QuotaNode:
     holders: Counter[_FlavorResource] = field(default_factory=Counter)
 
     def add_child(self, child: _QuotaNode) -> None:
-        """Add to this Cohort the quota that a child lends, and the child's usage beyond its quota that is not lent.
+        """Add the quota that a child lends, and the part of its usage that exceeds the quota that the child keeps.
 
         :param child: a ClusterQueue or Cohort to which all its own children have been added.
         """

@@ -99,7 +99,7 @@ class CustomImages:
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
     def describe(self, reference: str) -> Image:
-        """Return a custom image, with CUDA, vendors, architectures and overrides from the settings if these list it.
+        """Return a custom image. If the settings list it, it has their CUDA, vendors, architectures and overrides.
 
         :param reference: full reference of the image.
         """
@@ -180,7 +180,7 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest amount for which the pod requests at most ``request``; None if every amount qualifies.
+        """Return the largest amount for which the pod requests at most ``request``; None = every amount.
 
         :param request: largest allowed resource request of the pod, in base units.
         """
@@ -382,7 +382,7 @@ class Preset:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the preset sets more than form fields can express. A server then gets exactly what it says."""
+        """Whether the preset sets more than form fields can express. Users cannot change its values in the form."""
         is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
         return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
 
@@ -539,7 +539,7 @@ class Catalog:
         return next((slug for slug, each in self.presets.items() if each.is_default), next(iter(self.presets), None))
 
     def is_fixed(self, preset: str) -> bool:
-        """Return whether a server with a preset gets exactly what the preset says.
+        """Return whether users cannot change a preset's values, except by their choices in the lists of the preset.
 
         :param preset: slug of the preset.
         """

@@ -116,7 +116,7 @@ def is_gpu_label(key: str) -> bool:
 
 
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
-    """Return the GPU models, as Karpenter labels them, that some node offers as MIG slices or shares.
+    """Return the GPU models in Karpenter's labels of nodes that offer their GPUs as MIG slices or shares.
 
     On such a node, one unit of ``nvidia.com/gpu`` is not a whole GPU. Karpenter's labels do not show this, because they
     describe the machine and not the device plugin's configuration. For these models, callers need other labels
@@ -290,11 +290,12 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 
 
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
-    """Return whether to prefer Karpenter's labels to those of GPU Feature Discovery for a node.
+    """Return whether to identify a node's GPUs by Karpenter's labels instead of those of GPU Feature Discovery.
 
-    The result is true if the node has whole GPUs, and the table of models contains the model of Karpenter's labels or
-    lacks the model of GPU Feature Discovery's label. Karpenter's labels are better where both fit: Karpenter knows its
-    labels before it creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
+    - If the node has MIG slices or shared GPUs, the result is False: Karpenter's labels do not show these.
+    - If the table has the model that Karpenter's labels name, the result is True: Karpenter knows its labels before it
+      creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
+    - Otherwise, the result is False if the table has the model that GPU Feature Discovery's label names, else True.
     """
     if _is_divided(labels):
         return False
@@ -377,7 +378,7 @@ _GPU_LABEL_DOMAINS = (
 """Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Prefixes of labels with the same values on GPU nodes and other nodes. A ``NotIn`` would exclude the others, too."""
+"""Prefixes of labels that have the same values on GPU nodes and other nodes, so they cannot tell the nodes apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,9 +64,9 @@ class Rule:
     :param max_runtime_s: seconds after which the pod of any server ends (``activeDeadlineSeconds``).
     :param deny: True = the rule only restricts what other rules allow.
     :param sources: in a merged rule, the ``gpus`` of each rule without ``deny`` that sets ``gpus``. May be empty if
-        only one rule does. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources`` and ``caps`` for a
-        combined type (several GPU types, its members, offered as one): the limits for a member depend on which of these
-        rules allow the combined type.
+        there is only one such rule. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources`` and
+        ``caps`` for a combined type (several GPU types, its members, offered as one): the limits for a member depend
+        on which of these rules allow the combined type.
     :param caps: in a merged rule, the ``gpus`` of each rule with ``deny`` that restricts what other rules allow.
     """
 
@@ -155,13 +155,13 @@ class Access:
     users: frozenset[str] = frozenset()
 
     def admits(self, person: Person) -> bool:
-        """Return whether a user may choose the entry. A user whose groups are unknown counts as being in no group."""
+        """Return whether a user may choose the entry of a field. A user with unknown groups counts as having none."""
         return person.name in self.users or not self.groups.isdisjoint(person.normalized_groups)
 
 
 AccessKey = tuple[str, ...]
-"""Name of a form field (``image``, ``gpu`` or ``preset``) and the slug of its entry. For an entry of a preset's choice,
-the name of the choice and the slug of the entry follow: ``("preset", "small", "memory", "mem-16")``."""
+"""Name of a form field (``image``, ``gpu`` or ``preset``) and the slug of one of its entries. For an entry of a list in
+a preset, the name of the list and the slug of that entry follow: ``("preset", "small", "memory", "mem-16")``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ class Policy:
         return bool(self.groups or self.pools) or any(each.groups for each in self.access.values())
 
     def admits(self, person: Person, *key: str) -> bool:
-        """Return whether the settings ``allowed_groups`` and ``allowed_users`` of an entry let a user choose the entry.
+        """Return whether ``allowed_groups`` and ``allowed_users`` of a form field's entry let a user choose the entry.
 
         :param person: the server's user.
         :param key: the :data:`AccessKey` of the entry.

@@ -82,7 +82,7 @@ CUDA 13.0 dropped Maxwell, Pascal and Volta (release notes of the CUDA Toolkit).
 
 
 class Misfit(StrEnum):
-    """Why an image does not work on a platform."""
+    """Why an image does not work on nodes with a certain CPU architecture, GPU driver and GPU generation."""
 
     ARCHITECTURE = "architecture"
     DRIVER = "driver"
@@ -102,7 +102,7 @@ def explain_misfit(image: Image, gpu: GPUType) -> str:
 
 
 def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
-    """Return why an image does not work on one platform; None if it may work.
+    """Return why an image does not work on nodes with one platform (CPU, driver, GPU); None if it may work.
 
     The function does not check whether the image supports the vendor's GPUs.
 

@@ -226,7 +226,7 @@ def _list_ephemeral_claims(spec: Mapping[str, object], *, pod: str) -> Iterable[
 
 
 def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
-    """Yield a text for users for each constraint that kube-scheduler's filters check but gpuspawner does not."""
+    """Yield a phrase for users for each constraint that kube-scheduler's filters check but gpuspawner does not."""
     if as_dicts(spec.get("resourceClaims")) or any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
         yield gettext_lazy("devices that are requested through a resource claim or a device class")
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
@@ -252,7 +252,7 @@ def _list_preferred_expressions(spec: Mapping[str, object]) -> Iterable[Selector
 
 
 def _find_unadmitted(spec: Mapping[str, object]) -> Iterable[str]:
-    """Yield a text for users for each part of a new pod that the API server may extend or refuse."""
+    """Yield a phrase for users for each feature of a new pod that may make the API server change or refuse the pod."""
     if _read_runtime_class(spec):
         yield gettext_lazy("what the cluster adds for its runtime class")
     if any(each.get("operator") in ("Gt", "Lt") for each in as_dicts(spec.get("tolerations"))):
@@ -406,12 +406,12 @@ def decode_priority_class(raw: object) -> PriorityClass:
 
 
 def apply_priority_class(pod: Pod, spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> Pod:
-    """Return a pod that does not exist yet, with the priority and the preemption policy that the API server will set.
+    """Return a copy of a new pod with the priority and the preemption policy that the API server will set.
 
     The rules are those of the admission plugin Priority (plugin/pkg/admission/priority/admission.go). If several
     PriorityClasses have ``globalDefault``, the one with the lowest value counts.
 
-    :param pod: the decoded pod.
+    :param pod: a decoded pod that does not exist yet.
     :param spec: the ``spec`` from which the pod was decoded.
     :param classes: the cluster's PriorityClasses. If they are unknown (None), the pod gets the priority in
         ``spec.priority``, or 0.
@@ -425,7 +425,7 @@ def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[Pr
 
     The result is also None if the pod names a PriorityClass that is not in ``classes``, and has no ``spec.priority``.
 
-    :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
+    :param spec: ``spec`` of a v1 Pod; the function reads only the fields about priority and preemption.
     :param classes: the cluster's PriorityClasses; None if they are unknown.
     """
     priority, preempts = _resolve_priority(spec, classes)
@@ -435,7 +435,7 @@ def find_preempting_priority(spec: Mapping[str, object], *, classes: Iterable[Pr
 def find_new_priority(spec: Mapping[str, object], *, classes: Iterable[PriorityClass] | None) -> int | None:
     """Return the priority that the API server will give a new pod, or None if the priority is unknown.
 
-    :param spec: ``spec`` of a v1 Pod; only its fields about the priority count.
+    :param spec: ``spec`` of a v1 Pod; the function reads only the fields about priority.
     :param classes: the cluster's PriorityClasses; None if they are unknown.
     """
     found, own = _find_priority_class(spec, classes), as_int(spec.get("priority"))

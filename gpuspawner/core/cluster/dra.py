@@ -181,7 +181,8 @@ class ClusterDevices:
     """The DRA devices on all nodes.
 
     :param nodes: node name → its devices; nodes without devices are left out.
-    :param on_unknown_nodes: extended resources with devices that are not bound to one node, so any node may have them.
+    :param on_unknown_nodes: extended resources with devices that are not bound to one node. gpuspawner assumes that
+        any node may have such devices.
     """
 
     nodes: Mapping[str, NodeDevices] = field(default_factory=dict)
@@ -269,7 +270,10 @@ _UNIQUE_ATTRIBUTES = frozenset({"uuid", "pciBusID"})
 
 
 def decode_resource_slice(raw: object) -> ResourceSlice:
-    """Return a ResourceSlice; without a valid ``resourceSliceCount``, no device of its pool is allocatable."""
+    """Return a ResourceSlice (resource.k8s.io/v1), decoded from JSON.
+
+    If ``resourceSliceCount`` is missing or malformed, no device of the slice's pool counts as allocatable.
+    """
     metadata, spec = _split_object(raw)
     pool, driver = as_dict(spec.get("pool")), intern(as_text(spec.get("driver")))
     return ResourceSlice(
@@ -346,7 +350,7 @@ def _split_object(raw: object) -> tuple[Mapping[str, object], Mapping[str, objec
 _DevicePoolId = tuple[str, str]
 """(name of the DRA driver, name of the driver's pool of devices)"""
 _ResourcesByDevice = Mapping[DeviceId, tuple[str, tuple[str, ...]]]
-"""Device → (name of its node, extended resources for which the device counts)."""
+"""Device → (name of the device's node, extended resources of which the device is one unit)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +359,7 @@ class OfferedDevices:
 
     :param nodes: node name → numbers of the node's devices; ``claimed`` is empty.
     :param allocatable_devices: DRA driver's pool of devices → device that can be, or already is, allocated to a
-        ResourceClaim → (name of the device's node, extended resources for which the device counts).
+        ResourceClaim → (name of the device's node, extended resources of which the device is one unit).
     :param on_unknown_nodes: extended resources with devices that more than one node can use. gpuspawner cannot tell
         which node has such a device.
     """
@@ -500,10 +504,11 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the extended resources for which a DRA device counts.
+        """Return the extended resources of which a DRA device is one unit: their DeviceClasses select the device.
 
-        If the device may count for a resource, but gpuspawner cannot count it, the function records that the number of
-        the resource's devices is unknown.
+        The result lacks a resource in three cases: several nodes may use the device; the device is partitioned, shared
+        or usable only under conditions; or gpuspawner cannot tell whether the DeviceClass selects the device. In these
+        cases, the method records that the number of the resource's devices is unknown.
         """
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():

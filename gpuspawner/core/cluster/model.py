@@ -109,8 +109,8 @@ class PodConstraints:
 
     :param node_selector: label → value that the node must have.
     :param node_terms: required node affinity: one term must match. None: no affinity; ``()``: no node matches.
-    :param volume_terms: sets of node affinity terms of the pod's bound PersistentVolumes; one term of each set must
-        match.
+    :param volume_terms: sets of node affinity terms from the pod's bound PersistentVolumes; the node must match at
+        least one term of each set.
     :param tolerations: the pod's tolerations, and those that the API server will add.
     :param affinity: required pod affinity terms.
     :param anti_affinity: required pod anti-affinity terms.

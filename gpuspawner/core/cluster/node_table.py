@@ -25,8 +25,8 @@ _MAX_CHANGES = 512
 """The table remembers the rows of at most this many latest changes of free amounts. If a caller asks for older changes,
 :meth:`NodeTable.find_changed_rows` returns None."""
 _MAX_COLUMNS = 64
-"""The table keeps the allocatable amounts of at most this many resources, and for each floor the free amounts of at
-most this many resources: the most recently added."""
+"""The table keeps columns of allocatable amounts for at most this many resources. For each floor (``_MAX_FLOORS``), it
+also keeps columns of free amounts for at most this many resources. It drops the oldest columns first."""
 _MAX_FLOORS = 8
 """The table keeps free amounts for at most this many floors, the most recently used. A floor is a priority; pods with a
 lower priority do not count."""
@@ -69,7 +69,7 @@ class NodeGrouping:
 
 
 class EquivalentNodes:
-    """A group of equivalent nodes, as rows of a :class:`NodeTable`.
+    """A group of nodes that a :class:`NodeGrouping` treats as equivalent, stored as rows of a :class:`NodeTable`.
 
     :ivar example: one of the nodes.
     :ivar cache: results that callers computed for these nodes; cleared when a node joins the group, changes or leaves.

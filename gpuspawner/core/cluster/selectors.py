@@ -126,7 +126,7 @@ def covers_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
 
 def selects_namespace(selector: LabelSelector, namespace: str) -> bool | None:
-    """Return whether a label selector selects a namespace, or None if labels that gpuspawner does not know decide."""
+    """Return whether a label selector selects a namespace, or None if that depends on labels unknown to gpuspawner."""
     if selector is None:
         return False
     by_name = [each for each in selector if each.key == _NAMESPACE_NAME_LABEL]
@@ -136,7 +136,7 @@ def selects_namespace(selector: LabelSelector, namespace: str) -> bool | None:
 
 
 def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
-    """Return whether a pod affinity term selects a pod, or None if unknown labels of the pod's namespace decide.
+    """Return whether a pod affinity term selects a pod, or None if that depends on unknown labels of its namespace.
 
     :param namespace: namespace of the pod to select.
     :param labels: labels of the pod to select.
@@ -157,7 +157,13 @@ def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
 
 def may_select_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
-    """Return whether a pending pod's affinity term selects a pod, or None if that is unknown."""
+    """Return whether a pending pod's affinity term selects another pod, or None if that is unknown.
+
+    This differs from :func:`selects_pod` only in the check of the namespace, which is :func:`may_cover_namespace`.
+
+    :param namespace: namespace of the pod to select.
+    :param labels: labels of the pod to select.
+    """
     return may_cover_namespace(term, namespace) if selects_labels(term.selector, labels) else False
 
 

@@ -27,7 +27,7 @@ from gpuspawner.core.cluster.volumes import UNLIMITED, VOLUMES_PREFIX, ClaimKey,
 _K = TypeVar("_K", bound=Hashable)
 _L = TypeVar("_L", bound=Hashable)
 _TermCounts = dict[PodAffinityTerm, dict[tuple[str, int], int]]
-"""Anti-affinity term → (node name, pod's priority) → number of pods with an equal term, such as replicas."""
+"""Anti-affinity term → (node name, priority) → number of the node's pods that have this priority and this term."""
 
 
 class AntiAffinityIndex:
@@ -230,7 +230,7 @@ class Occupancy:
             self._equip_node(self._plain_nodes[name])
 
     def count_more_volumes(self, node: str, pods: Iterable[Pod], *, floor: int | None = None) -> Mapping[str, int]:
-        """Return CSI driver's resource (:data:`.VOLUMES_PREFIX`) → number of volumes that pods would add to a node.
+        """Return ``VOLUMES_PREFIX`` + CSI driver → number of the driver's volumes that pods would add to a node.
 
         :param node: name of the node.
         :param pods: the pods, not bound to a node yet.
@@ -244,7 +244,7 @@ class Occupancy:
         return total - Counter(self.volumes.count_on_node(node, own))
 
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
-        """Return node name → CSI driver's resource → number of a pod's volumes that other pods on the node use.
+        """Return node → ``VOLUMES_PREFIX`` + CSI driver → number of a pod's volumes that other pods on the node use.
 
         A volume counts only once on a node, however many pods use it. If other pods use all of the pod's volumes of a
         CSI driver, the pod adds none, and may run even on a node that exceeds the limit. In this case, the number is

@@ -200,11 +200,11 @@ class ClusterVolumes:
         return replace(node, allocatable=intern_amounts({**node.allocatable, **amounts}))
 
     def count_on_node(self, node: str, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource that stands for a CSI driver → number of the driver's volumes on a node.
+        """Return how many volumes of each CSI driver are on a node, as resource → number.
 
-        The resource's name is ``VOLUMES_PREFIX`` followed by the driver's name, as in the nodes' ``allocatable``. The
-        result has only drivers that have a limit on at least one node. Volumes that are attached to the node count even
-        if no claim uses them.
+        A resource stands for a driver: its name is ``VOLUMES_PREFIX`` followed by the driver's name, as in the nodes'
+        ``allocatable``. The result has only drivers that have a limit on at least one node. Volumes that are attached
+        to the node count even if none of ``claims`` uses them.
 
         :param node: name of the node.
         :param claims: the PersistentVolumeClaims of the pods on the node.
@@ -233,9 +233,10 @@ class ClusterVolumes:
         return replace(pod, attachments=intern_amounts(self._count({*self._find_volumes(keys), *made})))
 
     def count_shared(self, claims: Iterable[ClaimKey]) -> Mapping[str, int]:
-        """Return resource that stands for a CSI driver → number of the driver's volumes to which the claims are bound.
+        """Return how many volumes of each CSI driver are bound to the given claims, as resource → number.
 
-        The result has only drivers that have a limit on at least one node.
+        A resource stands for a driver: its name is ``VOLUMES_PREFIX`` followed by the driver's name. The result has
+        only drivers that have a limit on at least one node.
 
         :param claims: PersistentVolumeClaims that a pending pod shares with the pods on one node.
         """

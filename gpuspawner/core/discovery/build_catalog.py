@@ -49,23 +49,27 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import select_usable_presets
 
 _MAX_VALUES = 32
-"""Largest number of values of the label that tells a discovered GPU type's nodes from the nodes of described types. The
-node affinity of each pod lists all these values, so gpuspawner does not use a label with more values."""
+"""Largest number of values of a label that tells the nodes of a GPU type found by labels from those of types in the
+settings. The node affinity of each pod lists all these values, so gpuspawner does not use a label with more values."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return the nodes with GPUs (or MIG slices or shares) of a type, or with DRA devices that cannot be counted."""
+    """Return a GPU type's nodes that have GPUs (or slices or shares), or DRA devices that gpuspawner cannot count."""
     return tuple(node for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels))
 
 
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
-    """Return a discovered type without the nodes that described types match.
+    """Return a GPU type found by node labels (discovered), without the nodes of types from the settings (described).
 
     A described type may match none of the discovered type's nodes yet. The result excludes the future nodes of such a
-    described type if two conditions hold. The described type selects nodes by all labels of the discovered type, with
-    at least one common value for each label. And a label tells the nodes of the two types apart. The discovered type
-    then stays the same when the first node of the described type joins.
+    described type if both of these conditions are met:
 
+    - The described type selects nodes by all labels of the discovered type, with at least one common value for each.
+    - A label tells the nodes of the two types apart.
+
+    The discovered type then stays the same when the first node of the described type joins.
+
+    :param found: the discovered type.
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :return: None if described types match all nodes of the discovered type, or if no label tells the unmatched nodes
@@ -102,10 +106,11 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return label → values that tell a discovered type's nodes from a described type's, or None if no label does.
+    """Return a label and its values that tell the nodes of two GPU types apart, or None if no label does.
 
-    The function prefers labels by which the discovered type already selects nodes. If there are several such labels, or
-    none, the function takes the label with the fewest values; of several with equally few values, the first by name.
+    One type was found by node labels (discovered), the other comes from the settings (described). The function prefers
+    labels by which the discovered type already selects nodes. If there are several such labels, or none, the function
+    takes the label with the fewest values; of several with equally few values, the first by name.
 
     :param match: label → values by which the described type selects nodes.
     :param left: the nodes that belong to the discovered type.
@@ -122,7 +127,9 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return values of a label that match all nodes of a discovered type but no node of a described type.
+    """Return a label's values on the nodes of a discovered GPU type, if a described type matches none of the values.
+
+    A discovered type was found by node labels; a described type comes from the settings.
 
     :param found: the label's values on nodes of the discovered type; None for a node without the label.
     :param asked: the values that the described type matches; empty if its nodes must not have the label.
@@ -240,10 +247,10 @@ def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[st
 
     - If the settings have no images, users can choose KubeSpawner's own image.
     - If the settings have images, and no preset names KubeSpawner's image, users can choose only the settings' images.
-    - If a preset names KubeSpawner's image as well, only presets have this image. In the form, users could choose the
-      image even if they may not choose these presets.
-    - If users can choose only presets, the form has no field for images. The image that a preset names is then among
-      the images that users can choose.
+    - If the settings have images, and a preset names KubeSpawner's image, this image is for presets only. Otherwise,
+      users who are not allowed to choose the preset could choose its image in the form.
+    - If users can choose only presets, the form has no field for images. KubeSpawner's image, if a preset names it, is
+      then added to the images of the settings.
 
     :param configured: the admin's settings.
     :param own: KubeSpawner's own image.
@@ -335,9 +342,9 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return the number of GPUs in a label of GPU Feature Discovery, if kubelet reports 0 units of the resource.
+    """Return how many units of a resource a node has by a label (``nvidia.com/gpu.count``), if kubelet reports 0 units.
 
-    If kubelet does not report 0 units, or if the node has no such label (``nvidia.com/gpu.count``), the result is 0.
+    If kubelet does not report 0 units, or if the node has no such label, the result is 0.
     """
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0
@@ -373,10 +380,10 @@ def _select_new_types(
 
 
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
-    """Return whether the settings hide a discovered type.
+    """Return whether the settings hide a GPU type that gpuspawner found by the labels of nodes.
 
-    The settings hide a type by its slug. A discovered type is also hidden if the settings describe types for all its
-    nodes, and hide at least one of these types.
+    The settings hide a type by its slug. The found type is also hidden if types from the settings match all its nodes,
+    and a disabled one of these types matches at least one of its nodes.
     """
     if found.slug in configured.hidden:
         return True

@@ -40,7 +40,7 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.text.i18n import gettext_lazy
 
 SIMULATED_LABEL = "gpuspawner.jupyter.org/simulated"
-"""Label (``"true"``) of simulated nodes, which exist only in the API (as in devcluster) and never start containers."""
+"""Label (``"true"``) of simulated nodes: they exist only in Kubernetes' API, for tests, and never start containers."""
 
 _SIMULATED_NOTE = gettext_lazy("Simulated: the node has no machine behind it, so a server with this GPU never starts.")
 _MAX_SLUG_LENGTH = 63

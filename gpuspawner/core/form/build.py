@@ -83,7 +83,7 @@ class LiveState:
     """The cluster's current state for one form: counts of GPUs, and whether selections can start (verdicts).
 
     :param availabilities: for each GPU type, in the catalog's order, how many GPUs (or GPU slices) exist and are free;
-        None = count the inventory's GPUs.
+        None = the view counts the inventory's GPUs.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
     :param alternatives: similar selections that can start now, the most similar first. Empty if the selection in the
         fields can start now.
@@ -192,7 +192,7 @@ GPU_COLUMNS = (
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
-"""Keys of the errors and notices that are about presets, not about the form's other fields."""
+"""Keys of :attr:`.FormView.errors` and :attr:`.FormView.notices` for messages about presets, not about other fields."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -213,7 +213,8 @@ def build_view(
     :param inventory: the cluster's state. Its GPUs are counted only if ``live`` has no counts (``availabilities``).
     :param filled: contents of the fields, for the same catalog and allowance; None for the defaults.
     :param problems: problems of a submitted form, shown at their fields.
-    :param live: counts of GPUs, and verdicts; None = count the inventory's GPUs and show no verdicts.
+    :param live: counts of GPUs, and verdicts (whether selections can start). None = count the inventory's GPUs, and
+        show no verdicts.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     live = live or LiveState()
@@ -245,7 +246,7 @@ def build_view(
 def _add_fields(
     common: FormView, allowance: Allowance, *, inventory: Inventory, filled: FilledFields, live: LiveState
 ) -> FormView:
-    """Return a view with all fields that do not belong to a preset.
+    """Return the view ``common``, with all fields added that do not belong to a preset.
 
     :param common: the view without these fields.
     """
@@ -274,9 +275,9 @@ def _add_fields(
 def encode_view(view: FormView) -> dict[str, object]:
     """Return the part of a view that form.js reads, as a value for ``json.dumps``.
 
-    An older form.js runs in pages that were open during an upgrade of the hub, and in hubs whose admin serves a copy of
-    form.js. If you change the data's structure and an older form.js cannot read the new structure, also change the
-    default of :attr:`.FormView.version`.
+    An older form.js may read the result: a page that was open during an upgrade of the hub keeps its form.js, and some
+    admins serve their own copy. If you change the structure of the result so that an older form.js cannot read it, also
+    change the default of :attr:`.FormView.version`.
 
     In the result, ``verdict`` is about the selection in ``values``. Images, GPU types and presets are tables: a list of
     column names, and rows without names, so that the data stays short.
@@ -367,7 +368,8 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
 def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[str, str]:
     """Return field name → error message.
 
-    If the user tried to start a fixed preset, all messages are at the preset's button (``START_PRESET``).
+    If the user tried to start a fixed preset, all messages are under the name of the preset's button
+    (``START_PRESET``), because the form shows them there.
     """
     messages: dict[str, list[str]] = {}
     for problem in problems:
@@ -458,7 +460,10 @@ def _build_gpu_type_view(
 
 
 def _convert_to_gib(size_bytes: int | None) -> float | None:
-    """Return bytes in GiB, or None for None; an int if possible, because an int is shorter than a float in JSON."""
+    """Return a size in GiB, or None if the size is None.
+
+    A whole number of GiB is returned as an int, because an int is shorter than a float in JSON.
+    """
     if size_bytes is None:
         return None
     return size_bytes / BYTES_PER_GIB if size_bytes % BYTES_PER_GIB else size_bytes // BYTES_PER_GIB

@@ -51,12 +51,13 @@ from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration_option, parse_duration
 
 DenialExplainer = Callable[[str, Mapping[str, object]], str]
-"""Takes a field name and user options. Returns a sentence that says why the policy denies the user the field's
-value in these options, or "" if the policy allows the value."""
+"""A function that takes the name of a field, and user options with a value for the field. It returns a sentence that
+says why the policy denies this value to the user, or "" if the policy allows the value."""
 
 _MAX_QUOTED_CHARS = 40
 _MAX_COMBINATIONS = 50
-"""Maximum number of combinations to try that differ from a preset's default entries in more than one choice."""
+"""Limits the search for a valid combination of the entries in a preset's lists: of the combinations in which at least
+two entries are not the default, the search tries at most this many."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -109,7 +110,8 @@ def restore_fields(
         form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
-        # If the preset is no longer offered, the custom image in the options was for the preset, not for the fields.
+        # If the options name a preset and a custom image, the user named the image in a text field of the preset. If
+        # the preset is no longer offered, drop the image, so that the form's own field for an image does not show it.
         if options["preset"] not in list(catalog.presets):
             options = {name: value for name, value in options.items() if name != CUSTOM_IMAGE.name}
         preset = try_validate({"preset": options["preset"]}, catalog)
@@ -156,7 +158,8 @@ class _FieldRestorer:
     def fit_run_time(self, *, is_saved: bool) -> None:
         """Shorten the run time to the limit of the restored GPU type.
 
-        :param is_saved: whether the run time is from the saved options. If it is, the user gets a notice.
+        :param is_saved: whether the run time is from the saved options. If so, the user gets a notice when the method
+            shortens the run time.
         """
         gpu = self.values["gpu"] or None
         bounds = narrow_bounds(self.catalog.run_time, most=find_max_run_time_s(gpu, self.catalog))
@@ -283,10 +286,10 @@ class PresetFields:
     :param entries: name of a choice → slug of the entry that is selected in its list; "" if the user names an image
         instead.
     :param images: name of a choice → text in its text field.
-    :param selection: what the preset would start with these contents; None if the contents are invalid, or if a text
-        field is still empty.
+    :param selection: what the preset would start with these contents; None if the contents are invalid, or if
+        ``is_unfinished`` is True.
     :param refusal: why the hub would not start the preset with these contents, one or more sentences; "" if the hub
-        would.
+        would start it, or if ``is_unfinished`` is True.
     """
 
     entries: Mapping[str, str] = field(default_factory=dict)
@@ -296,7 +299,7 @@ class PresetFields:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the user wants to name an image in a text field that is still empty."""
+        """Whether the user still has to name an image in a text field, because no entry is picked instead."""
         return any(not slug and not self.images[name].strip() for name, slug in self.entries.items())
 
 
@@ -415,7 +418,7 @@ def _fill_preset(
                 return replace(found, refusal=join_sentences(*(each.message for each in error.problems)))
             search.exclude(entries, error.problems)
             continue
-        # The form says once, not at each preset, that the user may start nothing at all.
+        # If the user may start nothing at all, list no denials: the form says this once, not at each preset.
         denied = () if allowance.blocked else allowance.check_selection(selection)
         return replace(found, selection=selection, refusal=join_sentences(*(each.message for each in denied)))
     return None
@@ -431,7 +434,7 @@ def _list_entries(preset: Preset, wanted: Mapping[str, str]) -> dict[str, list[s
 
 
 def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
-    """Return user options that name a fixed preset and contain what its fields contain.
+    """Return the user options that start a fixed preset with the given contents of its fields.
 
     :param slug: slug of the preset.
     :param fields: contents of the preset's fields.
@@ -476,7 +479,10 @@ def _read_wanted(
 def _list_preset_notices(
     options: Mapping[str, object] | None, presets: Mapping[str, PresetFields], *, allowance: Allowance
 ) -> dict[str, str]:
-    """Return field name → notice that the preset of the user's last start, or an entry in it, is no longer offered."""
+    """Return field name → notice that a part of the user's last choice is no longer offered.
+
+    The part is a preset, an entry in a preset's list or, if the form now has only presets, a choice without a preset.
+    """
     full = allowance.complete_catalog
     if not isinstance(options, Mapping) or not options or allowance.blocked:
         return {}

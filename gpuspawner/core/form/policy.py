@@ -135,9 +135,11 @@ _PERMANENT_CODES = frozenset(
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
-    """Return whether the form leaves a choice out: True if ``policy.hide`` is set and a denial is permanent.
+    """Return whether the form leaves out something that users can choose, such as an image or a preset.
 
-    :param found: the denials of the choice; None stands for no denial.
+    The form leaves it out if ``policy.hide`` is set and at least one of its denials is permanent.
+
+    :param found: the denials of what users can choose; None stands for no denial.
     :param allowance: what the user may have.
     """
     return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
@@ -285,7 +287,8 @@ def _build_fixed_preset_view(
         summary="" if fields.selection is None else describe_selection(fields.selection, allowance.complete_catalog),
         values={},
         outlook=_build_denied_outlook(refusal, allowance) if refusal else outlook,
-        # If the picked entries are refused, the user may be able to start the preset with other entries of its lists.
+        # If only the picked entries are refused, do not deny a preset with lists: the user may be able to start the
+        # preset with other entries.
         is_denied=reached is None or bool(refusal and not preset.choices),
         is_fixed=True,
         choices=tuple(
@@ -448,7 +451,7 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
     # A ResourceQuota limits each extended resource separately. The text about the quota names no resource, so show it
-    # only if all types have the same resource.
+    # only if all GPU types that the user may have use the same resource.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

@@ -67,7 +67,7 @@ class CustomImageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberView:
-    """The bounds of an amount, as texts of its field: decimal cores or GiB (``"0.5"``), or a run time (``"2h30m"``).
+    """The bounds of an amount, as the form's field shows them: cores or GiB (``"0.5"``), or a run time (``"2h30m"``).
 
     :param min: smallest amount.
     :param max: largest amount.
@@ -133,7 +133,7 @@ class PolicyView:
     :param times: run time limits by GPU type; types without a limit are missing.
     :param ending: a sentence about the run time limit of the GPU type in the field; "" without a limit, or if the form
         has a field for the run time.
-    :param custom_image: card of the custom image if the policy denies it to the user, else None.
+    :param custom_image: the card for naming a custom image, if the policy denies custom images to the user; else None.
     """
 
     in_use: str = ""
@@ -387,7 +387,7 @@ class FormView:
     """The view of the whole form.
 
     :param version: version of the data for form.js that :func:`gpuspawner.core.form.build.encode_view` returns.
-    :param images: at least one, unless the policy hides all.
+    :param images: the images to choose from; empty if the policy hides all, or if ``only_presets`` is True.
     :param custom_image: the field for an image reference; None if the user may only choose from ``images``.
     :param cpu: bounds in cores; None if the form has no such field.
     :param memory: bounds in GiB; None if the form has no such field.

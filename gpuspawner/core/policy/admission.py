@@ -38,7 +38,7 @@ class UnreadClusterError(SelectionError):
 class Admission:
     """What :func:`admit` returns for a server that may start.
 
-    :param catalog: the catalog that the choice was checked against, without the user's limits.
+    :param catalog: what the hub offered when it checked the choice, without the user's limits.
     :param selection: the user's choice, with preset and defaults filled in.
     :param options: the user options that JupyterHub stores for the server.
     :param placement: what the pod must contain.
@@ -57,8 +57,8 @@ class Admission:
 def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
-    The options may name no preset, or no entry for one of the preset's choices. If the user may not have the default
-    preset or entry, the function uses the first preset or entry that the user may have.
+    The options need not name a preset, nor an entry for each of a preset's lists: the default preset or entry is then
+    used. If the user may not have this default, the function uses the first preset or entry that the user may have.
 
     :param options: any JSON value.
     :param allowance: what the user may have now.
@@ -85,9 +85,9 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
 def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object] | None:
     """Return user options completed with this user's defaults for a missing preset and for missing entries.
 
-    Each choice of the preset in which the user has picked no entry gets the first entry that the user may have. The
-    function returns None if the given or default preset is not a fixed preset that the user may have, or if the options
-    are malformed.
+    In each of the preset's lists in which the user has picked no entry, the default is the first entry that the user
+    may have. The function returns None if the given or default preset is not a fixed preset that the user may have, or
+    if the options are malformed.
 
     :param options: any JSON value.
     """

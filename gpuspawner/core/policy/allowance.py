@@ -125,7 +125,8 @@ class Allowance:
             message = gettext("None of the images that are offered is allowed for you. Please ask the hub's admins.")
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         if self.full_catalog.only_presets:
-            presets = self.full_catalog.presets  # If this is empty, there is nothing to start, whatever the policy is.
+            presets = self.full_catalog.presets
+            # Without any presets, no user can start a server. The policy is not the reason, so return no denial.
             if not presets or self._select_presets(presets):
                 return None
             message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
@@ -174,10 +175,11 @@ class Allowance:
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
-        """``catalog`` plus presets with denied values: a user may choose such a preset and change the denied values.
+        """The catalog with only what the user may have, plus presets that set values which the user may not have.
 
-        Presets that are only for other users are missing, and so are such entries of presets' choices. Users cannot
-        change the values of a fixed preset, so a start of a fixed preset also needs :meth:`check_selection`.
+        A user may choose such a preset and change the denied values. Users cannot change the values of a fixed preset,
+        so a start of a fixed preset also needs :meth:`check_selection`. Presets that are only for other users are
+        missing, and so are entries in presets' lists that are only for other users.
         """
         full = self.full_catalog
         if self._is_unlimited:
@@ -283,6 +285,8 @@ class Allowance:
     def explain_max_count(self, slug: str) -> str:
         """Return why the user's next server may not have ``max_count`` GPUs of a type, or "" if the server may.
 
+        ``max_count`` is the largest number of GPUs of the type that the hub offers in one server.
+
         :param slug: slug of the GPU type.
         """
         gpu = self.full_catalog.gpus.get(slug)
@@ -353,10 +357,10 @@ class Allowance:
         return all(kind == "preset" for kind, *_ in policy.access)
 
     def _is_usable_in_full(self, preset: Preset) -> bool:
-        """Return whether a preset of ``reachable_catalog`` is certainly as valid as it is in the full catalog.
+        """Return whether a preset of ``reachable_catalog`` needs no check, because it is valid in the full catalog.
 
-        The result is True if the only limits are on who may choose presets and entries, and if the preset has the same
-        default entries as in the full catalog.
+        The result is True if the only limits are on who may choose presets and entries, and if the first entry in each
+        of the preset's lists is the same as in the full catalog.
         """
         full = self.full_catalog.presets[preset.slug]
         return self._is_limited_by_preset_only and all(
@@ -469,7 +473,7 @@ class Allowance:
     def _check_range(self, amount_field: AmountField, limit: int) -> Denial | None:
         """Return why the user may not have the CPU or memory of a fixed preset, or None.
 
-        The form's bounds do not apply to a fixed preset, so only the user's rule counts.
+        The form's bounds do not apply to a fixed preset, so this method checks only the range in the user's rule.
 
         :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
         """

@@ -95,8 +95,8 @@ def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
     """Yield pairs of a GPU type and its limits in a rule: for the given type, then for the members of a combined type.
 
-    If the rule does not allow the given type, its pair is left out. If the rule sets no limits for a member, the
-    member's pair is left out.
+    If the rule does not allow the given type, the pair of the given type is left out. If the rule sets no limits for a
+    member, the pair of this member is left out.
 
     :param gpu: the given type.
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.

@@ -88,16 +88,16 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 
 
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
-    """Return the limits of a GPU type in servers with a combined type, or None without limits.
+    """Return the limits of a member of a combined GPU type in servers with that type, or None without limits.
 
     A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The result
     depends on the rules from which the user's rule was merged:
 
-    - A rule without ``deny`` counts if it allows the combined type. The most generous limits of these rules for the
-      member apply. If one of these rules sets no limits for the member, none of these rules limits the member.
-    - A rule without ``deny`` that does not allow the combined type is ignored: its limits for the member apply only if
-      the user chose the member itself.
-    - A rule with ``deny`` always counts: its limits for the member apply in addition.
+    - Rules without ``deny`` that allow the combined type: the most generous of their limits for the member apply. If
+      one of these rules sets no limits for the member, none of these rules limits the member.
+    - Rules without ``deny`` that do not allow the combined type: they are ignored. Their limits for the member apply
+      only if the user chooses the member itself.
+    - Rules with ``deny``: their limits for the member always apply, in addition to the limits above.
 
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param slug: slug of the member.

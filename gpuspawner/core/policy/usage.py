@@ -25,7 +25,7 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUsage:
-    """One server that has a pod or is being started.
+    """The GPUs of one server that has a pod or is being started.
 
     :param owner: name of the server's user.
     :param name: name of a named server; empty for the default server.
@@ -97,7 +97,7 @@ def sum_usage(
 
 _PODS = "pods"
 _SHORT_NAMES = {"cpu": "requests.cpu", "memory": "requests.memory", "count/pods": _PODS}
-"""Name of a resource in a ResourceQuota → name by which this module counts it: ``cpu`` means ``requests.cpu``."""
+"""Name of a resource in a ResourceQuota → another name with the same meaning, which this module uses instead."""
 _AMOUNTS = frozenset({"limits.cpu", "requests.cpu", "limits.memory", "requests.memory"})
 _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
@@ -111,7 +111,7 @@ the quota anyway. It ignores a quota of ``pods`` with this scope, because such a
 def read_remaining_quota(raw: object) -> RemainingQuota | None:
     """Return what a namespace's ResourceQuotas leave, or None if none of them limits a resource that servers use.
 
-    If several quotas limit the same resource, the smallest amount that one of them leaves counts.
+    If several quotas limit the same resource, the result has the smallest amount that one of them leaves.
 
     Quotas with a scope other than ``NotBestEffort`` (such as ``PriorityClass``) are ignored: the hub cannot know which
     pods are in the scope. The API server still enforces these quotas when the hub creates a pod.
@@ -251,12 +251,12 @@ def build_server_usage(
     :param catalog: the catalog without any user's limits.
     :param labels: labels of the pod's node; None if unknown.
     :param groups: normalized groups of the pod's owner, for pods without the pools annotation. If the hub could not
-        read them (None), the server counts towards the pools of all groups.
+        read the groups (None), the server counts towards the pools of all groups.
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # If no requested resource is known to be a GPU, count the GPUs in the annotation, but at most the requested units
-    # of extended resources.
+    # If no requested resource is known to be a GPU, use the number of GPUs in the pod's annotation. This number may be
+    # wrong, so use no more than the sum of all extended resources that the pod requests.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)

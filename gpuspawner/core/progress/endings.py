@@ -84,7 +84,9 @@ def explain_removal(
 def explain_end_of_running(
     pod: Mapping[str, object], events: Sequence[SourcedEvent], *, is_gone: bool, is_time_up: bool = False
 ) -> StartFailure | None:
-    """Return what ended a running server, or None if its program ended by itself or nothing shows that it has ended.
+    """Return what ended a running server.
+
+    The result is None if the server's program ended by itself, or if nothing shows that the server has ended.
 
     :param pod: the last observed v1 Pod in JSON, empty if none was observed.
     :param is_gone: whether the pod does not exist any more.

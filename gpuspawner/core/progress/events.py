@@ -288,8 +288,8 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 def _is_part_of_own_name(found: str, own: str) -> bool:
     """Return whether a PersistentVolumeClaim counts as a claim of the user of the pod named ``own``.
 
-    The result is True if ``own`` has ``found`` directly after its first hyphen, followed by a hyphen or the end of
-    ``own``. For example, ``claim-ada`` counts as a claim of the user of the pod ``jupyter-ada--lab``.
+    The result is True if the text after the first hyphen in ``own`` is ``found``, or begins with ``found`` and a
+    hyphen. For example, ``claim-ada`` counts as a claim of the user of the pod ``jupyter-ada--lab``.
 
     :param found: name of the claim without the prefix ``claim-``.
     """

@@ -135,7 +135,7 @@ class Report:
 class ProgressMessage:
     """A message that the tracker reports only if it differs from earlier messages.
 
-    :param sentence: the message without elapsed and remaining time.
+    :param sentence: the message, to which the tracker adds sentences about the elapsed and the remaining time.
     :param event: the event that the message is based on; None if it is based on the pod alone.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the hub ends the start if the problem lasts for ``after_s`` seconds; None = keep waiting.

@@ -63,7 +63,7 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
 def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) -> tuple[ProgressMessage, ...]:
     """Return messages about the steps that the pod may have passed since the previous observation.
 
-    The steps are: image pulled, program started. The tracker reports those that the user has not seen.
+    The steps are: image pulled, program started. The tracker reports those messages that the user has not seen.
     """
     if current.is_alarm or current.stage not in (Stage.STARTING, Stage.READY):
         return ()
@@ -164,7 +164,9 @@ CONFIRMED_AFTER_S = 20.0
 disappear when kubelet tries again. If the error disappears within this time, the start goes on."""
 
 _DOUBTFUL_AFTER_S = 120.0
-"""Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause. This time is longer, because the node may recover."""
+"""Seconds from the first observation of a container's error until the hub ends the start, for an error of unknown
+cause. If the error disappears within this time, the start goes on. The hub waits longer than for other errors
+(:data:`CONFIRMED_AFTER_S`), because the node may recover."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2

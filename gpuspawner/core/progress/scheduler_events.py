@@ -49,7 +49,8 @@ class SchedulerRefusals:
     """The reasons why kube-scheduler finds no node, from one of its messages.
 
     :param nodes: number of nodes in the cluster; None if the message does not contain it.
-    :param counts: reason → number of nodes; 0 for a reason that is about the pod and has no number of nodes.
+    :param counts: reason → number of nodes that kube-scheduler refused for this reason. The number is 0 for a reason
+        that is about the pod itself (a missing PersistentVolumeClaim, for example): the message then has no number.
     """
 
     nodes: int | None = None
@@ -58,7 +59,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Text with which the part about preemption or ResourceClaims begins in kube-scheduler's message. This module ignores
+"""The beginning of the part of kube-scheduler's message that is about preemption or ResourceClaims. This module ignores
 that part."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
@@ -106,7 +107,7 @@ _OTHER_REASONS = tuple(
 def parse_refusals(message: str) -> SchedulerRefusals:
     """Return the reasons in the message of an event FailedScheduling or of the condition PodScheduled.
 
-    Texts of other formats are ignored.
+    Parts of the message that have an unknown format are ignored.
     """
     preemption = _PREEMPTION.search(message)
     text = message[: preemption.start()] if preemption else message

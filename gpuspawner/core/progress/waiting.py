@@ -25,8 +25,8 @@ from gpuspawner.core.units.duration import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
 NEVER_AFTER_S = 10.0
-"""If a start's verdict stays NEVER for this many seconds, the hub ends the start. The hub waits this long because its
-data about the cluster may be old."""
+"""If the verdict stays NEVER (the pod can never run) for this many seconds, the hub ends the start. The hub waits this
+long because its data about the cluster may be old."""
 
 _PER_MINUTE = 60
 _PER_HOUR = 60
@@ -172,7 +172,8 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
         return join_sentences(gettext("Your server waits for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
-        # The verdict's reason omits the GPU type, because the form shows the reason beside the type. Name the type.
+        # The verdict's reason does not name the GPU type, because the form shows the reason beside the type. This
+        # message is shown alone, so name the type in it.
         waits_for = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
         return join_sentences(waits_for, make_sentence(translate_now(verdict.reason)))
     names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]

@@ -1,7 +1,8 @@
 """Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
-Options for the admin's own hooks (the setting ``extra_options``) are split off first. gpuspawner does not interpret
-their values, except an image reference in ``image`` (:func:`split_options`).
+Options for the admin's own hooks (the setting ``extra_options``) are split off first, and the hooks get their values
+unchanged. Only the option ``image`` has a meaning for gpuspawner, too: if it holds an image reference, gpuspawner reads
+this reference as the user's choice of a custom image (:func:`split_options`).
 
 Forms and links contain only text, unlike JSON. A number without a unit means GiB for memory and hours for the run time,
 as the labels in the form say. Counts are converted to numbers.
@@ -75,7 +76,7 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
 
 
 def name_entry_field(preset: str, choice: str) -> str:
-    """Return the name of the form field with the list of entries of a preset's choice, from the slugs of both."""
+    """Return the name of the form field for a list of entries, from the preset's slug and the name of its choice."""
     return f"{_ENTRY_PREFIX}{preset}:{choice}"
 
 

@@ -71,9 +71,9 @@ class PodRequirements(ContainerResources):
     :param required: expressions to be merged into EVERY required node selector term (terms are ORed).
     :param alternatives: groups of expressions. The node must match all expressions of at least one group. Without
         groups, every node matches.
-    :param avoided: expressions that nodes without GPUs match. A server without a GPU prefers such nodes (a preferred
-        node affinity term of weight 100). Right before the hub creates the pod, it checks whether such a node has room.
-        If so, the hub turns the preferred node affinity into a required one.
+    :param avoided: expressions that keep a server without a GPU off GPU nodes: only nodes without GPUs match them. The
+        pod prefers such nodes (a preferred node affinity term of weight 100). Right before the hub creates the pod, it
+        checks whether such a node has room. If so, the hub turns the preferred node affinity into a required one.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
@@ -85,7 +85,8 @@ class PodRequirements(ContainerResources):
     :param labels: labels of the pod.
     :param additions: what the entries that the user picked (a priority, for example) add to the pod.
     :param overrides: values of KubeSpawner's traits from the image, the GPU type and the preset; later values override
-        earlier ones. They override the admin's values before the hub merges the other attributes into these.
+        earlier ones. The hub first replaces the admin's values of these traits, and then merges in what the other
+        attributes of this class contain.
     """
 
     image: str

@@ -87,7 +87,8 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
             choices[name] = slug
     if reference is not None:
         _refuse(CUSTOM_IMAGE.name, preset, problems=problems)
-    if GPU.name in given and options.get(GPU.name) is not None:  # null, or an empty text, asks for no GPU
+    # Here, null or an empty text is not a missing value: it asks for no GPU, but the preset has a GPU.
+    if GPU.name in given and options.get(GPU.name) is not None:
         _refuse(GPU.name, preset, problems=problems)
     if CUSTOM_IMAGE.name in options:
         options.pop("image", None)
@@ -237,7 +238,7 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
     read: dict[str, str] = {}
     for name, slug in asked.items():
         if PRESET_CHOICES in problems:
-            break  # One problem is reported for each field, and input may have a million names.
+            break  # Stop at the first problem: only one per field is reported, and input may have a million names.
         choice = preset.choices.get(name) if isinstance(name, str) else None
         if choice is None:
             message = gettext("The preset {preset} has no choice {name}.", preset=preset.display_name, name=quote(name))

@@ -1,4 +1,4 @@
-"""Converts user options to a selection (a valid choice), checked against the catalog, and a selection to user options.
+"""Checks user options against the catalog, and converts them to a selection (a valid choice) and back to user options.
 
 ``user_options`` are untrusted: the hub saves them unchecked, its REST API accepts any JSON, and saved options may be
 years old. For any input, :func:`validate` returns a :class:`Selection` or raises a
@@ -65,11 +65,11 @@ OPTION_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS, "profile")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A valid choice for a server: the catalog has every slug in it, and every number is within its bounds.
+    """What a user chose for a server, validated: the catalog has every slug, and every number is within its bounds.
 
     :param image: slug of an image in the catalog, empty for a custom image; :func:`find_image` returns the image.
     :param custom_image: full reference of a custom image, None for an image in the catalog. With a fixed preset, the
-        reference is as the user wrote it, because the pattern of the preset's choice must match it again later.
+        reference is as the user wrote it, because the pattern in the preset's settings must match it again later.
     :param cpu_millis: CPU limit in millicores, None = as KubeSpawner is configured.
     :param memory_bytes: memory limit in bytes, None = as KubeSpawner is configured.
     :param gpu: slug of the GPU type, None = no GPU.
@@ -468,7 +468,7 @@ class CombinationSearch(Generic[SlugT]):
         :param problems: why the combination is invalid.
         """
         for problem in problems:
-            # A conflict is between two fields: a different entry in any choice may resolve it.
+            # Exclude nothing for a conflict. It is between two fields, so a different entry in any list may resolve it.
             if problem.code != "conflict" and (options := _DECIDING_OPTIONS.get(problem.field)):
                 choices = self._preset.choices.items()
                 decisive = [name for name, choice in choices if _sets_any(choice, options)]
@@ -513,7 +513,7 @@ def select_usable_presets(
 
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
     :param find_denials: takes a selection that is valid in the catalog. Returns the reasons why it counts as invalid
-        all the same (the policy, for example); empty if it counts as valid.
+        all the same (denials by the policy, for example); empty if it counts as valid.
     """
 
     def find_problems(preset: Preset, chosen: ChosenEntries) -> Sequence[Problem]:
@@ -528,7 +528,8 @@ def select_usable_presets(
 
 
 _MAX_COMBINATIONS = 256
-"""Maximum number of combinations to try that differ from a preset's default entries in more than one choice."""
+"""Limits the search for a valid combination of the entries in a preset's lists: of the combinations in which at least
+two entries are not the default, the search tries at most this many."""
 
 
 def _select_usable_entries(

@@ -124,11 +124,12 @@ def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
 class PodFilters:
     """Checks nodes for one pod by the filters that depend on other pods; the constructor reads all pods once.
 
-    :param floor: priority below which bound pods do not count on the node that is checked; None if all pods count.
+    :param floor: a priority. The check of a node ignores the node's bound pods with a lower priority. None if all pods
+        count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
-    :ivar special_nodes: names of nodes for which :meth:`get_requested` returns other amounts than the table of all
-        nodes (``Occupancy.table``). These are nodes with nominated pods, because nominated pods count as if they ran on
-        the node, and nodes whose pods use volumes of the checked pod.
+    :ivar special_nodes: names of nodes for which the free amounts in ``Occupancy.table`` are wrong for this pod, so
+        callers use :meth:`get_requested` instead. These are nodes with nominated pods, which count as if they ran on
+        the node, and nodes whose pods use volumes of the checked pod, which count only once.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:

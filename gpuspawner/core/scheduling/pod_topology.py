@@ -38,7 +38,10 @@ TopologyPair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingDomains:
-    """Topology domains with pods that match pod affinity terms.
+    """Topology domains with matching pods.
+
+    Depending on the function that fills the object, a pod matches if the given affinity or anti-affinity terms select
+    the pod, or if the pod's own anti-affinity selects a given pod.
 
     :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt (the pod's priority is below
         the floor).
@@ -57,7 +60,7 @@ class MatchingDomains:
 
     @property
     def maybe(self) -> KeysView[TopologyPair]:
-        """Topology domains with a pod that may match: gpuspawner does not read the labels of the pod's namespace."""
+        """Topology domains with a pod that may match: gpuspawner does not read the labels of namespaces."""
         return self._maybe.keys()
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
@@ -66,9 +69,9 @@ class MatchingDomains:
         This adds a topology domain to :attr:`sure` or :attr:`maybe` for each of ``keys`` that is a label of the node.
 
         :param node: the node that runs the pod.
-        :param keys: topology keys of the terms that select the pod.
-        :param known: True if the pod certainly matches. False if the pod may match, because gpuspawner does not read
-            the labels of the pod's namespace.
+        :param keys: topology keys of the terms because of which the pod matches.
+        :param known: True if the pod certainly matches. False if it is unknown whether the pod matches, because
+            gpuspawner does not read the labels of namespaces.
         :param removable: True if kube-scheduler may preempt the pod (the pod's priority is below the floor).
         """
         holder = node.name if removable else ""
@@ -79,19 +82,37 @@ class MatchingDomains:
                 (self._sure if known else self._maybe).setdefault((key, node.labels[key]), set()).add(holder)
 
     def is_sure(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain is sure to keep a matching pod if pods on node ``without`` are preempted."""
+        """Return whether a topology domain certainly has a matching pod even after a preemption on one node.
+
+        :param domain: the topology domain.
+        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        """
         return _is_held(self._sure.get(domain), without)
 
     def is_possible(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain possibly keeps a matching pod if pods on node ``without`` are preempted."""
+        """Return whether a topology domain has, or may have, a matching pod even after a preemption on one node.
+
+        gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
+
+        :param domain: the topology domain.
+        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        """
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
-        """Return whether any domain is sure to keep a matching pod if pods on node ``without`` are preempted."""
+        """Return whether any topology domain certainly has a matching pod even after a preemption on one node.
+
+        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        """
         return any(_is_held(holders, without) for holders in self._sure.values())
 
     def has_possible(self, *, without: str) -> bool:
-        """Return whether any domain possibly keeps a matching pod if pods on node ``without`` are preempted."""
+        """Return whether any topology domain has, or may have, a matching pod even after a preemption on one node.
+
+        gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
+
+        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        """
         return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
 

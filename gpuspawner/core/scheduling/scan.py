@@ -129,7 +129,7 @@ _Picker = Callable[[list[int]], Sequence[int]]
 _MAX_CACHED_NEEDS = 64
 """If the cache of a group of nodes has this many results, :class:`_Scan` clears it before it adds another result.
 
-Each result that :class:`_Scan` adds says how many nodes of the group are large enough for certain requests of a pod."""
+Each result that :class:`_Scan` adds is the number of nodes in the group that are large enough for a pod's requests."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -262,7 +262,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # If one node of a group has an unknown amount of a resource, all nodes of the group do: one node is enough.
+        # All nodes of a group have unknown amounts of the same resources, so it is enough to look at one node.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -334,7 +334,7 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Count some nodes of a group by obstacles, and the copies of the pod that fit on these nodes.
+        """Count how many of some nodes of a group have the same obstacles, and how many copies of the pod fit on them.
 
         The method represents a set of nodes as an integer with one byte per node: 1 for a node in the set, else 0.
 
@@ -367,7 +367,7 @@ class _Scan:
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
         """Add up how many copies of the pod fit on the nodes whose byte in ``fits`` is 1; stop above the limit."""
-        # A node takes only one copy of a pod with host ports: a second copy would find the ports in use.
+        # A node accepts only one copy of a pod with host ports, because the first copy takes the ports.
         if self._pod.constraints.host_ports:
             self._places += sum(fits)
             return

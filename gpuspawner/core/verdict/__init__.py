@@ -2,8 +2,8 @@
 
 Input: a pod as it would be created, an inventory of the cluster, and the chosen GPU type.
 Output: a :class:`Verdict` with its reason; the availability of each GPU type; similar selections that would start now.
-This package must not use the user, the policy, the form, or the failures of a start in progress. It reads no clock: the
-inventory contains the age of its data.
+This package must not depend on the user, the policy, the form, or the failures of a start in progress. It reads no
+clock: the inventory contains the age of its data.
 
 :mod:`.verdict` makes the prediction, compares the pod with the quotas of its queue, and counts the pods that
 kube-scheduler places before this pod. :mod:`.reasons` says why a pod finds no node. :mod:`.availability` counts total,

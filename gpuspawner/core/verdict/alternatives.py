@@ -40,10 +40,10 @@ def find_alternatives(
 ) -> tuple[Selection, ...]:
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
-    An alternative with fewer GPUs, less CPU or less memory has the largest number or amount, in the steps of the form's
-    field, that the search finds to fit. Other GPU types come in the order of ``types``. If no change of one choice
-    fits, the search changes CPU and memory together. If that does not fit either, it changes the GPU type or count,
-    together with CPU and memory where necessary.
+    An alternative with fewer GPUs, less CPU or less memory has the largest value that the search finds to fit, among
+    the values that the form's field allows. Other GPU types come in the order of ``types``. If it is not enough to
+    change one of GPU count, CPU, memory and GPU type, the search reduces both CPU and memory. If that does not fit
+    either, it changes the GPU type or count, and also reduces CPU and memory where necessary.
 
     The result is empty for a selection with a fixed preset (a server then gets exactly what the preset says). For such
     a selection, use :func:`list_preset_variants`.
@@ -88,6 +88,9 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
 def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
     """Yield the selections that could replace a selection with a fixed preset.
 
+    With a fixed preset, a server gets exactly what the preset says, except that users pick an entry in each list of the
+    preset, if it has any.
+
     The first selections have the same preset, with a different entry picked in one of the preset's lists. They keep the
     custom image that the user typed, unless the user typed it instead of picking an entry in the changed list. The
     other fixed presets follow, with the default entries of their lists.
@@ -98,7 +101,8 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     slug = selection.preset
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
-            # ``preset_choices`` lacks the list in which the user typed a custom image: an entry replaces this image.
+            # If the user typed a custom image in this list, ``preset_choices`` has no entry for the list. The new entry
+            # then replaces the custom image.
             image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
             for entry in choice.entries:
                 options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}

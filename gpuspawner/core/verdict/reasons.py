@@ -172,7 +172,8 @@ def _explain_in_use(
 ) -> str:
     free, healthy = sum(left), sum(node.allocatable.get(resource, 0) for node in now)
     broken = sum(max(0, node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)) for node in now)
-    # ``others`` says whether more units exist on nodes that do not accept the pod now (cordoned nodes, for example).
+    # ``others``: whether the GPU type has more units (GPUs, MIG slices or shares) on nodes that do not accept the pod
+    # now, such as cordoned nodes.
     others = len(nodes) > len(now) and sum(_find_capacity(node).get(resource, 0) for node in nodes) > healthy
     if healthy == 0:
         return ngettext("the only one does not work right now", "all {number} do not work right now", number=broken)
@@ -316,7 +317,8 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
             unseen is not None and _may_have_unseen_units(node, name, anywhere=name in unseen)
         ):
             continue
-        # Devices count by capacity, because a broken device may work again; CPU and memory count by allocatable.
+        # CPU and memory must be within the allocatable amount. For devices, it is enough if the capacity is large
+        # enough: it includes broken devices, which may work again.
         if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
             return False
     return True

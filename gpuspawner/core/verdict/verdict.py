@@ -2,12 +2,12 @@
 
 A verdict (the prediction) is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If no queue decides,
 NEVER requires all of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no
-new node of a known node pool could take the pod; no autoscaler may add a node of unknown size; no requested device may
-exist that is still unreported.
+new node of a known node pool could take the pod; no autoscaler could add a node of unknown size; and the pod does not
+request devices that nodes may have but do not report at present.
 
 The verdict also counts the pods that wait for the same nodes and are scheduled first.
 
-A pod that Kueue will queue is first compared with the queue's quotas, and with nodes only if Kueue admits the pod at
+A pod that Kueue will queue is first compared with the queue's quotas. The nodes matter only if Kueue admits the pod at
 once. The verdict is NEVER if Kueue can never admit the pod, and UNKNOWN if the hub cannot read enough of the queue.
 
 Devices are unreported for a while after kubelet starts: kubelet deletes the ResourceSlices of DRA drivers until the
@@ -64,8 +64,8 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""A verdict compares at most this many triples (node selector, affinity, tolerations) of pending pods with nodes.
-Further pods compete with the server if their selector and affinity equal the server's or may match the GPU's labels."""
+"""For a verdict, at most this many triples (node selector, affinity, tolerations) of pending pods are compared with
+nodes. A further pod counts as a competitor if its selector and affinity equal the server's or may fit the GPU type."""
 _MAX_COMPARED_NODES = 10_000
 """To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
 did not fit. All further pods then count as pods that fit a node."""
@@ -249,9 +249,9 @@ class Verdict:
 def predict_verdict(
     pod: Pod, inventory: Inventory, *, gpu: GPUType | None = None, queue: QueueState | None = None
 ) -> Verdict:
-    """Return the prediction when a pod that does not exist yet or is pending will start.
+    """Return a prediction of when a pod will start.
 
-    :param pod: the complete pod, with the admin's and KubeSpawner's additions.
+    :param pod: a pod that is pending or does not exist yet; complete, with the admin's and KubeSpawner's additions.
     :param inventory: the cluster's state, with the age of its data.
     :param gpu: the chosen GPU type, None without a GPU. Its ``scale_up`` says which nodes can be added.
     :param queue: Kueue's queue, for a pod that does not exist yet; None if unknown, or if Kueue does not queue the pod.
@@ -296,9 +296,9 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     """Return whether a pod starts now even if all competing pending pods are bound first, to any node.
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
-    amount of all these pods, so a competing pod takes the place of at most one copy. Resources of pods with lower
-    priority do not count as free: if the result is True, the caller restricts the server to nodes that match the pod's
-    node affinity, and kube-scheduler would preempt pods on these nodes instead of using a free node elsewhere.
+    amount that any of the n + 1 pods requests, so a competing pod takes the place of at most one copy. Resources of
+    pods with lower priority do not count as free. Otherwise, kube-scheduler could preempt pods although other nodes
+    are free: if the result is True, the caller restricts the server to nodes that match the node affinity of ``pod``.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.

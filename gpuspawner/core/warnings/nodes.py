@@ -65,8 +65,9 @@ def find_node_warnings(
 ) -> tuple[AdminWarning, ...]:
     """Return warnings about the nodes' GPUs, sorted by kind. All nodes with the same problem share one warning.
 
-    GPUs of types that the admin disabled (``enabled: false``) cause no warning, unless the number of such GPUs is
-    unknown. The function skips nodes that are unready or have a temporary taint, because their GPUs may still appear.
+    GPUs of types that the admin disabled (``enabled: false``) cause no warning, except one for DRA devices that
+    gpuspawner cannot count. The function skips nodes that are unready or have a temporary taint, because their GPUs may
+    still appear.
 
     :param nodes: all nodes.
     :param catalog: the catalog built from these nodes.

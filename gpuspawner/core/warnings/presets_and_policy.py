@@ -2,8 +2,8 @@
 
 The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool of the policy is not an
 error, because a node with GPUs of this type may join the cluster later. Until then, the rule or pool has no effect
-for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. GPUs of at
-most one GPU type become the form's default choice instead.
+for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. Instead, the
+GPUs of one GPU type become the form's default choice, if a type offers such GPUs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def _explain_problems(problems: Iterable[Problem], preset: Preset, *, chosen: Ch
 
 def _explain_problem(problem: Problem, preset: Preset, *, chosen: ChosenEntries) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Do not list the offered GPU types: they change with the nodes, and the hub logs each changed warning again.
+        # Leave out the list of offered GPU types, which `problem.message` has: the list changes with the nodes, and the
+        # hub logs each changed warning again.
         layers = [preset.choices[name].entries[slug].options for name, slug in chosen.items() if slug is not None]
         named = [options["gpu"] for options in (preset.options, *layers) if "gpu" in options]
         return f"There is no GPU type {quote(named[-1])}."

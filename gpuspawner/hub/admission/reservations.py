@@ -37,7 +37,7 @@ lacks the pod after this time, the hub assumes that the pod does not exist."""
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches the owner (user and server) of each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of catalogs for which servers' GPU counts are cached; the next catalog clears the cache.
+"""Maximum number of catalogs for which servers' GPU counts are cached. To add one more, the hub clears the cache.
 
 Users may have different catalogs, because ``group_overrides`` may change the settings for a group."""
 
@@ -54,7 +54,8 @@ class _Reservation:
     :param old_uids: uids of the pods that the server has before the start requests a pod. If the server has a pod with
         any other uid, this pod belongs to the start.
     :param unseen_until: time, in monotonic seconds, until which the reservation may outlast the start. The value is 0
-        before the start requests its pod, and after KubeSpawner's reflector has the pod.
+        before the start requests its pod, and after KubeSpawner's reflector has the pod; the reservation then ends with
+        the start.
     """
 
     server: ServerUsage
@@ -69,8 +70,8 @@ class _DecodedPod(NamedTuple):
     :param pod: the decoded pod, or None if the pod is malformed, has finished or belongs to no server of this hub.
     :param owner: names of the user and the server, from the hub's spawner objects; None if no spawner has this pod.
     :param servers: number that identifies a catalog (from ``_number_view``) → the pod's server, with its GPUs and pools
-        (GPUs that groups share) as this catalog defines them. A result that depends on node labels or groups that the
-        hub could not read is not cached.
+        (GPUs that groups share) as this catalog defines them. If the hub needs node labels or groups for a result and
+        cannot read them, it does not cache the result.
     """
 
     version: object
@@ -147,7 +148,7 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """If KubeSpawner's reflector has the start's pod, let the GPU reservation end with the start.
+        """If KubeSpawner's reflector has the start's pod, let the GPU reservation end with the start and not later.
 
         :param spawner: the spawner of the server.
         """

@@ -136,8 +136,9 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 _NO_SERVER_NAME = "/"
 """A name that no server has, because JupyterHub allows no slash in the name of a server.
 
-When the hub checks a form or a start against GPU limits, it leaves out the GPUs of the server in question. If this
-server is unknown, the hub leaves out the server of this name instead, so it counts the GPUs of all servers."""
+When the hub checks a form or a start against GPU limits, it does not count the GPUs of the form's or start's server. If
+the hub does not know which server a form is for, it excludes a server of this name, so it counts the GPUs of all
+servers."""
 _MAX_RULES = 4096
 
 

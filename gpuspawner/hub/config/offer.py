@@ -33,7 +33,8 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Maximum number of different settings in each cache; ``group_overrides`` may give users different settings."""
+"""Maximum number of entries in each cache. Users with different settings, set by ``group_overrides``, need several
+entries."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
@@ -230,7 +231,7 @@ class OfferFactory:
         self._validate = validate
         self._clock = clock
         self._clusters: list[_Cluster] = []
-        """The cluster of each API client, ordered by last use."""
+        """The cluster of each API client; the most recently used is last."""
         self._stopping: set[asyncio.Future[None]] = set()
         self._cache = FormCache()
         self._settings: OrderedDict[bytes | str, ParsedSettings] = OrderedDict()

@@ -55,8 +55,8 @@ async def build_live(
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
         presets and no similar selections outside this part.
-    :param filled: contents of the form's fields, with the selection of each fixed preset. A server with a fixed preset
-        gets exactly what the preset says. None if there are no fixed presets.
+    :param filled: contents of the form's fields, with the selection of each fixed preset (a preset whose servers get
+        exactly what it says); None if there are no fixed presets.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
@@ -101,8 +101,7 @@ async def find_startable_alternatives(
 def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
     """Yield slug and selection of each preset that the user may start.
 
-    If the form shows a fixed preset as the current one, this preset comes first. (A server with a fixed preset gets
-    exactly what the preset says.)
+    If the form's selected preset is fixed (its servers get exactly what the preset says), this preset comes first.
     """
     fixed = {} if filled is None else filled.presets
     picked = "" if filled is None else filled.picked_preset
@@ -126,15 +125,15 @@ async def _predict_presets(
             found[slug] = _predict_verdict(selection, previews)
         except Exception:  # log any exception: the form must also open if the pod of one preset cannot be built
             previews.spawner.log.exception("Cannot predict whether the preset %s starts", quote(slug))
-    # Of presets with an unknown outcome, keep only the current one: the form says once why the hub cannot predict.
+    # Of presets with an unknown outcome, keep only the selected one: the form says only once why it is unknown.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN or slug == picked}
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
     """Return the availability of each GPU type, such as the number of free GPUs.
 
-    If the hub can read the cluster's nodes but not its pods, it cannot tell how many GPUs are free. Each availability
-    then contains the number of GPUs that the pods in KubeSpawner's reflector hold, once the reflector has listed pods.
+    If the hub can read the cluster's nodes but not its pods, it cannot tell how many GPUs are free. If KubeSpawner's
+    reflector has listed pods, each availability then contains the number of GPUs that these pods hold.
     """
     spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())

@@ -135,7 +135,7 @@ class AdminWarnings:
     ) -> None:
         """Log each warning once; log it again if its node has changed, or if an earlier search no longer found it.
 
-        If no warning that was logged still applies, log that everything works again.
+        If the hub has logged warnings before, and none applies any more, log that everything works again.
         """
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (

@@ -28,7 +28,7 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""NUL character, which stands for the user id in an expanded template; the name of a namespace cannot contain it."""
+"""NUL character, which stands for any user id in an expanded template; a namespace's name cannot contain NUL."""
 
 
 class _UserId:
@@ -48,7 +48,8 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
 
     The returned function reads the user's name from the pod and expands ``user_namespace_template`` for this user. One
     pattern for all users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A
-    call takes as long as decoding a pod's JSON, so call the returned function once for each version of a pod.
+    call of the returned function takes as long as decoding a pod's JSON, so call it only once for each version of a
+    pod.
 
     :param spawner: any spawner of the hub.
     """

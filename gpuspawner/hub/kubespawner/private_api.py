@@ -161,7 +161,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return all names in the code of a class's methods.
+    """Return the names of all attributes and globals in the code of a class's methods.
 
     The result includes attributes that the methods set only on objects of the class. ``hasattr(owner, name)`` does not
     find these attributes, because ``owner`` is the class.
@@ -358,7 +358,7 @@ def get_pod_url(spawner: object, pod: Mapping[str, Any]) -> str:
 
 
 async def replace_object(spawner: object, manifest: Any, *, kind: str) -> None:
-    """Create an object that belongs to a pod, in place of the earlier pod's object, as KubeSpawner's start does.
+    """Delete the Secret or Service of the server's earlier pod, and create a new one, as KubeSpawner's start does.
 
     :param manifest: the object as a model of the Kubernetes client.
     :param kind: ``secret`` or ``service``.
@@ -457,14 +457,14 @@ _is_for_kubespawner: ContextVar[bool] = ContextVar("gpuspawner_is_for_kubespawne
 
 
 class PodCreatingAPI(CoreV1Api):
-    """A client like ``CoreV1Api``, except for :meth:`create_namespaced_pod` inside :func:`create_for_kubespawner`.
+    """A ``CoreV1Api`` whose :meth:`create_namespaced_pod` works differently inside :func:`create_for_kubespawner`.
 
-    When KubeSpawner creates a pod, it ignores the API server's answer, which is the whole pod. ``CoreV1Api`` would
-    build a model of the answer, with an object for each part. This takes longer than KubeSpawner takes to build the
-    pod.
+    Inside, the method does not parse the API server's answer, which is the whole pod. KubeSpawner ignores this answer,
+    and ``CoreV1Api`` would take longer to build a model of it than KubeSpawner takes to build the pod.
 
-    KubeSpawner deletes the server's pod after any answer with status 409. The API server answers with 409 if the pod
-    exists, but also if requests for several pods update a ResourceQuota at the same moment.
+    Inside, the method also raises a :class:`TimeoutError` if requests for several pods update a ResourceQuota at the
+    same moment, so that KubeSpawner repeats the request. The API server answers such a request with status 409, as if
+    the pod existed, and KubeSpawner deletes the server's pod after any answer with status 409.
     """
 
     @override
@@ -505,7 +505,7 @@ def make_pod_creating_api(api: Any) -> Any:
 
 @contextmanager
 def create_for_kubespawner() -> Iterator[None]:
-    """Inside this context, and in tasks begun inside it, let :class:`PodCreatingAPI` create pods for KubeSpawner."""
+    """In the ``with`` block and tasks begun there, let :class:`PodCreatingAPI` handle answers for KubeSpawner."""
     token = _is_for_kubespawner.set(True)
     try:
         yield
@@ -524,7 +524,7 @@ async def read_answer(send: Callable[..., Awaitable[Any]]) -> bytes:
     if response.status >= HTTPStatus.MULTIPLE_CHOICES:
         answer: Any = RESTResponse(response, body)
         error: Any = ApiException(http_resp=answer)
-        error.body = body.decode(errors="replace")  # as the client itself does
+        error.body = body.decode(errors="replace")  # decode the body as the client itself does
         raise error
     return body
 

@@ -126,9 +126,9 @@ def unregister_failed_reflector(
 
 
 def _retrieve_failure(reflector: Any) -> BaseException | None:
-    """Return the exception of a reflector's first list, or None; asyncio then does not log it as never retrieved."""
+    """Return the exception of a reflector's first list, or None; asyncio then does not log the exception."""
     first: asyncio.Future[None] = reflector.first_load_future
-    # If a cancelled task was waiting for the future, the future is cancelled. exception() would raise CancelledError.
+    # A cancelled task may have cancelled the future for which it waited. exception() would then raise CancelledError.
     return None if not first.done() or first.cancelled() else first.exception()
 
 
@@ -136,8 +136,8 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
     """Wait while a reflector reads its first list; return at once if no reflector with this key is reading one.
 
     In KubeSpawner, all starts await one future of the first list. A cancelled start cancels this future, and the other
-    starts fail with HTTP status 500. If a start that waits with this function is cancelled, the future is not. If the
-    start that reads the list is cancelled, this function returns, and the caller starts the reflector again.
+    starts fail with HTTP status 500. A cancelled start that waits with this function does not cancel the future.
+    If the start that reads the list is cancelled, this function returns, and the caller starts the reflector again.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector.

@@ -89,7 +89,7 @@ _IDLE_SCHEDULERS = Counter(
 
 
 class BoundedLabel:
-    """Limits the number of values of one label: after the maximum, each new value becomes :data:`OTHER_LABEL`.
+    """Limits the number of values of one label: once the maximum is reached, new values become :data:`OTHER_LABEL`.
 
     :param most: maximum number of values.
     """
@@ -109,7 +109,7 @@ class BoundedLabel:
 
 
 gpu_label = BoundedLabel()
-"""Returns the label value for the slug of a GPU type.
+"""Function from the slug of a GPU type to the label value: the slug, or :data:`OTHER_LABEL` if there are too many.
 
 Metrics of pods and of starts share this object, so that a GPU type has one label value in all metrics."""
 _reason_label = BoundedLabel()
@@ -268,7 +268,7 @@ class SettingsMetrics(Collector):
 
     Each scrape reloads changed files. Otherwise, the metrics would show an error only after a user had opened a form.
 
-    :param followed: the settings that were read from files.
+    :param followed: the settings to report, which come from files; each scrape iterates over them.
     """
 
     def __init__(self, followed: Iterable[ReloadingSettings]) -> None:

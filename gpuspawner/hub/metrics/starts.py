@@ -27,7 +27,7 @@ READY = "ready"
 CANCELLED = "cancelled"
 
 _AT_ONCE_S = 10.0
-"""Seconds that a pod may wait for a node before its start counts as ``waited``; a pod that fits at once waits less."""
+"""Seconds that a pod may wait for a node before its start counts as ``waited``; with a free node, it waits less."""
 
 
 def classify_outcome(error: BaseException | None) -> str:
@@ -74,7 +74,7 @@ def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> 
 
 
 def measure_wait_s(pod: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds that a pod waited for its node, 0 if its times are missing, or None if it has no node.
+    """Return how many seconds a pod waited for its node; 0 if the JSON lacks the times, None if the pod has no node.
 
     :param pod: JSON of the pod, as the API server sends it.
     """
@@ -169,7 +169,7 @@ class MeasuredSpawner(PodWatchingSpawner, Protocol):
 
 
 def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catalog, elapsed_s: float = 0.0) -> None:
-    """Begin to measure a spawner's start; do nothing if the start is being measured or no start is in progress.
+    """Begin to measure a spawner's start; do nothing if it is already measured, or if no start is in progress.
 
     :param spawner: the spawner of the server.
     :param options: user options, not yet checked.
@@ -234,10 +234,10 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
 
 
 def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
-    """Return a fixed preset's options, with the options of the entry that the user chose from each of its lists.
+    """Return the options of a fixed preset, and those of the entry that the user chose in each of the preset's lists.
 
     A server with a fixed preset gets exactly what the preset says. If the user options name no entry of a list, use the
-    list's first entry, which is the default. If they name an unknown entry, the list adds no options.
+    list's first entry, which is the default. If the user options name an unknown entry, the list adds no options.
     """
     options = dict(preset.options)
     for name, choice in preset.choices.items():

@@ -76,7 +76,7 @@ def escape_braces(text: str) -> str:
 
 
 def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
-    """Return a copy of the admin's entries, such as tolerations, with those new entries appended that the admin lacks.
+    """Return a copy of the admin's entries, such as tolerations, followed by the new entries that the admin lacks.
 
     :param admins: the admin's value: a list, a dict of entries (since KubeSpawner 7) or None.
     :param entries: the new entries.
@@ -86,8 +86,8 @@ def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
     new = [entry for entry in entries if entry not in known]
     if not isinstance(merged, dict):
         return [*merged, *new]
-    # In a dict, each new entry needs a key. The entry's position makes the key unique, also if this function is
-    # called again with the result.
+    # In a dict, each new entry needs a key. Number the keys by position, so that they are unique even if this
+    # function is called again with the result.
     return merged | {f"{_KEY}-{len(merged) + index}": entry for index, entry in enumerate(new)}
 
 

@@ -34,9 +34,9 @@ _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueE
 """Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""
 _MAX_ERROR = 200
 _KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
-"""Parts of the messages of those ValueErrors of KubeSpawner that quote only keys.
+"""If the message of a ValueError of KubeSpawner contains one of these texts, it quotes only keys, no values.
 
-All other ValueErrors may quote a value, which may be a secret."""
+The messages of all other ValueErrors may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -159,16 +159,17 @@ class _PodBuilder(KubeSpawner):
 
     @override
     def get_args(self) -> list[str]:
-        """Return the arguments that the override sets; raise an error if JupyterHub could not expand its templates.
+        """Return the arguments that the override sets.
 
-        The traits ``notebook_dir`` and ``default_url`` are the only templates that JupyterHub itself expands.
+        Raise an error if JupyterHub could not expand ``notebook_dir`` or ``default_url``, the only traits that
+        JupyterHub itself expands as templates.
         """
         for template in (self.notebook_dir, self.default_url):
             self.format_string(template)
         return list(self.args)
 
     def set_traits(self, values: Mapping[str, object]) -> None:
-        """Set traits as an override does on top of KubeSpawner's defaults.
+        """Set traits to the values of an override; all other traits keep KubeSpawner's defaults.
 
         :param values: name of a trait of KubeSpawner → its value in the override.
         :raises TraitError: a trait does not accept its value.

@@ -152,7 +152,7 @@ def exclude_gpu_nodes(
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
-    :param avoided: node selector expressions that match no GPU node.
+    :param avoided: node selector expressions that keep the pod off GPU nodes; if empty, ``manifest`` is returned.
     :param inventory: the cluster, with the age of its data.
     """
     if not avoided:
@@ -168,15 +168,18 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[object, ...]
-"""Key of a cached pod, from a selection: the image's CUDA version and architectures, the slug of an image with
-``kubespawner_override``, the GPU type, the slug of a fixed preset (a server gets exactly what the preset says) with the
-entries chosen from its lists, and the entries chosen in other fields, such as the priority."""
+"""Key of a cached pod, which contains these parts of the user's selection:
+
+- the image's CUDA version and architectures, and the image's slug if the image has a ``kubespawner_override``
+- the GPU type
+- the slug of a fixed preset (a preset whose servers get exactly what it says), and the entries chosen from its lists
+- the entries chosen in other fields, such as the priority"""
 _BaseKey = tuple[str, ...]
-"""Key of a cached pod without a choice: the ``repr`` of each ``kubespawner_override`` that is set for the pod."""
+"""Key of a cached pod without a user's choice: the ``repr`` of each ``kubespawner_override`` applied to the pod."""
 
 
 class _BasePod(NamedTuple):
-    """JSON of a pod without any choice, and the volume claims that a start creates (:func:`list_new_claims`)."""
+    """JSON of a pod without any user's choice, and the volume claims of a start (:func:`list_new_claims`)."""
 
     manifest: dict[str, Any]
     new_claims: dict[str, str | None]
@@ -265,8 +268,8 @@ class PodPreviews:
         placement = place(selection, self.offer.catalog)
         manifest, new_claims = await self._build_base(placement.overrides)
         spec: dict[str, Any] = manifest["spec"]
-        # Merge only fields that affect scheduling, so leave out the volume for /dev/shm. As at a start, the admin's
-        # runtime class overrides that of the GPU type.
+        # Merge only fields that affect scheduling; the volume for /dev/shm does not. Include `runtimeClassName` only if
+        # the admin has set it: it then overrides the runtime class of the GPU type, as at a start.
         own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
         placing = build_pod_config(own, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}

@@ -24,7 +24,7 @@ therefore sends its language in this field.
 """
 
 _MAX_HEADER_CHARACTERS = 400
-"""Maximum number of characters that gpuspawner reads of ``Accept-Language``; browsers send about 50."""
+"""Maximum number of characters that gpuspawner reads from the header ``Accept-Language``; browsers send about 50."""
 _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
 """Alias of a language tag → tag of an available language, both in lower case."""
 

@@ -40,7 +40,8 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
     :param refused: the error that ends the start.
     :param spawner: the spawner of the server during the start; it stays unchanged.
     :param patience_s: maximum number of seconds to wait until the search may begin. A search may have to wait, because
-        the hub limits the searches of all starts to a share of its time. If the wait would be longer, add no links.
+        the hub limits the searches of all starts to a share of its time. If the wait would be longer, return the
+        error without links.
     """
     named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
     if not named:
@@ -59,7 +60,7 @@ async def _find_named_alternatives(
 ) -> list[tuple[str, str]]:
     """Return a pair for each similar choice: its difference from the user's choice, and the URL of the filled form.
 
-    Return an empty list if there is no similar choice, or if the search fails or would begin too late.
+    Return an empty list if no other choice is likely to help, or if the search fails or would begin too late.
     """
     try:
         offer = await spawner.make_offer()

@@ -283,7 +283,7 @@ class ServerEnd:
     :param message: the reason as plain text in the user's language.
     :param told_by: identifies the process of the hub (:data:`_PROCESS`) whose progress page shows why the start failed.
         This process does not announce the reason on other pages. Empty if no progress page shows the reason.
-    :param at: when the server ended, with a time zone.
+    :param at: when the server ended or the start failed, with a time zone.
     """
 
     code: str
@@ -307,7 +307,7 @@ class RemovedStart(Protocol):
 
     :ivar feed: the progress feed of the start, whose ``language`` is the user's language.
     :ivar before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
-        raising an exception. None = nothing prevents a stop.
+        raising an exception. None if nothing prevents a stop.
     :ivar is_removing: whether the hub is deleting the pod.
     :ivar hold: text that tells the user which finalizers keep the pod from being deleted; empty if none does.
     """

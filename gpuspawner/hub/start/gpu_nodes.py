@@ -72,9 +72,9 @@ class GPUNodeExclusion:
         return await request
 
     async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
-        """Wait until the pods that must not run on GPU nodes are created, then create a pod that may run on any node.
+        """Create a pod that may run on any node, after the requests for pods that must not run on GPU nodes.
 
-        The wait ends after ``k8s_api_request_timeout`` seconds even if requests are still in progress.
+        Wait at most ``k8s_api_request_timeout`` seconds until these requests have ended.
 
         kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node
         prefers nodes without GPUs, too. If it came first, it might take the capacity of the pods that need these nodes.

@@ -56,7 +56,7 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure how long the ``with`` block takes; :meth:`wait` then delays the next work to keep the share."""
+        """Measure how long the ``with`` block takes; :meth:`wait` then delays the next work to keep to the share."""
         began = self._clock()
         try:
             yield

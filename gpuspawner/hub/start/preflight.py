@@ -59,7 +59,7 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""If the hub's request to look for a pod fails with one of these HTTP statuses, the hub sends the pod.
+"""HTTP statuses of the request that looks for a start's pod; after them, the hub assumes that the pod does not exist.
 
 The pod's namespace does not exist (404), or the hub has no permission to list pods (403)."""
 
@@ -227,7 +227,7 @@ async def send_pod(
 
 
 class _SparedPodError(Exception):
-    """Raised instead of deleting a pod that the start itself has created, or may have created.
+    """Raised to keep KubeSpawner from deleting a pod that the start itself has created, or may have created.
 
     :ivar exists: whether the pod of this start exists; False if the hub could not find out.
     """

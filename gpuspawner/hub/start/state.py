@@ -24,18 +24,21 @@ class StartState:
     :param feed: progress reports of the start.
     :param meter: measures the start for Prometheus; None before the measurement begins.
     :param removed_environment: names of environment variables that the pod must not have.
-    :param avoided: node selector expressions that match no GPU node, for a server without a GPU; else empty.
+    :param avoided: node selector expressions that keep a server without a GPU off GPU nodes; empty for a server with a
+        GPU.
     :param pending_preflight: function that checks the pod before KubeSpawner creates it. None until the hub has
-        admitted the user's choice, and None again after the call.
+        admitted the user's choice, and None again once the hub has called it.
     :param unaccepted: the error of the last dry run while the hub repeats the dry run; None at any other time.
     :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
     :param is_refused: whether the start was refused before KubeSpawner created a volume claim or the pod.
     :param is_admitted: whether the hub has admitted the user's choice.
-    :param admission: the admission by ``apply_user_options``, until ``load_user_options`` takes it; else None.
-    :param is_pod_unseen: whether the pod was sent, and the hub knows neither that it exists nor that it was refused.
+    :param admission: result of the check of the user options in ``apply_user_options``. None before this check, and
+        again once ``load_user_options`` has read the result.
+    :param is_pod_unseen: whether the hub has sent the pod, and knows neither that the pod exists nor that the API
+        server has refused it.
     :param token: random text that identifies this start.
     :param before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
-        raising an exception. None = nothing prevents a stop.
+        raising an exception. None if nothing prevents a stop.
     :param is_removing: whether the hub is deleting the pod.
     :param hold: text that tells the user which finalizers keep a stopped server's pod from being deleted; empty if none
         does.

@@ -256,7 +256,7 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
 
 
 class _SlowStartReminder:
-    """Reminds users that a start takes long: with the admin's ``slow_spawn_message`` or a built-in sentence."""
+    """Tells users that a start takes a long time, with the admin's ``slow_spawn_message`` or a built-in sentence."""
 
     def __init__(self, spawner: ProgressSpawner) -> None:
         self._timeout_s = spawner.start_timeout

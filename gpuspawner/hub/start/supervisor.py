@@ -33,13 +33,14 @@ _UNREAD_PAUSE_S = 4.0
 """Seconds between two observations of a start while no progress page is open. A page that opens ends the pause."""
 _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
-"""The supervisor's deadline is 2 s or 20 % of ``start_timeout``, whichever is less, before this timeout. At the
-deadline, the supervisor ends the start."""
+"""The supervisor ends a start at its own deadline, before ``start_timeout``. The time between the two is this share of
+``start_timeout``, but at most 2 s."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time between the supervisor's deadline and ``start_timeout``.
+"""Share of the time between the supervisor's deadline and ``start_timeout`` in which the search for similar choices may
+wait for its turn.
 
-When a start reaches the deadline, the hub searches for similar choices to show in the error. The search may have to
-wait for its turn, because the hub limits the time that the searches of all starts take. It waits at most this share."""
+When a start reaches the deadline, the hub searches for similar choices to show in the error. Searches have to take
+turns, because the hub limits the time that the searches of all starts take."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
 ``start_timeout`` has passed."""
@@ -147,7 +148,7 @@ class _Supervisor:
             # a page needs fewer observations.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             if self.is_late:
-                break  # in a busy event loop, another observation would let JupyterHub's timer end the start first
+                break  # observe no more: in a busy event loop, JupyterHub's timer might end the start first
             failure = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._left_s()):
@@ -167,7 +168,7 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Most servers accept connections at once. If no page is open then, the start needs no further observation.
+            # Wait briefly: most servers accept connections at once, and then need no observation if no page is open.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S if self._feed.is_read else _PAUSE_S)
             if answer.done() and answer.result() and not self._feed.is_read:
                 starts.note_pod(self._spawner)

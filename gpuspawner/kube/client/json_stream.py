@@ -166,7 +166,7 @@ class _JSONReader:
         return json.JSONDecodeError(problem, self._text, self._at)
 
     async def _read_deep_value(self) -> object:
-        """Parse a too deeply nested value again without ``managedFields``; return None if it is still too deep."""
+        """Parse a value that Python found nested too deeply, now without ``managedFields``; return None on failure."""
         while (end := self._find_end()) is None:
             if not await self._read_more():
                 raise self.make_error("nested too deeply")

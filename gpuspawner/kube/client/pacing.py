@@ -54,7 +54,7 @@ class SharedTasks(Generic[_K, _T]):
     async def wait_for(
         self, key: _K, run: Callable[[], Coroutine[Any, Any, _T]], *, wait_s: float | None = None
     ) -> _T | None:
-        """Return the result of the task of a key, or None if the task does not end in time.
+        """Return the result of the task that runs for a key, or None if the task does not end in time.
 
         :param key: callers with equal keys share a task.
         :param run: called to start the task if none is running.

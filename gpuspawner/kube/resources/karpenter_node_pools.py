@@ -122,7 +122,7 @@ class KarpenterNodePools:
         is_lost = scalable_pools is None and bool(self._scalable_node_pools)
         self.generation += scalable_pools != self._scalable_node_pools
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
-        # If the hub had NodePools until now, retry soon: an API server that has just started denies all rights.
+        # If the NodePools have just become unknown, retry soon: an API server that has just started denies all rights.
         return self._every_s if scalable_pools or is_lost else self._absent_s
 
 

@@ -49,17 +49,17 @@ _POD_LABEL = "kueue.x-k8s.io/job-uid"
 """Label on a Workload; its value is the uid of the Workload's pod."""
 
 QUEUE_CACHE_S = 5.0
-"""Seconds for which the hub reuses an answer about a queue; all pods in the queue share the answer."""
+"""Seconds for which the hub reuses an answer of the API server about a queue, for all pods in the queue."""
 QUEUE_SETUP_CACHE_S = 30.0
 """Seconds for which the hub reuses Cohorts, ResourceFlavors and WorkloadPriorityClasses, which only admins change."""
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""While a new request is unanswered, the hub uses the previous answer unless its age exceeds a limit. The limit is this
-many times :data:`QUEUE_CACHE_S`, or this many times :data:`QUEUE_SETUP_CACHE_S` for the resources named there."""
+"""Maximum age of an answer that the hub still uses while it waits for a newer one, as a multiple of the seconds for
+which the hub reuses the answer (:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`)."""
 NEW_POD_S = 1.0
-"""Seconds after an answer with a namespace's Workloads until the hub asks for them again for a new pod, which the last
-request did not include. For a pod that the request included, the hub reuses the answer for :data:`QUEUE_CACHE_S`."""
+"""Seconds for which the hub reuses a namespace's list of Workloads if it needs the Workload of a pod that the list's
+request did not name. For a pod that the request named, the hub reuses the list for :data:`QUEUE_CACHE_S` seconds."""
 _FORGOTTEN_S = 30.0
 """Seconds after the last :meth:`QueuePlaces.find_place` for a pod until the hub stops reading the pod's Workload."""
 _PER_REQUEST = 100
@@ -149,8 +149,8 @@ class QueuePlaces:
         )
         found: _LocalQueue | None = local_queue.value
         if found is not None and found.problem is not None:
-            # If the queue is missing or admits nothing, do not read positions: Kueue then serves no positions, or some
-            # that say nothing about how long the pod will wait.
+            # If the queue is missing or admits no pods, do not read positions: Kueue then serves no positions, or
+            # positions that do not show how long the pod will wait.
             return QueuePlace(queue=queue, reason=found.problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)
@@ -366,7 +366,8 @@ def _find_position(pod_metadata: Mapping[str, object], positions: _Positions) ->
     found = positions.get(as_text(pod_metadata.get("uid")))
     if found is not None:
         return found
-    # No position has the pod's uid. Find the Workload by its name, which consists of "pod", the pod's name and a hash.
+    # Kueue gave no position for the pod's uid. Find the Workload by its name, which consists of "pod", the pod's name
+    # and a hash.
     name = re.compile(rf"pod-{re.escape(as_text(pod_metadata.get('name')))}-[0-9a-f]{{5}}")
     return next((position for workload, position in positions.items() if name.fullmatch(workload)), None)
 

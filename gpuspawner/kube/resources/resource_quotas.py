@@ -48,7 +48,7 @@ class QuotasAPI(Protocol):
 class _CachedAnswer(NamedTuple, Generic[_T]):
     """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
 
-    :param value: None if the request failed.
+    :param value: the result; None if the request failed.
     :param at: seconds of the clock at which the hub sent the request; after a failure, at which the request failed.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """

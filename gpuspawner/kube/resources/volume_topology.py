@@ -226,8 +226,8 @@ class _CSINodeCache(VersionedCache[CSINode]):
 class VolumeLimits:
     """Watches how many volumes CSI drivers may attach to each node, and keeps an :class:`Occupancy` up to date.
 
-    :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. Its arguments are the
-        plural name of the resource and the cache for the resource's objects.
+    :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. The caller passes it
+        the plural name of the resource, and the cache for the resource's objects.
     :param occupancy: the cluster's nodes and pods. :meth:`update` stores the volume limits of the nodes, and the known
         volumes, in this object.
     """

@@ -28,7 +28,7 @@ class ObjectCache(Protocol[_T]):
     """Decodes and stores the objects of one resource."""
 
     def decode(self, raw: object) -> _T | None:
-        """Return the decoded object, or None if the cache ignores it; a malformed object may raise any exception.
+        """Return the decoded object, or None if the cache ignores it; may raise any exception for a malformed object.
 
         :param raw: JSON object.
         """
@@ -49,7 +49,7 @@ class ObjectCache(Protocol[_T]):
         """Return all stored objects."""
 
     def make_key(self, value: _T) -> ObjectKey:
-        """Return the key of a decoded object.
+        """Return the key (namespace and name) of a decoded object.
 
         :param value: a decoded object.
         """

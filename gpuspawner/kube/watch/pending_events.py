@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 MAX_CHANGES_AT_ONCE = 1000
 """If a list changes at most this many objects of the cache, :meth:`ListReconciler.finish` applies the changes without
-yielding to the event loop, which takes about 10 ms."""
+yielding to the event loop. This many changes take about 10 ms."""
 
 
 class ListReconciler(Generic[_T]):
@@ -221,8 +221,8 @@ _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
 """Exceptions that transports raise if they are closed or cannot pause reading."""
 
 BATCH_FRESH_S = 0.2
-"""If the cache was up to date less than this many seconds ago, :meth:`ReadBatcher.catch_up` returns without waiting.
-Servers that start at about the same time thus use the same state of the cache."""
+"""If the cache was up to date less than this many seconds ago, :meth:`ReadBatcher.catch_up` returns at once, without
+newer events. When several servers start at about the same time, the hub thus reads new events once for all of them."""
 
 _LOOP_TURNS = 3
 """Iterations of the event loop from ``resume_reading()`` until the transport has delivered the bytes that arrived

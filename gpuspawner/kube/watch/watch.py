@@ -38,9 +38,10 @@ _COLLECTIONS_PER_FULL = 100
 """Minimum number of collections of the middle generation between two full collections, once the hub has called
 ``gc.freeze``. Python's default is 10.
 
-Even then, Python runs a full collection only if the objects that have become old since the last one are more than a
-quarter of all old objects. Frozen objects do not count as old, so few new objects are enough. With the default of 10,
-Python ran a full collection while 20 servers started."""
+After that many collections, Python runs a full collection only if the objects that have become old since the last full
+collection are more than a quarter of all old objects. Python does not count frozen objects as old, so after
+``gc.freeze`` few new objects are more than a quarter. With the default of 10, Python therefore ran a full collection
+while 20 servers started."""
 
 
 class GCTuning:
@@ -68,7 +69,8 @@ class GCTuning:
     def freeze(self, object_count: int) -> None:
         """Exempt all present objects from garbage collection after the first list, and again after a much longer list.
 
-        A list is much longer if it has more than twice as many objects as the list of the last exemption.
+        A list is much longer if it has more than twice as many objects as the list after which this method last called
+        ``gc.freeze``.
 
         Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
         of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
@@ -100,7 +102,7 @@ class WatchTiming:
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
     :param settle_s: seconds after the response's headers within which the API server should begin to send the changes
         since the last watch. During these seconds, only a gap of ``settle_s`` between events shows that all changes
-        have arrived; afterwards, a gap of :data:`IDLE_GAP_S` is enough.
+        have arrived; afterwards, a gap of :data:`IDLE_GAP_S` shows it.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
@@ -126,13 +128,14 @@ class WatchedResource:
 
 
 IDLE_GAP_S = 0.005
-"""A new watch first repeats all changes since the last watch, one directly after the other. If it then sends no event
-for this many seconds, the cache is complete. In a cluster that changes all the time there is no such gap, and only a
-bookmark shows that the cache is complete."""
+"""In a new watch, the API server first sends all changes since the last watch, one directly after the other. If it then
+sends no event for this many seconds, the cache is complete. In a cluster that changes all the time there is no such
+gap, and only a bookmark shows that the cache is complete."""
 
 MAX_SILENT_WATCHES = 6
-"""Number of watches in a row without an event or a bookmark after which the hub lists again. An API server whose etcd
-was restored from a backup sends nothing until its resourceVersions exceed the one from which the watch continues."""
+"""Number of watches in a row without an event or a bookmark after which the hub lists the resource again. An
+API server whose etcd was restored from a backup sends nothing until its resourceVersions exceed the one from which the
+watch continues."""
 
 
 class Watch:
@@ -254,9 +257,9 @@ class Watch:
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
         """Read a watch to its end; return whether all changes since the last watch have arrived.
 
-        The first gap between events shows that these changes have arrived. A bookmark also shows it, because it follows
-        all earlier changes. An event alone does not show it, because the event may have been delayed. Once the changes
-        have arrived, this method confirms that the cache was complete when the watch was requested.
+        The changes have arrived at the first gap between events, or at a bookmark, which the API server sends after all
+        earlier changes. An event alone shows nothing, because the event may have been delayed. Once the changes have
+        arrived, this method confirms that the cache was complete when the watch was requested.
         """
         time = asyncio.get_running_loop().time
         answered_at = time()

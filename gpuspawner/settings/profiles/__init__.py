@@ -11,7 +11,7 @@ import this package.
 - `overrides`: split a `kubespawner_override` into image, CPU and memory, accelerators, and other traits.
 - `profile_values`, `profile_gpus`: find the CPU, the memory and the GPU types of presets and of their lists' entries.
 - `converted`: the result, which also converts KubeSpawner's user options to gpuspawner's.
-- `notes`: what differs and why; how serious the differences are decides the command's exit status.
+- `notes`: what differs and why; the exit status of `gpuspawner convert` depends on the most serious difference.
 """
 
 from gpuspawner.settings.profiles.converted import ConvertedProfiles, require_presets

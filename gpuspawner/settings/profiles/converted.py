@@ -26,7 +26,7 @@ Several profiles may have the same slug if a hook of the hub shows each user onl
 """
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _EMPTYING = (NOT_VALID, NEVER_STARTED, NO_USER_ALLOWED, NO_ENTRY, SAME_SLUG)
-"""Causes because of which the conversion may leave out a profile."""
+"""Reasons for which the conversion may leave out a profile."""
 
 
 @dataclass(slots=True)
@@ -75,10 +75,10 @@ class ConvertedProfiles:
     profiles: Mapping[str, Profile]
 
     def convert_options(self, options: Mapping[str, object]) -> dict[str, object] | None:
-        """Return gpuspawner's user options that are equivalent to KubeSpawner's, or None if there are none.
+        """Return gpuspawner's user options that are equivalent to KubeSpawner's, or None if no preset offers them.
 
-        :param options: KubeSpawner's user options: ``profile``, and a key for each option that the user chose; or an
-            empty mapping for a server without a choice.
+        :param options: KubeSpawner's user options: ``profile``, and a key for each option in which the user picked a
+            choice; or an empty mapping if the user chose nothing.
         """
         if not options:
             return {}

@@ -17,7 +17,7 @@ class Effect(StrEnum):
     NOTE = "note"
     """For each choice of a user, the server's pod is the same as with the profile list."""
     DIFFERS = "differs"
-    """Something is missing or different, but no user gets more access, and no server gets different resources."""
+    """The settings lack or change something, but no user gets more access, and no server gets different resources."""
     REFUSED = "refused"
     """Users get more access, or servers get different resources. ``gpuspawner convert`` writes such settings only if
     the admin passes the name of the cause to ``--accept``."""

@@ -141,7 +141,7 @@ def select_own_variables(environment: Any) -> dict[str, object]:
 
 
 def replaces_selector(pod_config: Any) -> bool:
-    """Return whether ``extra_pod_config`` contains a node selector, which replaces that of all other traits.
+    """Return whether ``extra_pod_config`` contains a node selector, which replaces the one that other traits set.
 
     :param pod_config: value of ``extra_pod_config``.
     """

@@ -55,7 +55,7 @@ from gpuspawner.settings.profiles.profile_values import (
 )
 
 OWN_IMAGE = "default"
-"""Slug of the image in KubeSpawner's trait ``image``; presets may use the slug although ``images`` does not have it."""
+"""Slug of the image in KubeSpawner's trait ``image``; presets may use it although the setting ``images`` lacks it."""
 _LONGEST = {"display_name": 200, "description": 2000, "message": 2000}
 _LONGEST_PATTERN = 1000
 _NO_GPUS = frozenset({"", "void", "none"})
@@ -178,7 +178,7 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
-        # KubeSpawner replaces `{value}` with the text that the user writes. Presets can do so only in the image.
+        # KubeSpawner replaces `{value}` in any trait with the user's text. In a preset, the text sets only the image.
         if any("{value}" in text for text in _list_texts(constants)):
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
@@ -220,9 +220,9 @@ class _Converter:
                 has_image = True
 
     def _is_within_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Return False if a profile's guarantee of CPU or memory is larger than its limit and no option changes these.
+        """Return False if a profile's guarantee of CPU or memory is larger than its limit and no option changes either.
 
-        If exactly one option changes them, remove the entries with which the guarantee is larger than the limit.
+        If exactly one option changes them, remove those of its entries with which the guarantee exceeds the limit.
         """
         for key, traits in AMOUNT_TRAITS.items():
             setting = [each for each in options if any(each.touches(trait) for trait in traits)]
@@ -238,9 +238,9 @@ class _Converter:
         return True
 
     def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Return False if an accelerator's guarantee in a profile differs from its limit and no option changes these.
+        """Return False if an accelerator's guarantee in a profile differs from its limit and no option changes either.
 
-        If exactly one option changes them, remove the entries with which the guarantee differs from the limit.
+        If exactly one option changes them, remove those of its entries with which the guarantee differs from the limit.
         """
         setting = [each for each in options if each.sets_accelerators]
         if not setting and level.mismatch:

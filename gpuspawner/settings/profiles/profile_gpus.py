@@ -104,7 +104,9 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
 def plan_gpus(
     level: EffectiveValues, options: list[SplitOption], *, gpus: ProfileGPUs, notes: NoteList, profile: str
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return a preset's keys ``gpu`` and ``gpu_count``, and ``id`` of an entry → these keys, for entries that set them.
+    """Return the keys ``gpu`` and ``gpu_count`` of a preset, and of the entries in its lists that set them.
+
+    The second result is a dict: ``id(entry)`` → the keys of the entry.
 
     A GPU type consists of an extended resource and of labels in the node selector. If several options of the profile
     change the resource or the labels, the GPU type has only the labels that none of these options changes.

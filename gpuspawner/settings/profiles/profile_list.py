@@ -24,8 +24,8 @@ from gpuspawner.settings.profiles.notes import (
 )
 
 _ACCESS_KEYS = {"allowed_groups": "groups", "allowed_teams": "groups", "allowed_users": "users"}
-"""Key of a profile or choice that the current or an earlier hook of 2i2c's hubs reads → attribute of
-:class:`ProfileAccess`. The hook filters the profile list for each user; KubeSpawner does not read these keys."""
+"""Key with which a profile or choice names its users on 2i2c's hubs → attribute of :class:`ProfileAccess`. A hook of
+these hubs, or an earlier version of the hook, filters the profile list by these keys; KubeSpawner ignores them."""
 _COMMON_KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawner_override", *_ACCESS_KEYS})
 _OPTION_KEYS = frozenset({"display_name", "choices", "unlisted_choice"})
 _UNLISTED_KEYS = frozenset(

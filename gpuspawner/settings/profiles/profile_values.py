@@ -1,4 +1,4 @@
-"""Finds the values that servers with a profile have, and from them the CPU and memory of presets and their entries.
+"""Finds the values of servers with a profile, and from them the CPU and memory of presets and of their lists' entries.
 
 A server's values come from KubeSpawner's own traits, from the profile, and from the user's choices in its options.
 """
@@ -33,7 +33,7 @@ _TRAITS_BY_KEY = {
     for key, (limit, guarantee) in AMOUNT_TRAITS.items()
     for name, trait in ((key, limit), (f"{key}_guarantee", guarantee))
 }
-"""Key of a preset → KubeSpawner's trait of the amount."""
+"""Key with which a preset sets an amount of CPU or memory → KubeSpawner's trait for this amount."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class SplitOption:
         return bool(self.entries) and self.image_input is None
 
     def touches(self, trait: str) -> bool:
-        """Return whether at least one entry sets a limit or guarantee of CPU or memory.
+        """Return whether at least one entry sets a certain limit or guarantee of CPU or memory.
 
         :param trait: KubeSpawner's trait for the limit or guarantee.
         """
@@ -147,7 +147,7 @@ class SplitOption:
 
     @property
     def labels(self) -> set[str]:
-        """Labels that entries remove from the node selector, or set in it if the label may tell a GPU type."""
+        """Labels that an entry removes from the node selector, or that it sets there and that may tell a GPU type."""
         return {
             key
             for entry in self.entries
@@ -195,14 +195,17 @@ def _naming(trait: str) -> Iterator[None]:
 def plan_amounts(
     level: EffectiveValues, options: list[SplitOption], *, base: EffectiveValues
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return a preset's keys for CPU and memory, and ``id`` of an entry → the keys that the entry changes.
+    """Return the keys for CPU and memory of a preset, and of the entries in its lists.
 
-    If KubeSpawner's guarantee is not set, Kubernetes requests as much as the limit. The keys express this as follows:
+    The second result is a dict: ``id(entry)`` → the keys that the entry changes.
 
-    - If at most one option of the profile changes the limit or guarantee, the guarantee is the number of the limit.
-    - If several options do, the guarantee is 0, as in KubeSpawner, because the limit depends on several choices.
+    If a server has a limit but no guarantee, Kubernetes requests as much as the limit. The keys then contain:
 
-    If there is no limit either, a guarantee of 0 replaces a guarantee in the hub's configuration of KubeSpawner.
+    - a guarantee equal to the limit, if at most one option of the profile changes the limit or guarantee,
+    - the guarantee 0, as in KubeSpawner, if several options do, because the limit then depends on several choices.
+
+    If a server has neither a limit nor a guarantee, but the hub's configuration of KubeSpawner sets a guarantee, the
+    keys contain the guarantee 0, which replaces it.
 
     :param level: the values of servers with the profile, without the user's choices.
     :param options: the profile's options.
