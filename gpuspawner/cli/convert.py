@@ -78,7 +78,7 @@ REFUSED = 5
 VERIFICATION = "verification"
 """Name to pass to ``--accept`` if ``--verify`` finds wider access or different resources that no note explains."""
 _REFUSED_LINE = f"{Effect.REFUSED}: "
-"""Beginning of a line that names a cause: a reason why users get more access or servers get different resources.
+"""Beginning of each output line about a cause for which users get more access or servers get different resources.
 
 The program writes the settings only if the admin passes the name of each such cause to ``--accept``.
 """
@@ -156,7 +156,7 @@ class ProfileSource:
 
     @property
     def emptied(self) -> dict[str, Any]:
-        """Helm values with an empty list at each profile list's path; merged over the files, they remove the lists."""
+        """Helm values that replace each profile list in the files with an empty list."""
         found: dict[str, Any] = {}
         for path in _CHART_PATHS if self.is_chart else ():
             if _get_at(self.values.chart, path):
@@ -174,6 +174,8 @@ class ProfileSource:
 
 def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
     """Convert the files, write settings to ``out`` and all differences to ``notes``, and return the exit code.
+
+    Write no settings if the exit code is :data:`UNUSABLE` or :data:`REFUSED`.
 
     :param arguments: arguments of the command line.
     :param out: stream for the settings.
@@ -225,9 +227,9 @@ def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
 def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
     """Return the choices with wider access or different resources, without those that the notes already explain.
 
-    A note explains a choice if it is about the choice's profile and names a cause that ``--accept`` must name. A user
-    who chooses nothing gets the server of a profile: the result leaves out this case, too, if it has the same
-    differences as a choice that a note explains.
+    A note explains a choice if the note is about the choice's profile and its cause has the effect ``REFUSED``. The
+    report also has a result for users who choose nothing and get the server of a default profile. This result counts as
+    explained if it has the same differences as a choice that a note explains.
     """
     names = {profile.display_name for profile in converted.profiles.values()}
     named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
@@ -256,7 +258,8 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
         config = build_spawner_config(values.chart, namespace="default")
         base = {trait: get_configured_trait(config, trait) for trait in BASE_TRAITS}
         if needs_chart_tag(values.chart):
-            base["image"] = None  # the values name no tag, and only the chart knows the tag that it appends
+            # Treat the image as unknown: the values name no tag, and only the chart knows the tag that it appends.
+            base["image"] = None
         converted = convert_profile_list(
             source.profile_list, base=base, traits=describe_spawner(), sorts_keys=source.sorts_keys
         )
@@ -276,9 +279,9 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
 
 
 def _leave_invalid_out(converted: ConvertedProfiles) -> ConvertedProfiles:
-    """Return the settings without presets and entries that the hub would refuse, such as for a request above a limit.
+    """Return the settings without those presets, and entries in presets' lists, whose values the hub would refuse.
 
-    :raises SettingsError: the settings are wrong in another way.
+    :raises SettingsError: the settings have a problem that is not in a preset.
     """
     while converted.presets:
         try:
@@ -338,10 +341,11 @@ def describe_spawner() -> SpawnerTraits:
 
 
 def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[str, Any]:
-    """Return Helm values with the settings, at the path of zero-to-jupyterhub's values in the files.
+    """Return Helm values with the settings.
 
-    The values also contain an empty profile list at the place of the old one: it replaces the old list if the admin
-    passes Helm the old and then the new file.
+    If the files have zero-to-jupyterhub's values below the key of a parent chart, the result has them there, too. The
+    result also has an empty profile list at the place of the old one. The empty list replaces the old list if the admin
+    passes the old file to Helm first, and then the new file.
 
     :param source: the profile list and its values.
     :param converted: the settings.
@@ -368,7 +372,7 @@ def verify(
     :param source: the profile list and its values.
     :param converted: the settings.
     :param values: the Helm values with the settings.
-    :param scope: limit and seed of the sample; the function sets the other attributes.
+    :param scope: limit and seed of the sample of choices to compare; the function sets the other attributes.
     """
     without_list = merge_values(source.values.merged, {})
     _set_at(without_list, source.path, value=[])
@@ -427,7 +431,7 @@ def read_profile_source(files: Sequence[str], notes: TextIO) -> ProfileSource:
 
     :param files: names of files; ``-`` is standard input.
     :param notes: stream for warnings about keys that are written twice.
-    :raises SettingsError: the files have no profile list, or mistakes.
+    :raises SettingsError: the files have no profile list, or contain mistakes.
     :raises OSError: a file cannot be read.
     """
     if any(file.endswith(".py") for file in files):
@@ -458,7 +462,7 @@ def _place_document(document: YAMLDocument) -> ProfileSource:
 
 
 def _wrap(document: YAMLDocument, path: KeyPath) -> HelmValues:
-    """Return values of the chart that contain a document at a path, and that remove the chart's memory guarantee."""
+    """Return chart values that contain a document at a path, and that remove the chart's default memory guarantee."""
     tree = document.tree
     for key in reversed(path):
         tree = LocatedValue(value={key: tree}, place=tree.place)

@@ -56,10 +56,10 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def build_trait_schemas() -> dict[str, dict[str, Any]]:
-    """Return name → JSON Schema of each trait of GPUSpawner, including traits of KubeSpawner.
+    """Return name → JSON Schema of each trait of GPUSpawner and KubeSpawner that is not one of gpuspawner's settings.
 
-    The result lacks gpuspawner's settings, because :func:`.build_settings_schema` has their schemas. The schema of a
-    KubeSpawner trait accepts any value; only ``gpuspawner check`` validates the value.
+    :func:`.build_settings_schema` returns the schemas of the settings. The schema of a KubeSpawner trait accepts any
+    value; only ``gpuspawner check`` validates the value.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, trait in sorted(GPUSpawner.class_traits(config=True).items()):

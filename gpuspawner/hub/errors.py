@@ -184,8 +184,8 @@ def is_webhook_outage(error: ApiException) -> bool:
 def is_conflict(error: ApiException) -> bool:
     """Return whether a request has failed because another request changed the same object, such as a ResourceQuota.
 
-    The API server then answers with status 409. It also does so if an object with the new object's name exists; in that
-    case, return False.
+    The API server answers such a request with status 409. It also answers with 409 if a request would create an object
+    whose name is taken. For that case, the result is False.
 
     :param error: the error of the request.
     """
@@ -233,12 +233,12 @@ def _parse_status(body: Any) -> Mapping[str, object]:
 
 
 class FailureCount:
-    """Keeps users from stopping the hub with starts that fail; the hub's process has one object of this class.
+    """Prevents failed starts from stopping the hub if the hub did not cause them; the hub has one object of this class.
 
     JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
     because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
-    cause. Only one failure of each user counts until a start of any user succeeds or is cancelled, because a hook may
-    fail for one user alone.
+    cause. After one failure of a user, further failures of this user do not count until a start of any user succeeds or
+    is cancelled. Otherwise a single user could stop the hub, for example if the admin's hook fails only for this user.
     """
 
     def __init__(self) -> None:
@@ -247,10 +247,11 @@ class FailureCount:
         self._settled: WeakSet[asyncio.Future[Any]] = WeakSet()
 
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
-        """When a start fails, correct JupyterHub's count of failed starts, if :meth:`settle` has not been called.
+        """Watch a start until it ends.
 
-        If JupyterHub cleans up after the failed start, the spawner calls :meth:`settle` during the clean-up. If the
-        start succeeds or is cancelled, each user's next failure counts again.
+        If the start fails, correct JupyterHub's count of failed starts, unless :meth:`settle` has already done so. The
+        spawner calls :meth:`settle` when JupyterHub cleans up after a failed start, but JupyterHub may not clean up. If
+        the start succeeds or is cancelled, the next failure of each user counts again.
 
         :param start: JupyterHub's future of a start.
         :param user: the user whose server starts.
@@ -261,9 +262,10 @@ class FailureCount:
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Subtract 1 from JupyterHub's count of failed starts if a start must not count; JupyterHub then adds 1 for it.
+        """Subtract 1 from JupyterHub's count of failed starts if a failed start must not count.
 
-        Do nothing if JupyterHub itself does not count the start: JupyterHub 6 does not count refused starts.
+        JupyterHub later adds 1 for this start, so that the count stays the same. Do nothing if JupyterHub does not add
+        1: JupyterHub 6 does not count refused starts.
 
         :param start: JupyterHub's future of the start.
         :param error: the exception that ended the start.
@@ -316,9 +318,10 @@ def _is_refusal(error: Exception) -> bool:
 def find_start_failure() -> Exception | None:
     """Return the exception that ended a start, while JupyterHub cleans up after the start; None at any other time.
 
-    JupyterHub cleans up inside its ``except`` block, so the exception is the one that Python is handling. The clean-up
-    may raise a second exception, whose ``__context__`` then leads to the exception of the start. This function
-    therefore prefers a :class:`SpawnException` in that chain.
+    JupyterHub cleans up inside its ``except`` block, so the exception is the one that Python is handling. If the
+    clean-up itself raises an exception, Python handles that one, and its ``__context__`` leads to the exception of the
+    start. This function therefore returns the first :class:`SpawnException` in that chain. Without one, it returns the
+    exception that Python is handling.
     """
     handled = sys.exception()
     if not isinstance(handled, Exception):

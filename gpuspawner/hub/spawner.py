@@ -119,8 +119,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._show_form if self._is_ours() else super()._options_form_default()
 
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
-        # This method is no coroutine: JupyterHub may run a coroutine in another task, but take_draft() needs the
-        # request's own task.
+        # Do not make this method a coroutine: JupyterHub may run a coroutine in another task, but take_draft() works
+        # only in the request's own task.
         return self._render_form(context.take_draft(), context.read_choice_header())
 
     async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
@@ -167,7 +167,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         a failed start only if the new spawner has the future of this start.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # Do not replace a start of this spawner: it is newer than the failed start, and JupyterHub may be running it.
+        # If this spawner has a start of its own, keep that start: it is newer, and may still be in progress.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
@@ -180,7 +180,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # Like _show_form(), this method is no coroutine, because keep_draft() needs the request's own task.
+        # Do not make this method a coroutine: like take_draft(), keep_draft() works only in the request's own task.
         own, extra = split_form(form_data, self.extra_options)
         draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
@@ -319,7 +319,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None to keep a starting JupyterHub from checking the server."""
+        """JupyterHub's record of the server's address; None while a starting JupyterHub must not check the server."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -369,7 +369,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             start: asyncio.Future[Any] = super().start()
             return start
         give_up_dead_reflectors(type(self).reflectors)
-        # Measure the time from here, when start_timeout begins. In a busy hub, the start's task begins later.
+        # JupyterHub counts start_timeout from now, so begin here: in a busy hub, the start's task runs only later.
         self.start_state.feed.begin()
         self._follow_start()
         self.start_state.end = None
@@ -393,9 +393,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # KubeSpawner calls _make_create_pvc_request until it returns True, unless the claim exists or is not needed, and
-    # then _make_create_pod_request until it returns True. The first of all these calls runs the preflight. Before them,
-    # KubeSpawner creates the user's namespace, without which the preflight's dry run and many hooks would fail.
+    # If a needed volume claim may not exist yet, KubeSpawner calls _make_create_pvc_request until it returns True. Then
+    # it calls _make_create_pod_request until it returns True. The first of all these calls runs the preflight. By then,
+    # the user's namespace exists; without the namespace, the preflight's dry run and many hooks would fail.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -417,7 +417,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # If False, the pod may exist: an earlier answer was lost, or a 5xx has a cause other than a webhook.
+            # Otherwise, the pod may exist despite the error: this request or an earlier one may have created it.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -433,7 +433,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the preflight on ``pod``, or on a pod built here if ``pod`` is None; a second call does nothing."""
+        """Check ``pod`` with the preflight; if it is None, build and check a pod. A second call does nothing."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -546,7 +546,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
-        # To save time, parse settings only if the admin set profile_list or a form: a start calls _is_ours() 16 times.
+        # A start calls _is_ours() 16 times, so parse the settings only if the answer depends on them.
         if self.settings_files or not (self.profile_list or self.has_configured_form()):
             return True
         return not self._parse_settings().is_empty
@@ -577,7 +577,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
 
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
-    """Check user options, set the start timeout of the chosen resources, and store the options in normalized form.
+    """Check user options, set the start timeout that the choice requires, and store the normalized options.
 
     JupyterHub reads the timeout before the start. All other traits are set during the start, after the admin's hooks:
     a hook that modifies a list in place, such as ``tolerations``, then finds only the admin's own entries in it.

@@ -85,7 +85,7 @@ class PodWatchingSpawner(Protocol):
 
 
 class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """A spawner with KubeSpawner's reflectors, and the settings that determine which namespaces they cover.
+    """A spawner with KubeSpawner's reflectors, and with the settings on which the reflectors' namespaces depend.
 
     :ivar reflectors: KubeSpawner's reflectors, by kind and namespace; the namespace None means all namespaces.
     :ivar event_reflector: KubeSpawner's reflector of events; None if KubeSpawner does not watch events.

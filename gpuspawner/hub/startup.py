@@ -34,10 +34,10 @@ from gpuspawner.settings.parsing import merge_values
 CONFIG_SECTION = "GPUSpawner"
 
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
-"""Traits that JupyterHub sets after it has read its configuration. When one of them changes, the settings are checked.
+"""Traits that JupyterHub sets after it has read its configuration. A change of one of them starts the check.
 
-traitlets has no event for the end of the configuration. A trait that a configuration file sets changes too early for
-the check: traitlets sets the file's traits before it merges the file into ``config``, which the check reads.
+traitlets has no event that says that the whole configuration is read. A change of a trait that a configuration file
+sets comes too early: at that time, traitlets has not merged the file into ``config``, which the check reads.
 
 JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured ``cookie_secret``. If
 the admin has done so, the check runs when JupyterHub sets ``session_factory``. JupyterHub always sets this trait, but
@@ -135,7 +135,8 @@ def _check_or_exit(hub: JupyterHub) -> None:
             place = f"hub.config.{CONFIG_SECTION}.{problem.field}" if problem.field else f"hub.config.{CONFIG_SECTION}"
             hub.log.critical("%s: %s", place, problem.message)
         hub.log.critical("The settings of gpuspawner are wrong, so the hub does not start.")
-        # Raise SystemExit: for an Exception, traitlets would log a message about the trait that JupyterHub is setting.
+        # Raise SystemExit, not an Exception: for an Exception, traitlets would log a message that blames the trait
+        # that JupyterHub is setting.
         raise SystemExit(1) from None
     hub.template_vars = add_announcements(hub.template_vars)
     merged = _merge_sections(hub.config)

@@ -49,10 +49,10 @@ class TraitOverrides:
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return trait overrides for ``twin``, a copy of the spawner.
+        """Return a copy of this object that sets and restores the traits of ``twin``, a copy of the spawner.
 
-        The traits of ``twin`` already have the values of the current start. The result contains the admin's values that
-        this object has saved, so that :meth:`restore` of the result sets the traits of ``twin`` to the admin's values.
+        The traits of ``twin`` already have the values of the current start. The result has the admin's values that this
+        object has saved, so it can restore them in ``twin``.
 
         :param twin: the copy of the spawner.
         """

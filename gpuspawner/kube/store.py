@@ -32,7 +32,8 @@ from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
-"""Number of pods on a list's page; 500 pods are about as large as 100 nodes, whose labels and image lists are long."""
+"""Number of pods on a list's page. A page has fewer nodes than pods, because labels and image lists make nodes large:
+500 pods are about as large as 100 nodes."""
 DEVICES_PER_PAGE = 100
 """Number of DRA objects, PriorityClasses or RuntimeClasses on a list's page. The number is small because a
 ResourceSlice may be large: it may contain 128 devices."""
@@ -175,9 +176,9 @@ class ClusterStore:
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since the nodes and pods in memory were both known to be complete; None if the nodes are unknown.
+        """Seconds since the nodes were last known to be complete, or since the pods were, if that is longer ago.
 
-        If only the pods are unknown, the age of the nodes is returned.
+        If only the pods are unknown, the value is the age of the nodes. If the nodes are unknown, the value is None.
         """
         known = [watch_loop for watch_loop in (self._nodes, self._pods) if watch_loop.is_known]
         if not self._nodes.is_known:

@@ -52,7 +52,8 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: result of :func:`_normalize_slug` for a slug → that slug, to suggest for a similar but unknown slug.
+    :ivar bare: normalized slug (:func:`_normalize_slug`) of an enabled GPU type → its slug. An error about an unknown
+        slug with the same normalized slug suggests this slug.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -141,8 +142,8 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
     """Return why a rule or pool must not name a GPU type, or "" if it may.
 
-    With ``discover_gpus``, the hub may add GPU types from nodes. Their slugs are not known here. A valid slug that the
-    settings lack is then wrong only if it resembles the slug of a GPU type in the settings.
+    With ``discover_gpus``, the hub may add GPU types from nodes, and their slugs are not known here. The function then
+    accepts a valid slug that the settings lack, unless it resembles the slug of a GPU type in the settings.
     """
     if slug == ANY or slug in known.gpus:
         return ""
@@ -189,7 +190,10 @@ def _check_against_default(
     default: CPURange | MemoryRange | None,
     show: Callable[[int], str],
 ) -> Iterator[Problem]:
-    """Yield a problem if a rule sets only min, above the max of ``policy.default``, or only max, below its min."""
+    """Yield a problem if a rule sets only one bound, and this bound contradicts the other one in ``policy.default``.
+
+    That is a min without max above the default's max, or a max without min below the default's min.
+    """
     if own is None or default is None:
         return
     base = f"policy.default.{path.rpartition('.')[2]}"
@@ -501,8 +505,8 @@ def _list_variants(preset: Preset) -> Iterator[ChosenEntries]:
 def _list_values(preset: Preset, chosen: ChosenEntries) -> Iterator[tuple[str, tuple[str, object]]]:
     """Yield the values that a preset and the entries picked in its lists set for fields of the form.
 
-    Each item is the field's name, the YAML path of the preset or entry, and the value. If a field has several values,
-    servers get the last one.
+    Each item is (name of the field, (YAML path of the preset or entry, value)). If the items contain a field several
+    times, servers get its last value.
     """
     path = f"presets.{preset.slug}"
     yield from ((name, (path, value)) for name, value in preset.options.items())

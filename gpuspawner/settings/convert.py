@@ -115,10 +115,11 @@ def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
 def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bounds | None:
     """Return the bounds of an amount in whole base units (millicores, bytes, seconds), or None if they are not set.
 
-    If the setting has no default, the form field's default is clamped to the range and rounded down to a step.
+    If the setting has no default or no guarantee, the function uses the one of the form field. It moves the field's
+    default into the range, and rounds it down to a step.
 
-    :param amount_field: the form field of the amount; its default and guarantee are used if the setting has none.
-    :param setting: the bounds in the settings.
+    :param amount_field: the form field of the amount.
+    :param setting: the bounds in the settings, or None.
     """
     if setting is None:
         return None
@@ -324,7 +325,7 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
 
 
 def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
-    """Return who may choose an image, a GPU type, a preset or an entry of its lists; omit those that every user may."""
+    """Return who may choose each image, GPU type, preset and preset list entry that is not open to every user."""
     presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),

@@ -41,13 +41,13 @@ _DEEPEST = 100
 """Greatest depth of nesting in a YAML file. libyaml has no limit, and tens of thousands of levels crash the process."""
 
 _LONGEST_NUMBER = 100
-"""Greatest number of characters in a YAML number."""
+"""Greatest number of characters in a YAML number; PyYAML is too slow for some longer ones (:func:`_refuse_flaws`)."""
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Greatest number of YAML values in all settings files together; the settings of a large hub have far fewer. A
-value that aliases repeat counts each time, because aliases of aliases could fill the memory. To report errors in 20,000
-values takes 0.5 s."""
+"""Greatest number of YAML values in all settings files together; the settings of a large hub have far fewer. An
+aliased value counts once for each alias as well, because nested aliases could otherwise fill the memory. The hub needs
+0.5 s to report errors in 20,000 values."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
@@ -73,10 +73,10 @@ class SettingsFile:
 
 @dataclass(slots=True, kw_only=True)
 class _SizeBudget:
-    """Limits the size of all settings files together: says how much the files that are still to be read may contain.
+    """Limits the size of all settings files together: counts how much the unread files may still contain.
 
     :param bytes: number of bytes that remain.
-    :param values: number of YAML values, with aliases expanded, that remain; each file counts as at least one value.
+    :param values: number of YAML values, with aliases expanded, that remain; each file counts as one value more.
     """
 
     bytes: int = _MOST_BYTES
@@ -118,7 +118,7 @@ def compute_fingerprint(paths: Sequence[str]) -> tuple[Fingerprint, float]:
 
 
 def read_settings_files(paths: Sequence[str], *, field: str = _FIELD) -> list[SettingsFile]:
-    """Return the settings of each file; a folder is replaced by its files, sorted by name.
+    """Return the settings of each file, and of the YAML and JSON files in each folder, sorted by name.
 
     :param paths: files and folders, lowest priority first.
     :param field: setting that contains the paths, for error messages.
@@ -171,10 +171,10 @@ def merge_settings_files(
 
 
 def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsError:
-    """Return an error whose problems name the file that they come from.
+    """Return a copy of an error in which each problem names the settings file that most likely causes the problem.
 
-    If no settings come from a file, return the error unchanged. Otherwise, the returned error has the first hundred
-    problems. If there are more, a last problem says how many are left out.
+    If none of the settings come from a file, return the error unchanged. Otherwise, the copy has only the first hundred
+    problems. If there are more, one more problem says how many the copy lacks.
 
     :param error: problems of the merged settings.
     :param layers: the settings before they were merged, lowest priority first.
@@ -189,12 +189,12 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem whose message names the file that the problem most likely comes from.
+    """Return a problem with the name of the file that most likely causes the problem added to the message.
 
-    A layer is the settings of one file, or settings from another source, such as Helm values. The problem most likely
-    comes from the layer that contains the longest beginning of the problem's YAML path; if several do, from the layer
-    with the highest priority among them. Return the problem unchanged if this layer is not a file, or if no layer
-    contains the path's first key.
+    A layer is the settings of one file, or settings from another source, such as Helm values. The layer that contains
+    the longest beginning of the problem's YAML path most likely causes the problem. If several layers contain equally
+    much of the path, the one with the highest priority does. Return the problem unchanged if this layer is not a file,
+    or if no layer contains the path's first key.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))

@@ -98,7 +98,7 @@ class CustomImagesSetting(StrictModel):
 
 
 class AmountSetting(StrictModel):
-    """Base class of CPU and memory settings: contains the guarantee, as a fraction of the limit."""
+    """Base class of CPU and memory settings; contains the resource request, as a fraction of the limit."""
 
     guarantee: UnitFraction | None = Field(default=None, description="Part of the limit that is requested.")
 

@@ -127,7 +127,7 @@ def drop_nulls(value: object, annotation: object) -> object:
 
 
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
-    """Yield a problem for each ``match`` of a GPU type, and each ``gpus`` of a policy rule, whose values are all null.
+    """Yield a problem for each mapping with only null values at ``match`` of a GPU type or ``gpus`` of a policy rule.
 
     Nulls remove entries, so such a mapping would become empty: ``match`` would match all nodes, and ``gpus`` would
     allow no GPU type. YAML also reads ``t4:`` as null, and an admin who writes ``t4:`` in ``gpus`` wants to allow the
@@ -173,7 +173,7 @@ def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[s
 
 
 def _find_removed_key(entries: object) -> str:
-    """Return the first key of a mapping if all its values are null, or an empty string for any other value."""
+    """Return the first key of ``entries``, or "" if it is no mapping, is empty, or has a value other than null."""
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
     return sanitize_name(next(iter(entries), ""))

@@ -189,11 +189,11 @@ def convert_access(entry: RestrictedEntry) -> Access | None:
 def convert_policy(
     setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry], access: Mapping[AccessKey, Access]
 ) -> Policy | None:
-    """Return the policy, or None if the settings contain no policy and no pools, and every user may choose every entry.
+    """Return the policy, or None if the settings have no section ``policy``, no pools and no entries in ``access``.
 
     :param setting: the section ``policy``.
-    :param pools: enabled pools by slug, in the order of the form.
-    :param access: key of an entry, such as an image, that only some users may choose → who may choose it.
+    :param pools: enabled pools of GPUs by slug, in the order of the form.
+    :param access: key of an image, GPU type or other entry that only some users may choose → who may choose it.
     """
     if setting is None and not pools and not access:
         return None

@@ -161,7 +161,7 @@ def _check_guarantees(path: str, own: PresetValues, *, preset: PresetValues) -> 
 def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry | ImageInputSetting]]:
     """Yield the YAML path and the value of each enabled part of the settings that may have a ``kubespawner_override``.
 
-    These are images, GPU types, presets, and in the lists of presets the entries and the text fields for images.
+    These parts are images, GPU types, presets, the entries of presets' lists, and presets' text fields for images.
 
     :param settings: settings in which each single value is valid; they may contradict each other.
     """

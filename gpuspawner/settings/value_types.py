@@ -19,7 +19,7 @@ from gpuspawner.core.units.quantity import parse_cpu, parse_memory, round_up_cpu
 
 UNIT_KEY = "x-unit"
 """Key in a JSON Schema; its value names the kind of an amount, such as ``cpu``. :mod:`gpuspawner.settings.json_schema`
-formats the default of the setting accordingly, and removes the key."""
+writes the setting's default as an admin would write it in YAML, and removes the key."""
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
 _MEMORY_TEXT = rf"^ *{_NUMBER} ?([KMGTkgt][iI]?[bB]?|m([iI][bB]?|[bB])|[bB]) *$"
@@ -89,7 +89,8 @@ _LONGEST_RUN_TIME_S = 2**31 - 1
 def _require_quoted_version(value: object) -> object:
     """Return a version unchanged; raise ValueError for a number, because YAML reads ``12.10`` as 12.1."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Suggest no value for a number such as 12.1: the admin may have written 12.10, which YAML reads as 12.1.
+        # Suggest a quoted value only if the number shows what the admin wrote. It does not for 12.1: the admin may have
+        # written 12.10, which YAML reads as 12.1.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
         shown = f', as in "{value}"' if is_whole else ""
         raise ValueError(f"must be in quotes{shown} (YAML takes 12.10 for the number 12.1)")  # noqa: TRY004
@@ -185,7 +186,7 @@ class Entry(StrictModel):
 class RestrictedEntry(Entry):
     """Base class of entries that only some users may choose.
 
-    If both keys are omitted, every user may choose the entry.
+    If ``allowed_groups`` and ``allowed_users`` are both omitted, every user may choose the entry.
     """
 
     allowed_groups: Annotated[list[GroupName], Field(min_length=1)] | None = Field(

@@ -90,7 +90,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
     settings = merge_settings(values)
     for key, replaced in _REPLACED_TRAITS.items():
-        # Skip images with only_presets: a preset may use KubeSpawner's own image, so that image still has an effect.
+        # With only_presets, the setting images does not replace KubeSpawner's image: a preset may still use that image.
         if not settings.get(key) or (key == "images" and settings.get("only_presets")):
             continue
         message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"

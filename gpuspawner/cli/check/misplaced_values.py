@@ -40,9 +40,9 @@ _FREE_KEYS = frozenset(
 """Names of chart sections in which the admin may choose any key; the search for misplaced sections skips them."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
-"""Section of zero-to-jupyterhub's values → keys of the chart that have the same name as a setting of gpuspawner.
+"""Section of zero-to-jupyterhub's values → keys that are values of the chart and also have the name of a setting.
 
-Such a key is not misplaced in this section.
+In this section, such a key is a value of the chart and no misplaced setting of gpuspawner.
 """
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
 """Traits that this module does not check, because :mod:`gpuspawner.cli.values.chart_config` checks their values."""
@@ -97,10 +97,10 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return which settings of gpuspawner are in a ``hub.config`` section for a spawner class of the admin's own.
+    """Return gpuspawner's settings in a section of ``hub.config`` that is for the admin's own spawner class.
 
-    ``check`` warns that it does not check these settings, because it does not know the admin's class. The list is empty
-    for the sections of other classes.
+    ``check`` warns that it does not check these settings, because it does not know the admin's class. For a section of
+    any other class, the result is empty.
     """
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
@@ -127,7 +127,7 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
         traits = {**traits, **GPUSpawner.class_traits(config=True)}
     for key, entry in section.value.items():
         if key in traits:
-            # Skip gpuspawner's settings unless they are null: the module settings_errors checks the other values.
+            # Of gpuspawner's settings, check only those that are null here: the module settings_errors checks the rest.
             # Messages show a value only if it is in the section GPUSpawner or its trait expects a number of bytes.
             # Any other value may be a secret.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
@@ -147,7 +147,7 @@ def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
-        # Check only values of the section singleuser. If hub.config also sets the trait, the value in hub.config
+        # Check the value only if it comes from the section singleuser. If hub.config sets the trait, that value
         # replaces the chart's value, and _check_section checks it.
         if source is not None and source.path[len(values.root)] == "singleuser":
             trait = traits[name]
@@ -171,8 +171,8 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # If the path of the misplaced section has as many keys as the right path, one key is probably misspelled: show
-        # the path up to that key.
+        # If the section's path has as many keys as the right path, one key is probably misspelled. Show the path only
+        # up to the first key that differs.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"

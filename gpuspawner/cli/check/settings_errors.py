@@ -140,10 +140,9 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return three paths: that of a settings section, and a problem's path in two parts.
+    """Return the path of a settings section, the part of a problem's path that exists in it, and the rest as text.
 
-    The first part of the problem's path exists in the section; the second part is the rest, as text. The section is
-    the one of :data:`SPAWNER_SECTIONS` that contains the most keys of the problem's path. If the files contain none of
+    The section is the one of :data:`SPAWNER_SECTIONS` for which this rest is shortest. If the files contain none of
     these sections, return the path of ``hub.config.GPUSpawner``, () and the whole path of the problem.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
@@ -159,7 +158,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
     elif isinstance(parent.value, list):
         for index, entry in enumerate(parent.value):
             yield str(index), index, entry
-            if isinstance(entry.value, str):  # a problem's path may name the entry by this text, a slug
+            if isinstance(entry.value, str):  # a problem's path may contain this text (a slug), not the index
                 yield sanitize_name(entry.value), index, entry
 
 

@@ -347,7 +347,7 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]
         # Report the whole preset only if all variants are denied. Otherwise some users may start the preset, even if
-        # they may not have its default entries.
+        # policy denies them its default entries.
         for path in [""] if len(denied) == len(denials) else filter(None, denied):
             answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
             message = f"is allowed to no group and no user{answer}"
@@ -388,7 +388,7 @@ def _find_denial(
     """Return why no user may start the server that user options describe, or None if at least one user may.
 
     The reason is empty for a preset that is hidden from all users. The result is also None if the program cannot
-    decide, because the hub would need the cluster's nodes or an image's reference that the user writes.
+    decide. This is so if the decision needs the cluster's nodes, or an image's reference that only the user knows.
     """
     reason = ""
     for allowance in allowances:
@@ -456,7 +456,7 @@ def _list_conflicts(lower: TraitValues, upper: TraitValues) -> Iterator[str]:
 
 
 def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
-    """Yield a problem for each setting that has no effect because users can only start presets.
+    """If users can only start presets (``only_presets``), yield a problem for each setting that has no effect then.
 
     :param model: the settings as written.
     """
@@ -511,7 +511,7 @@ _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
-    """Yield a problem for each value of a ``kubespawner_override`` for which the API server would reject every pod."""
+    """Yield a problem for each value of a ``kubespawner_override`` that would make the API server reject the pod."""
     for trait in ("node_selector", "extra_labels"):
         for key, value in as_dict(override.get(trait)).items():
             is_template = trait == "extra_labels" and "{" in str(value)
@@ -532,7 +532,7 @@ def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
 
 
 def _explain_toleration(toleration: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield each key of a toleration whose value the API server rejects, and the reason."""
+    """Yield (key, reason) for each wrong or missing key in a toleration that the API server would reject."""
     operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
     if operator not in _OPERATORS:
         yield "operator", f"must be Exists or Equal, not {quote(operator)}"

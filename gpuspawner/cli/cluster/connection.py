@@ -181,7 +181,7 @@ async def _configure(arguments: argparse.Namespace, configuration: Configuration
 
 
 def _require_kubeconfig(files: str) -> None:
-    """Raise an error if no kubeconfig exists, because kubernetes_asyncio would report only a missing key."""
+    """Raise a clear error if no kubeconfig exists; kubernetes_asyncio would only say that a key is missing."""
     paths = [Path(file).expanduser() for file in files.split(os.pathsep) if file]
     if not any(path.exists() for path in paths):
         message = f"there is no kubeconfig {files!r}; --kubeconfig or $KUBECONFIG names another"

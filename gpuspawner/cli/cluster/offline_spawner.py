@@ -55,7 +55,8 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
     # Create a subclass with its own class attributes, so that those of GPUSpawner itself stay unchanged.
     own = {"offer_factory": viewer.offers, "admin_warnings": AdminWarnings(), "admission": AdmissionService()}
     kind: type[GPUSpawner] = type("GPUSpawner", (_OfflineSpawner,), {"reflectors": {}, **own})
-    # The default of capacity_timeout is short, because users wait for the form; the command may wait longer.
+    # Give the first read of the cluster more time than capacity_timeout's default, which is short because users wait
+    # for a form.
     traits = {"capacity_timeout": FIRST_READ_TIMEOUT_S}
     with share_connection(viewer.cluster.core):
         try:
@@ -128,8 +129,8 @@ def share_connection(api: CoreV1Api) -> Iterator[None]:
 
     :param api: the command's API client.
     """
-    # Put the client into KubeSpawner's cache of clients. KubeSpawner has traits for the API server's address and CA,
-    # but none for credentials, a context or an impersonated account.
+    # Put the client into KubeSpawner's cache of clients, because KubeSpawner has traits for the API server's address
+    # and CA, but none for credentials, a context or an impersonated account.
     # Replace load_config(), too: KubeSpawner calls this function, which fails outside a pod if there is no kubeconfig.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner

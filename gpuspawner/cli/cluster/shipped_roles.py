@@ -95,9 +95,10 @@ def build_role_grants(
 def list_dangerous_permissions(
     account: ServiceAccount, *, namespace: str, has_user_namespaces: bool = False
 ) -> dict[Permission, str]:
-    """Return dangerous right that no hub needs → what an attacker in the hub could do with it, as a verb phrase.
+    """Return the dangerous rights that no hub needs, each with what an attacker in the hub could do with the right.
 
-    The right to read secrets of the hub's namespace is not among them, because zero-to-jupyterhub grants it.
+    Each key of the result is a right, each value a verb phrase. The right to read secrets of the hub's namespace is
+    left out, because zero-to-jupyterhub grants it.
 
     :param has_user_namespaces: whether each user has a namespace. The hub then needs the right to create pods in all
         namespaces, so this right is not among the dangerous ones.
@@ -208,7 +209,7 @@ def read_shipped_rights() -> tuple[ResourceRight, ...]:
 
 
 def parse_shipped_rights(manifests: str) -> tuple[ResourceRight, ...]:
-    """Return the rights of the roles in the manifests, including rules that are commented out.
+    """Return the rights of the roles in the manifests, including the rights in rules that are commented out.
 
     :param manifests: YAML documents with comments.
     """

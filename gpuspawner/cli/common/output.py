@@ -41,9 +41,9 @@ class Paint:
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> Paint:
-        """Return a ``Paint`` that colors texts if the stream is a terminal that may show colors.
+        """Return a ``Paint`` that colors texts only if the stream is a terminal and the user does not forbid colors.
 
-        A terminal may not show colors if ``NO_COLOR`` is set (https://no-color.org) or ``TERM`` is ``dumb``.
+        The environment variables ``NO_COLOR`` (https://no-color.org) and ``TERM=dumb`` forbid colors.
 
         :param stream: the stream that the text goes to.
         """

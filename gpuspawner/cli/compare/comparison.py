@@ -1,4 +1,4 @@
-"""Compares what users can choose with two values files: the pods that result, and the users who may have each choice.
+"""Compares two values files: which choices users have with each, which pods result, and who may have each choice.
 
 The old side is the hub with the first values file, and the new side is the hub with the second one.
 """
@@ -126,7 +126,8 @@ class ChoiceResult:
 class ComparisonReport:
     """The comparison of two values files.
 
-    :param results: one for each choice, in the order of the old file; the added choices are last.
+    :param results: one for each compared choice of the old file, in the file's order. Added choices follow, without
+        those that no user may have.
     :param total: how many choices users have with the old file.
     :param tried: how many of the old file's choices were compared.
     :param seed: seed of the random sample, for files with too many choices.
@@ -232,11 +233,15 @@ class _Comparer:
         self._match = MenuMatch(old.profiles, new.profiles)
         self.sample = draw_sample(old.profiles, limit=scope.limit, seed=scope.seed)
         self._persons = _list_persons(old, new)
-        # The server of a user who chooses nothing depends on the user's groups: compare that of a user of all groups.
+        # The server of a user who chooses nothing depends on the user's groups. For this case, compare only the server
+        # of one user, who is in all groups.
         self._person_of_all_groups = max(self._persons, key=lambda each: len(each.groups or ()))
 
     async def compare(self) -> Any:
-        """Compare the choices one by one, and yield the result of each."""
+        """Compare the choices one by one, and yield their results.
+
+        A choice that only the new file has yields no result if no user may have it.
+        """
         nothing: Mapping[str, object] = {}
         pair = ChoicePair(label="No choice", old_options=nothing, new_options=nothing)
         if self._scope.find_pair is not None:
@@ -293,10 +298,10 @@ class _Comparer:
     async def _answer(
         self, side: Side, options: Mapping[str, object] | None, *, preferred: Iterable[int] = ()
     ) -> tuple[HubAnswer | None, str]:
-        """Return the hub's answer for a choice (who may have it, and its server) and "".
+        """Return the hub's answer for a choice, and the reason if the hub refuses the choice.
 
-        If the hub refuses the choice, return None and the reason. If the options are None, because the values file does
-        not have the choice, return None and "".
+        The answer says which users may have the choice, and contains the server. It is None if the hub refuses the
+        choice, or if ``options`` is None because the values file lacks the choice. The reason is "" without a refusal.
         """
         if options is None:
             return None, ""
@@ -333,10 +338,10 @@ class _Comparer:
         return gained, lost if new or not lost else ("any user",)
 
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
-        """Yield texts that name groups and users.
+        """Yield texts that name the groups and users of the sample users with these numbers.
 
-        Leave out several groups if a text already names some of them and no others: after ``group a``, leave out
-        ``groups a and b``.
+        After a text such as ``group a``, the method yields no text for a larger set that contains the same groups, such
+        as ``groups a and b``.
         """
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
         users = dict.fromkeys(person.name for person in found if person.name)
@@ -347,15 +352,17 @@ class _Comparer:
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
         for user in users:
-            # If groups are named above, name only users who gain or lose the choice even without a group.
+            # A user in all groups may gain or lose the choice only through a group that is named above. So name the
+            # user only if the user gains or loses the choice without any group, too.
             if not named or Person(name=user) in found:
                 yield f"user {user}"
 
 
 def _copy_texts(old: Pick, new: Pick) -> Pick:
-    """Return a pick of the new menu with the text that the user writes in the old pick, such as an image's reference.
+    """Return ``new`` with the text that the user writes in ``old``, such as an image's reference.
 
-    Return the new pick unchanged if it has no text field, or if the user writes no text in the old pick.
+    A pick is what a user picks in a file's menu. The function returns ``new`` unchanged if it has no text field, or if
+    the user writes no text in ``old``.
     """
     texts = [entry.text for entry in old.entries if entry.slug == UNLISTED and entry.text]
     entries = [(option, entry) for option, entry in new.chosen if entry.slug == UNLISTED]
@@ -377,8 +384,9 @@ def _compare_patterns(tried: _TriedPair) -> Iterator[Difference]:
 def _list_persons(*sides: Side) -> Sequence[Person]:
     """Return sample users who stand for all users.
 
-    They are a user of no group, of each group, of each pair of groups unless there are too many groups, and of all
-    groups. Then follows each user that a file names, once in no group and once in all groups.
+    The first sample users have no name: one in no group, one in each group, one in each pair of groups (only if there
+    are at most :data:`_MOST_PAIRED` groups), and one in all groups. Then each user that a file names follows twice: in
+    no group and in all groups.
     """
     groups = tuple(dict.fromkeys(normalize_group(group) for side in sides for group in side.groups))
     pairs = itertools.combinations(groups, 2) if len(groups) <= _MOST_PAIRED else ()

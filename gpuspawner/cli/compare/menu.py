@@ -52,12 +52,12 @@ class MenuOption:
 
     @property
     def listed(self) -> tuple[MenuEntry, ...]:
-        """The entries without the text field; if the text field is the only entry, the text field."""
+        """All entries except the text field; if the option has no other entry, only the text field."""
         return tuple(each for each in self.entries if each.slug != UNLISTED) or self.entries
 
     @property
     def unlisted(self) -> MenuEntry | None:
-        """The text field, if the option also has other entries; otherwise None."""
+        """The text field; None if the option has no text field, or has no other entry."""
         return self.entries[-1] if len(self.listed) < len(self.entries) else None
 
     @property
@@ -234,13 +234,14 @@ class ReachedPicks:
         self.entries.update((pick.profile.slug, option.name, entry.slug) for option, entry in pick.chosen)
 
     def list_missing(self, profiles: Sequence[MenuProfile], *, limit: int | None) -> Iterator[Pick]:
-        """Yield the picks of the new menu that were not added.
+        """Yield picks of the new menu that correspond to no pick of the old menu.
 
-        If the menu has at most ``limit`` picks, the method yields each missing pick. Otherwise it yields only one pick
-        for each missing profile, and one for each missing entry, with the default entries of the other options.
+        If the new menu has at most ``limit`` picks, the method yields all such picks. Otherwise it yields examples: one
+        pick for each profile without an added pick, and one for each other entry that is in no added pick. An example
+        has the default entries, except the entry that it stands for.
 
         :param profiles: the new menu.
-        :param limit: maximum number of picks at which the method checks each pick; None = never check each.
+        :param limit: largest menu, in picks, for which the method yields all; None = yield examples for any menu.
         """
         if limit is not None and sum(each.number for each in profiles) <= limit:
             picks = (each.get_pick(index) for each in profiles for index in range(each.number))
@@ -257,8 +258,9 @@ class ReachedPicks:
 
     def _has(self, pick: Pick) -> bool:
         texts = [(option, entry) for option, entry in pick.chosen if entry.slug == UNLISTED]
-        # get_pick() combines a text field only with the default entries of the other options. The old menu may have
-        # different defaults, so the added pick may have different entries: for a text field, look only for the field.
+        # get_pick() combines a text field only with the default entries of the other options. If the old menu has other
+        # defaults, the key of its added pick differs from this pick's key. A pick with a text field therefore counts as
+        # added if any added pick has this field.
         return pick.key in self.keys or (
             bool(texts) and all((pick.profile.slug, each.name, UNLISTED) in self.entries for each, _ in texts)
         )
@@ -312,9 +314,10 @@ TitledT = TypeVar("TitledT", bound=_Titled)
 
 
 def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[TitledT], str]) -> dict[str, TitledT]:
-    """Return key → new object, for each old profile, option or entry to which a new one corresponds.
+    """Return a mapping from the key of each old object to the new object that corresponds to it.
 
-    Two objects correspond if their keys are equal. Of the other objects, those with equal and unique titles correspond.
+    The objects are profiles, options or entries. Two objects correspond if their keys are equal. Of the other objects,
+    those with equal and unique titles correspond. Old objects without a counterpart are missing.
     """
     old, by_key = list(old), {key(each): each for each in new}
     found = {key(each): by_key[key(each)] for each in old if key(each) in by_key}

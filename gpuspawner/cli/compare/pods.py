@@ -315,8 +315,7 @@ def _read_variables(env: Any, server: Server, *, known: _Variables | None) -> _V
 
     The function keeps such a variable if the container with the same name in the other server also sets it.
 
-    :param known: environment of the container with the same name in the server with which this one is compared; None
-        if that server has no such container.
+    :param known: environment of the other server's container with the same name; None if there is no such container.
     """
     variables = _index_variables(env)
     if not server.is_ours:

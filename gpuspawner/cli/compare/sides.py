@@ -101,14 +101,14 @@ class Side(ABC):
 
     @abstractmethod
     def make_options(self, pick: Pick) -> dict[str, object]:
-        """Return the JupyterHub user options that represent a pick.
+        """Return the JupyterHub user options of a user who picks these entries in the spawn form.
 
-        :param pick: a pick of :attr:`profiles`.
+        :param pick: one of :attr:`profiles`, with the entries picked in its options.
         """
 
     @abstractmethod
     def find_pick(self, options: Mapping[str, object]) -> Pick | None:
-        """Return the pick that user options describe, or None if they describe none.
+        """Return the profile and entries that user options pick, or None if the options pick no profile.
 
         :param options: user options that the hub accepts.
         """
@@ -121,8 +121,9 @@ class Side(ABC):
 
         :param options: the user options; empty = the user chooses nothing.
         :param persons: the users to check.
-        :param preferred: indexes in ``persons``. If the server depends on the user, it is the server of the first of
-            these users who may have the choice, else of the first of all ``persons`` who may have it.
+        :param preferred: indexes in ``persons``. If the server depends on the user, :class:`SettingsSide` returns the
+            server of the first of these users who may have the choice. If none of these users may have it, the server
+            is that of the first of all ``persons`` who may. :class:`ProfileSide` ignores ``preferred``.
         :raises RefusedError: the hub refuses the options for every user.
         :raises UncomparedError: the values alone do not determine the result.
         """
@@ -157,7 +158,9 @@ def _sort_keys(value: Any) -> Any:
 
 
 def read_traits(spawner: KubeSpawner) -> dict[str, Any]:
-    """Return name → value of those traits of a spawner whose values the pod's manifest does not show.
+    """Return the values of traits that the pod's manifest does not show, such as ``start_timeout``: name → value.
+
+    The result contains no functions.
 
     :param spawner: the spawner, after the user's choice has set its traits.
     """
@@ -280,8 +283,8 @@ class ProfileSide(Side):
             number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
         )
         if pick is None:
-            # The user chose no profile: a hook removes the profiles that the user may not have, and KubeSpawner uses
-            # the default of the remaining ones.
+            # The user chose no profile. KubeSpawner then uses the default profile. Pass it only the profiles that the
+            # first user may have, because the hub's hook removes the others, possibly including the default.
             profiles = self._list_profiles_for(persons[0])
         else:
             # Pass KubeSpawner only the picked profile: if two profiles have the same slug, KubeSpawner would use the
@@ -385,7 +388,7 @@ class SettingsSide(Side):
 
     :param config: the configuration of the hub's spawners.
     :param settings: the parsed settings.
-    :raises SettingsError: KubeSpawner does not accept the values.
+    :raises SettingsError: KubeSpawner does not accept the configuration.
     """
 
     def __init__(self, config: Config, settings: ParsedSettings) -> None:
@@ -436,7 +439,7 @@ class SettingsSide(Side):
         return HubAnswer(allowed=frozenset(allowed), server=server)
 
     def _admit(self, options: Mapping[str, object], person: Person) -> Admission | None:
-        """Return the accepted choice, with what its pod must contain, or None if the policy denies it to the user."""
+        """Return the user's choice and what its pod must contain; None if the policy denies this choice to the user."""
         if person not in self._allowances:
             policy = self._catalog.policy
             rule = Rule() if policy is None else resolve_rule(policy, person)
@@ -463,10 +466,10 @@ class SettingsSide(Side):
         return self._rules.index(rule)
 
     def _list_relevant(self, options: Mapping[str, object], person: Person) -> frozenset[AccessKey]:
-        """Return the keys of those restricted parts of the catalog that the user may have.
+        """Return the keys of the restricted parts of the catalog that the user may have.
 
         A restricted part is an image, a GPU type, a preset or an entry of a preset that only some users may have. If
-        the user options name a preset or an entry, the result leaves out those that they exclude (:func:`_may_mean`).
+        the user options name a preset or an entry, the result contains no other preset or entry (:func:`_may_mean`).
         """
         access = self._catalog.policy.access if self._catalog.policy is not None else {}
         preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
@@ -501,7 +504,9 @@ class SettingsSide(Side):
 
 
 def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
-    """Return False if user options name a different preset than a key, or a different entry of the preset; else True.
+    """Return whether user options may refer to the part of the catalog with a key.
+
+    They cannot if they name a different preset than the key, or a different entry of the same list in the preset.
 
     :param key: key of an image, a GPU type, a preset, or an entry in a preset's ``choices``.
     :param preset: slug of the preset that the user options name; None = they name none.
@@ -516,7 +521,7 @@ def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> b
 def _assemble_catalog(config: Config, settings: ParsedSettings) -> Catalog:
     """Return the catalog of a hub that has read no node.
 
-    CPU, memory and numbers of GPUs have no maximum there, except those that the settings give.
+    In this catalog, CPU, memory and numbers of GPUs have a maximum only if the settings give one.
     """
     own = read_configured_resources(config)
     image = get_configured_trait(config, "image") or FALLBACK_IMAGE

@@ -105,10 +105,10 @@ _VALUES = "# Helm values:\nhub:\n  config:\n    GPUSpawner:\n"
 
 
 def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if no node has a GPU: a note if an autoscaler may add nodes with GPUs, else a fault.
+    """Yield a finding if no node has a GPU.
 
-    An autoscaler may add such nodes if a GPU type of the settings has ``scale_up``, or if the cluster may have an
-    autoscaler.
+    The finding is a note if a GPU type of the settings has ``scale_up`` or if the cluster may have an autoscaler,
+    because new nodes may have GPUs. Otherwise, the finding is a fault.
     """
     if any(
         find_vendor(name) for node in facts.nodes for name in (*node.capacity, *node.uncounted, *node.published_by_dra)
@@ -161,7 +161,7 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_preset_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each ``kubespawner_override`` of a preset whose ``node_selector`` matches no node.
+    """Yield a finding for each ``node_selector`` in a preset's ``kubespawner_override`` that matches no node.
 
     The finding is a warning if the cluster may have an autoscaler, else a fault.
     """

@@ -76,7 +76,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type of the settings with shared GPUs and a ``max_count`` above 1.
+    """Yield a finding for each GPU type of the settings that has shared GPUs and a ``max_count`` above 1.
 
     A server could then request several shares. The device plugin may reject such a server, or give it shares of one
     GPU.

@@ -188,7 +188,7 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
     if facts.allowed.get(ALL_PERMISSIONS):
         found, reasons = [ALL_PERMISSIONS], ["do anything in the cluster"]
     else:
-        # Leave out a right in one namespace if the list also contains that right in all namespaces.
+        # Do not list a right in one namespace if the hub has the same right in all namespaces.
         wide = {right._replace(namespace="") for right in found if not right.namespace}
         found = [right for right in found if not right.namespace or right._replace(namespace="") not in wide]
         reasons = list(dict.fromkeys(known[right] for right in found))

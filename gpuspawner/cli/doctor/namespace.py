@@ -81,7 +81,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each limit of a LimitRange that rejects servers which the settings allow."""
+    """Yield a finding for each limit in a LimitRange that forbids servers although the settings allow these servers."""
     for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
         for item in as_dicts(as_dict(found.get("spec")).get("limits")):
             if item.get("type") in ("Container", "Pod"):
@@ -93,9 +93,9 @@ def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_pod_webhooks(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each Service without a ready endpoint that the API server calls for pod admission webhooks.
+    """Yield a finding for each Service that must answer pod admission webhooks, but has no ready endpoint.
 
-    The API server then rejects all pods for which it must call these webhooks, such as users' servers.
+    If a new pod is subject to such a webhook and the Service does not answer, the API server rejects the pod.
     """
     if ObjectKind.ENDPOINT_SLICES not in facts.read:
         return

@@ -311,7 +311,7 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each GPU resource on nodes without a label that names the GPU model.
 
-    The finding names all these nodes. It leaves out nodes that match a GPU type of the settings with this resource.
+    The finding names these nodes, except those that match a GPU type of the settings with this resource.
     """
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)
@@ -345,7 +345,7 @@ def _has_gpu_label(node: Node, key: str) -> bool:
     value = node.labels.get(key)
     if value in (None, "false") or _OTHER_LABELS[key] not in ("", value):
         return False
-    # Leave out nodes that GPU Feature Discovery or GKE has labeled: check_hub_flags reports them.
+    # Leave out nodes with a GPU label of GPU Feature Discovery or GKE: check_hub_flags reports such nodes.
     has_model = any(label.startswith(("nvidia.com/gpu.p", "cloud.google.com/gke-accel")) for label in node.labels)
     return node.labels.get(_WORKLOAD_LABEL, "container") == "container" and not has_model
 

@@ -68,7 +68,7 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
             slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
-    # A RuntimeClass that only a kubespawner_override names gets an empty list of GPU types.
+    # An empty list of GPU types makes the finding say that a kubespawner_override names the RuntimeClass.
     for overrides in _list_overrides(facts):
         pod = as_dict(overrides.get("extra_pod_config"))
         if name := as_text(pod.get("runtimeClassName")) or as_text(pod.get("runtime_class_name")):
@@ -140,10 +140,10 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings if Kueue is missing, or if objects of Kueue that servers need are missing or inactive.
+    """Yield findings if Kueue, a LocalQueue or a WorkloadPriorityClass is missing, or if a queue is inactive.
 
-    The function looks for the LocalQueue and the WorkloadPriorityClass that the settings name, and checks whether the
-    LocalQueue and its ClusterQueue are active. :func:`check_queue_capacity` reports a missing ClusterQueue.
+    The settings name the LocalQueue and the WorkloadPriorityClass. The function checks whether the LocalQueue and its
+    ClusterQueue are active. It does not report a missing ClusterQueue, because :func:`check_queue_capacity` does.
     """
     queue = facts.configured.queue
     if queue is None:
@@ -221,11 +221,12 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 
 
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield findings about the ClusterQueue of servers, and about the GPU types whose servers Kueue queues.
+    """If the settings name a queue, yield findings about its ClusterQueue and what that queue can admit.
 
-    A finding names a GPU type if Kueue never admits its servers, or admits them only with fewer GPUs than
-    ``max_count``. A finding names a ResourceFlavor if Kueue may assign it to servers with some GPU types, but no node
-    with one of these GPU types has the flavor's labels. Yield nothing if the settings name no queue.
+    One finding says that the ClusterQueue is missing or excludes the namespace. A finding about a GPU type says that
+    Kueue never admits servers with this type, or admits them only with fewer GPUs than ``max_count``. A finding about a
+    ResourceFlavor says that Kueue may assign the flavor to servers with some GPU types, but that no node with one of
+    these types has the flavor's labels.
     """
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""
@@ -404,10 +405,10 @@ class _QueuedType:
 
 
 def check_storage(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each missing StorageClass, and one if home volumes may be in a zone without the chosen GPUs.
+    """Yield findings about missing StorageClasses, and about home volumes that may be in the wrong zone.
 
-    A home volume may be in such a zone if the cluster has several zones and the StorageClass creates volumes before
-    their pods are scheduled.
+    A home volume may be in a zone without the chosen GPUs if the cluster has several zones and the StorageClass creates
+    volumes before their pods are scheduled.
     """
     if facts.requirements is None or ObjectKind.STORAGE_CLASSES not in facts.read:
         return

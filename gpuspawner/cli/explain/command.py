@@ -219,7 +219,7 @@ def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -
 
 
 def _format_details(details: ChoiceDetails) -> Iterator[str]:
-    """Yield lines about the preset, who may have it, and what the pod gets from overrides."""
+    """Yield lines: the preset, who may choose what is selected, the container's resources, the overridden traits."""
     if not (details.parts or details.overrides or details.access):
         return
     if details.parts:

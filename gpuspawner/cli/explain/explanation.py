@@ -80,9 +80,9 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups with the same answer to whether the pod fits (yes, no, unknown) and the same reasons.
+    """Return all nodes in groups: the nodes of a group have the same answer to whether the pod fits, and equal reasons.
 
-    The groups are sorted by the answer, in this order, then by size, the largest group first.
+    The groups are sorted by the answer (yes, no, unknown), then by size, the largest group first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -166,8 +166,8 @@ class Explanation:
     :param options: the user options that the hub would store; empty if the choice is invalid, or cannot be validated
         because the nodes cannot be read.
     :param invalid: problems that make the choice invalid for every user.
-    :param refused: problems with this user's policy, or with the namespace's quotas; empty if there are none. None if
-        the choice is invalid, or if the admin named no user and no quota refuses the choice.
+    :param refused: problems that say why this user's policy or the namespace's quotas deny the choice; empty if both
+        allow it. None if the choice is invalid. Also None if the admin named no user and the quotas allow the choice.
     :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
     :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
     :param nearest: user options of similar choices that start now; empty if there are none. Also empty if the choice is

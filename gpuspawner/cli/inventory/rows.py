@@ -185,10 +185,10 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types that the settings hide by their slug (``enabled: false``).
+    """Return the GPU types for whose slugs the settings contain ``enabled: false``.
 
-    The hub also hides a discovered type if types in the settings match all its nodes, and at least one of these types
-    is hidden. The result does not contain such discovered types.
+    The hub also hides a type that it discovered on nodes if other, configured types match all these nodes, and one of
+    the configured types is hidden. The result does not contain types that the hub hides for this reason.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)

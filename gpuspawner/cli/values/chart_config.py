@@ -335,7 +335,7 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise an error if a section that contains values which commands read is not a mapping.
+    """Raise an error if commands read values in a section, but the section is not a mapping.
 
     :func:`get_chart_value` would silently ignore such a section.
     """

@@ -39,7 +39,8 @@ CHART_NAME = "jupyterhub"
 MAX_PARENTS = 3
 """Maximum number of nested keys of parent charts above zero-to-jupyterhub's values."""
 NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of zero-to-jupyterhub's values. :func:`_find_root` does not search the mappings inside these sections."""
+"""Keys of zero-to-jupyterhub's values. A section with such a key is probably a part of these values, so
+:func:`_find_root` does not search for the values in the mappings inside it."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -214,8 +215,8 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # A section hub or singleuser with two or more keys above the section may belong to a different chart.
-            # Accept such a section only if the key directly above is jupyterhub.
+            # A section singleuser, or a section hub without config, may belong to a different chart if two or more
+            # keys are above the section. Accept it only if the key directly above is jupyterhub.
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             is_sure = is_sure or marker == _PROFILE_LIST
             if is_sure and isinstance(_get_at(value, marker), Mapping | (list if marker == _PROFILE_LIST else Mapping)):

@@ -55,7 +55,7 @@ def find_trait_source(values: HelmValues, name: str) -> TraitSource | None:
 
 
 def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
-    """Return the tolerations of every server, without those that a GPU type adds.
+    """Return the tolerations that every server gets from the values, whichever GPU type the user picks.
 
     :param values: the merged values files.
     :raises SettingsError: the chart's values have a wrong type.

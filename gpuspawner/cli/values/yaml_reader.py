@@ -40,9 +40,11 @@ def read_text(file: str) -> str:
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        # The 8 bytes beyond the maximum leave room for a byte order mark.
+        # Read 8 bytes more than the maximum, so that the text of a longer file exceeds the maximum even without the
+        # byte order mark.
         content = opened.read(MAX_INPUT_SIZE + 8)
-    # If the file is longer, the cut may be within a character: replace undecodable bytes instead of raising an error.
+    # If the file is longer than the maximum, the content may end within a character: replace undecodable bytes instead
+    # of raising an error.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
@@ -127,7 +129,9 @@ def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None
 def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
-        mark = opened  # use the position of the opening quote or bracket, or of the key without a colon
+        # The error's position, if there is one, is behind the faulty text. Return the position where this text begins:
+        # an opening quote or bracket, or a key without a colon.
+        mark = opened
     if mark is not None:
         return FilePosition(file, mark.line + 1, mark.column + 1)
     before = text[: max(getattr(error, "position", 0) or 0, 0)]
@@ -366,7 +370,7 @@ class _Reader:
         merged: Mapping[str, LocatedValue],
         own: Mapping[str, FilePosition],
     ) -> None:
-        """Warn about each key of a mapping whose value a later merge key ``<<`` replaces with a different value."""
+        """Warn about each key above a merge key ``<<`` if the merge key gives the key a different value."""
         for name, value in merged.items():
             if name in found and found[name].plain != value.plain:
                 message = "is overridden by << below it: Helm takes the last one, so write << first"

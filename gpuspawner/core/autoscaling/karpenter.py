@@ -141,7 +141,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return resource → largest amount on any of several nodes. A broken or starting node reports less than it has."""
+    """Return resource → largest amount on any of the nodes, because a broken or starting node may report too little."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():

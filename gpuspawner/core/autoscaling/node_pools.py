@@ -75,9 +75,9 @@ def has_capacity_left(
 def _charge(
     machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """Return what remains of a NodePool's limits once a pod has its machine, or None if the machine exceeds them.
+    """Return the rest of a NodePool's limits after a machine for a pod is added; None if the machine is too large.
 
-    :param remaining: what remains of the limits before the pod gets a machine.
+    :param remaining: the rest of the limits before the machine is added: resource → amount.
     """
     left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
     return None if any(number < 0 for number in left.values()) else left
@@ -209,11 +209,11 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a node pool, changed where possible: each new machine may then have any number of a type's GPUs.
+    """Return a copy of a node pool whose new machines may have any number of a type's GPUs, or the pool unchanged.
 
-    Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. Karpenter chooses machines
-    that fit the pending pod, so gpuspawner assumes that a machine may have as many GPUs as the pod requests. Without
-    this assumption, gpuspawner could not tell whether the pod would run on a new node.
+    Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. For such a NodePool, the
+    function returns the copy: Karpenter chooses machines that fit the pending pod, so gpuspawner assumes that a machine
+    may have as many GPUs as the pod requests.
 
     The function returns a node pool unchanged if the pool does not declare the type's labels, if it declares the number
     of GPUs, or if its machine type is fixed. Karpenter cannot predict the resources of MIG slices and shared GPUs
@@ -256,8 +256,8 @@ def _may_match_labels(labels: PossibleLabels, match: PossibleLabels, *, unknown:
 
 def _build_scale_up_pool(gpu: GPUType, scale_up: ScaleUp, *, nodes: Iterable[Node]) -> ScalableNodePool:
     of_type = [node for node in nodes if node.capacity.get(gpu.resource) and gpu.matches_labels(node.labels)]
-    # The nodes of this node pool have as many GPUs as the setting gpus_per_node says. A node with more or fewer GPUs
-    # of the type belongs to another node pool.
+    # New nodes resemble the existing nodes of this node pool. A node of the type that has more or fewer GPUs than the
+    # setting gpus_per_node belongs to another node pool, so it is no example.
     examples = tuple(node for node in of_type if node.capacity[gpu.resource] == scale_up.gpus_per_node)
     names = {name for node in examples for name in node.allocatable}
     allocatable = {name: max(node.allocatable.get(name, 0) for node in examples) for name in names}

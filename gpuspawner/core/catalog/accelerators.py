@@ -89,7 +89,7 @@ class AcceleratorTable:
 
         :param key: name of the label, such as ``nvidia.com/gpu.product``.
         :param value: the label's value on the node.
-        :param memory_mib: memory of one GPU in MiB, to choose among models that share a name; None = not known.
+        :param memory_mib: memory of one GPU in MiB, to choose among models with the same label value; None if unknown.
         """
         source = _LABEL_SOURCES.get(key)
         if source is None:
@@ -126,8 +126,9 @@ def strip_product_suffix(product: str) -> str:
 def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int | None:
     """Return the memory of one GPU in bytes, from a node's label and the table of models, or None if neither has it.
 
-    If label and table agree within 10 %, the result is the table's rounder number. Otherwise the result is the label's
-    number in whole GiB, because the node may have MIG slices: the table has only the memory of whole GPUs.
+    If label and table agree within 10 %, the result is the table's number, which is rounder. If they disagree, the
+    label is right: the node may have MIG slices, and the table has only the memory of whole GPUs. The label's number is
+    rounded to whole GiB, unless it is less than half a GiB. If only one of the two has a number, that number counts.
 
     :param labelled_mib: MiB in the node's memory label; None when the node has no such label.
     :param known_bytes: bytes in the table; None when the table has no memory for the label.

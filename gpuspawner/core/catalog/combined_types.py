@@ -1,7 +1,8 @@
 """Combine several GPU types, the members, into one type, such as "any GPU with at least 40 GB".
 
-A user who chooses the combined type gets GPUs of any member. A pod names the extended resource that it requests, so all
-members have the same resource. The pod's node affinity selects the nodes of all members by their labels.
+A user who chooses the combined type gets GPUs of one member: kube-scheduler picks the node. A pod names the extended
+resource that it requests, so all members have the same resource. The pod's node affinity selects the nodes of all
+members by their labels.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
 
     ``overrides`` are values of KubeSpawner's traits for servers with a GPU type. If the admin sets no ``overrides`` for
     the combined type, and its members have different ``overrides``, the function leaves out members with ``overrides``.
-    Servers with the combined type would not get these values, so users could evade restrictions in them.
+    Servers with the combined type would not get a member's ``overrides``. If these restrict servers, users could choose
+    the combined type to evade the restrictions.
 
     The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
     members have different values. The combined type has the tolerations that the admin set and those of all
@@ -99,8 +101,8 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
     For a combined type, this is the merged label match of the members. The result is None if the members' matches
     differ in more than one label: a merged match would also select nodes with the first label of one member and the
-    second label of another member. If one label differs, the result is also None if a member's match lacks this label
-    or has no allowed values for it, which means that the node must not have the label.
+    second label of another member. If the matches differ in one label, the result is None in two more cases: a member's
+    match lacks this label, or it has no allowed values for the label (the nodes must not have the label).
     """
     first, *others = gpu.label_matches
     joined = dict(first)
@@ -115,7 +117,9 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
 
 def find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUType, ...]:
-    """Return the members of a combined GPU type, also those that :func:`combine_types` leaves out for their overrides.
+    """Return the GPU types that are members of a combined GPU type.
+
+    The result includes members that :func:`combine_types` leaves out because of their ``overrides``.
 
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types that are not combined.

@@ -73,7 +73,7 @@ class ImageReference:
 
     @property
     def pulled(self) -> str:
-        """Reference by which a container runtime pulls the image: with digest, else with tag, else with ``latest``."""
+        """Reference by which a runtime pulls the image: with the digest, or else the tag, or else ``latest``."""
         return f"{self.name}@{self.digest}" if self.digest else f"{self.name}:{self.tag or _DEFAULT_TAG}"
 
     def is_from(self, origin: str) -> bool:
@@ -92,7 +92,7 @@ def parse_reference(text: str) -> ImageReference | None:
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # Container runtimes read a first component with a dot as a registry, and this one is invalid.
+        return None  # Container runtimes read a first component with a dot as a registry; it is no valid registry.
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:

@@ -50,7 +50,7 @@ class QueueReason(StrEnum):
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
     """The Workload requests more than the quota of every ResourceFlavor, including the quota that may be borrowed."""
     NO_FLAVOR = "NoMatchingFlavor"
-    """The ClusterQueue lacks a requested resource, or no flavor fits the pod's node selector and tolerations."""
+    """The ClusterQueue has no quota for a requested resource, or no flavor fits the node selector and tolerations."""
     STOPPED = "Suspended"
     """An admin has stopped the LocalQueue."""
     INACTIVE = "ClusterQueueIsInactive"
@@ -70,7 +70,7 @@ def read_queue_problem(queue: Mapping[str, object]) -> QueueReason | None:
     active = find_condition(queue, "Active")
     if active.get("status") != "False":
         return None
-    # The reasons are those of Kueue's pkg/controller/core/localqueue_controller.go.
+    # The keys are reasons that Kueue writes in this condition (pkg/controller/core/localqueue_controller.go).
     found = {"ClusterQueueDoesNotExist": QueueReason.NO_QUEUE, "Stopped": QueueReason.STOPPED}
     return found.get(as_text(active.get("reason")), QueueReason.INACTIVE)
 
@@ -96,8 +96,8 @@ class QuotaJudgment(NamedTuple):
 
     :param resource: the resource whose quota is missing, too small or in use; empty if the answer has another cause.
     :param flavors: names of all ResourceFlavors in the resource group that decides the answer; empty if no group does.
-    :param most: for EXCEEDED, the largest request for the resource that Kueue could admit. None for other answers, or
-        if the pod exceeds the quota of different resources in different flavors.
+    :param most: for EXCEEDED, the largest request for ``resource`` that Kueue could admit. None for other answers. Also
+        None if the pod exceeds one resource's quota in one flavor, and another resource's quota in another flavor.
     """
 
     answer: QuotaAnswer
@@ -133,9 +133,9 @@ class FlavorChoice(NamedTuple):
 
     :param choices: for each resource group that the pod needs, the flavor that the pod would get now, followed by the
         flavors that the pod may get while the quota of the first flavor is in use.
-    :param places: number of pods with the same requests for which the first flavor of each resource group certainly
-        has enough unused quota.
-    :param has_more: whether there may be unused quota for more than ``places`` of these pods, in any flavor.
+    :param places: for how many pods with the same requests there is certainly enough unused quota now, in the first
+        flavor of each resource group.
+    :param has_more: whether there may be enough unused quota for more such pods, in the first or in other flavors.
     """
 
     choices: tuple[tuple[FlavorCapacity, ...], ...]
@@ -233,7 +233,8 @@ class QueueCapacity:
         return frozenset().union(*(resources for resources, _ in self.groups))
 
     def _list_needs(self, requests: Mapping[str, int]) -> dict[str, int]:
-        # A request of 0 also gets a flavor if the resource has quotas (``assignFlavors`` of ``flavorassigner.go``).
+        # Keep a request of 0 if there is quota for the resource: Kueue picks a flavor for such a request, too
+        # (``assignFlavors`` of ``flavorassigner.go``).
         covered = self._list_resources()
         return {name: number for name, number in requests.items() if number or name in covered} | {_PODS: 1}
 
@@ -242,7 +243,7 @@ _PODS = "pods"
 """Name of the resource by which Kueue counts pods. A ClusterQueue need not have a quota for this resource."""
 
 _MANY_PLACES = 2**31
-"""Number of pods for which a flavor has quota if they request nothing of it: the quota then sets no limit."""
+"""Result of :func:`_count_places` if all requests of a pod are 0: no quota then limits the number of such pods."""
 
 
 def _count_places(unused: Mapping[str, int], needed: Mapping[str, int]) -> int:
@@ -298,7 +299,7 @@ def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity
 class ClusterQueues:
     """What all ClusterQueues can admit, computed from the given ClusterQueues, Cohorts and ResourceFlavors.
 
-    :param cluster_queues: all ClusterQueues as JSON, because they lend each other quota.
+    :param cluster_queues: all ClusterQueues of the cluster as JSON; all are needed, because they lend each other quota.
     :param cohorts: all Cohorts as JSON; None if unknown.
     :param flavors: all ResourceFlavors as JSON; None if unknown.
     """
@@ -335,7 +336,7 @@ class ClusterQueues:
             namespaces=_read_namespaces(spec),
             may_preempt=_may_preempt(spec),
             is_strict=_is_strict(spec),
-            # In v1beta1, a ClusterQueue may list its AdmissionChecks in the field `admissionChecks` instead.
+            # v1beta1 has both fields; a ClusterQueue lists its AdmissionChecks in one of them.
             has_checks=bool(spec.get("admissionChecks") or spec.get("admissionChecksStrategy")),
             takes_first=(
                 fungibility.get("whenCanBorrow") != _NEXT_FLAVOR
@@ -350,7 +351,7 @@ class ClusterQueues:
 
 _NEXT_FLAVOR = "TryNextFlavor"
 _UNDECIDED: LabelSelector = (SelectorRequirement(key="unknown", operator=EXISTS),)
-"""Replaces an invalid namespace selector of a ClusterQueue, so that :attr:`.QueueState.is_selected` is None."""
+"""Replaces an invalid namespace selector of a ClusterQueue; :attr:`.QueueState.is_selected` is then None (unknown)."""
 
 
 def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
@@ -373,7 +374,7 @@ def _may_preempt(spec: Mapping[str, object]) -> bool:
 
 
 def _is_readable(spec: object) -> bool:
-    """Return whether the quotas of a ClusterQueue or Cohort have the structure of Kueue's API, or are missing."""
+    """Return False if a ClusterQueue's or Cohort's quotas lack the structure of Kueue's API; True without quotas."""
     groups = [] if spec is None else as_dict(spec).get("resourceGroups", [] if isinstance(spec, dict) else None)
     if not isinstance(groups, list):
         return False
@@ -443,7 +444,7 @@ class _QuotaNode:
     holders: Counter[_FlavorResource] = field(default_factory=Counter)
 
     def add_child(self, child: _QuotaNode) -> None:
-        """Add the quota that a child lends, and the part of its usage that exceeds the quota that the child keeps.
+        """Add the quota that a child lends to this Cohort, and the quota that the child uses of this Cohort.
 
         :param child: a ClusterQueue or Cohort to which all its own children have been added.
         """
@@ -539,8 +540,8 @@ def _count_sure(path: Sequence[_QuotaNode], key: _FlavorResource, *, free: int) 
     node = path[-1]
     if path[0].holders[key] == node.holders[key]:
         return free
-    # Kueue serves Workloads that fit without borrowing before those that borrow (``entryOrdering`` of
-    # ``pkg/scheduler/scheduler.go``), so no other ClusterQueue takes this one's nominal quota first.
+    # No other ClusterQueue can reserve this one's unused nominal quota first: Kueue serves Workloads that fit without
+    # borrowing before those that borrow (``entryOrdering`` of ``pkg/scheduler/scheduler.go``).
     return min(free, node.quotas[key].nominal - node.used.get(key, 0))
 
 
@@ -567,7 +568,7 @@ def _read_quota_node(raw: Mapping[str, object]) -> _QuotaNode:
 
 
 def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> bool:
-    """Return whether Kueue may keep unused quota for a ClusterQueue's first Workload while this Workload does not fit.
+    """Return whether Kueue may keep unused quota for the first Workload of a ClusterQueue until this Workload fits.
 
     Kueue tries the first Workload of a ``StrictFIFO`` ClusterQueue in each cycle and keeps the unused quota for it
     (``schedule`` of ``pkg/scheduler/scheduler.go``). Kueue keeps none if ``reclaimWithinCohort`` is ``Any``: the

@@ -99,7 +99,7 @@ class CustomImages:
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
     def describe(self, reference: str) -> Image:
-        """Return a custom image. If the settings list it, it has their CUDA, vendors, architectures and overrides.
+        """Return a custom image; if the settings list the image, with the CUDA, vendors and so on that they declare.
 
         :param reference: full reference of the image.
         """
@@ -180,7 +180,7 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest amount for which the pod requests at most ``request``; None = every amount.
+        """Return the largest limit for which the pod requests at most ``request``; None if it never requests more.
 
         :param request: largest allowed resource request of the pod, in base units.
         """
@@ -382,7 +382,7 @@ class Preset:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the preset sets more than form fields can express. Users cannot change its values in the form."""
+        """Whether users cannot change the preset in the form, because it sets more than form fields can express."""
         is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
         return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
 
@@ -390,7 +390,7 @@ class Preset:
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
 """Key of a guarantee in :data:`PresetOptions` → name of the form field for the limit of the same resource."""
 UNLIMITED_AMOUNT = "unlimited"
-"""Stands for no limit in settings and :data:`PresetOptions`. A null would not do, because Helm drops it."""
+"""Stands for no limit in settings and :data:`PresetOptions`. It is not null, because Helm drops keys set to null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,10 +503,10 @@ class Catalog:
     :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = never.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
-    :param default_gpus: (slug, number of GPUs) of each GPU type that offers the GPUs that KubeSpawner's traits request.
+    :param default_gpus: (slug, number of GPUs) of each GPU type that can provide the GPUs in KubeSpawner's traits.
         Without a GPU type in the user options, a server gets the first one that the user's limits and image allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request and gpuspawner removes,
-        because a server has one GPU type: all resources except that of the first type in ``default_gpus``.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, but servers do not get.
+        A server has one GPU type: only the resource of the first type in ``default_gpus`` is not dropped.
     :param only_presets: whether users can only choose a preset, and pick entries from the lists in the preset.
     :param preset_images: slug → image for presets only, not in ``images``. Users cannot change presets with this image.
     """

@@ -116,7 +116,7 @@ def is_gpu_label(key: str) -> bool:
 
 
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
-    """Return the GPU models in Karpenter's labels of nodes that offer their GPUs as MIG slices or shares.
+    """Return the GPU models, as Karpenter's labels name them, of all nodes whose GPUs are MIG slices or shares.
 
     On such a node, one unit of ``nvidia.com/gpu`` is not a whole GPU. Karpenter's labels do not show this, because they
     describe the machine and not the device plugin's configuration. For these models, callers need other labels
@@ -143,7 +143,7 @@ def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
 def read_node_gpu(
     node: Node, resource: str, *, table: AcceleratorTable, ambiguous: Collection[KarpenterModel] = ()
 ) -> NodeGPU | None:
-    """Return what one unit of a GPU resource on a node is, or None if the labels are ambiguous.
+    """Return the GPU, slice or share that one unit of a GPU resource is on a node; None if the labels are ambiguous.
 
     :param ambiguous: GPU models for which Karpenter's labels do not tell whole GPUs from slices
         (:func:`find_divided_models`).
@@ -207,8 +207,9 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # Ambiguous labels: the node's GPUs have different MIG layouts although its MIG strategy is "single", or its GPUs
-    # are of several models and the label names only one.
+    # Both conditions show ambiguous labels. If the profile is INVALID, the GPUs have different MIG layouts although the
+    # MIG strategy is "single". If the node has more units than its labels count, it has GPUs of several models, and the
+    # labels describe only one of these models.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}

@@ -89,7 +89,7 @@ def group_nodes_by_type(
     :param table: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
     :param layout: properties that the nodes of a pool must share, besides the labels by which the types match nodes.
-        ``table`` caches pools for a few layouts only, so callers should not each pass a layout of their own.
+        ``table`` caches pools for a few layouts only, so few different layouts should be in use.
     """
     types = tuple(gpus)
     keys = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -122,7 +122,7 @@ def may_have_units(node: Node, resource: str) -> bool:
 
 
 def has_silent_plugin(node: Node, resource: str) -> bool:
-    """Return whether kubelet reports 0 units of a resource on a node: the device plugin may not be registered yet.
+    """Return whether kubelet reports 0 units of a resource on a node, for example before the device plugin registers.
 
     kubelet begins to report 0 when it restarts, or a few minutes after the plugin stops. It reports 0 until the
     plugin registers again (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet

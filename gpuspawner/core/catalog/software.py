@@ -125,12 +125,12 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 
 
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
-    """Return expressions of a node affinity that keep a server off a GPU type's nodes on which its image does not work.
+    """Return node affinity expressions that keep a server off those nodes of a GPU type on which the image cannot work.
 
-    Each expression is a ``NotIn`` for one label, so the expression accepts nodes without the label. The expression
-    lists only values that no usable node of the type has; a node is usable if the image may work there. If each
-    label value of an unusable node also occurs on a usable node, no expression excludes the unusable node. None of the
-    expressions is about the CPU architecture: :mod:`gpuspawner.core.request.pod_requirements` adds that expression.
+    A node of the type is usable if the image may work there. Each expression is a ``NotIn`` for one label: it excludes
+    label values that no usable node has, and accepts nodes without the label. An unusable node is not excluded if
+    usable nodes have all of its label values. No expression is about the CPU architecture:
+    :mod:`gpuspawner.core.request.pod_requirements` adds that expression.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []

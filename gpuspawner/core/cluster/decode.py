@@ -484,7 +484,10 @@ def _drop_device_classes(requests: dict[str, int]) -> Mapping[str, int]:
 
 
 def decode_resources(raw: object) -> dict[str, int]:
-    """Return resource → whole base units (``cpu`` in millicores) of a v1 ResourceList, without malformed quantities."""
+    """Return resource → amount of a v1 ResourceList, without malformed quantities.
+
+    Amounts are whole numbers of the resource's base unit, such as bytes; amounts of ``cpu`` are in millicores.
+    """
     amounts: dict[str, int] = {}
     for name, value in as_dict(raw).items():
         number = (
@@ -496,7 +499,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
 
 def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
-    """Return v1 Tolerations, decoded from JSON, without the tolerations that the API server would add to a new pod."""
+    """Return v1 Tolerations, decoded from JSON; this function adds none of those that the API server gives a pod."""
     return tuple(
         Toleration(
             key=as_text(each.get("key")),

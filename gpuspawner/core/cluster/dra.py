@@ -72,8 +72,8 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
     Like kube-scheduler's allocator, this function stops at the first selector that is false or unknown, and returns the
     result of that selector.
 
-    :param attributes: name with domain → text. If the device lacks an attribute that a selector compares (an error in
-        CEL), the selector is false if another of its comparisons is false, else unknown.
+    :param attributes: name with domain → text. The device may lack an attribute that a selector compares, which is an
+        error in CEL. The selector is then false if another of its comparisons is false, and otherwise unknown.
     :param driver: name of the device's driver.
     """
     for selector in selectors:
@@ -294,7 +294,7 @@ def decode_device_class(raw: object) -> DeviceClass:
     return DeviceClass(
         name=as_text(metadata.get("name")),
         created=as_text(metadata.get("creationTimestamp")),
-        # Ignore a name without a domain: it is one of Kubernetes' own resources, never an extended resource.
+        # Ignore a name without a domain, such as "cpu": it is one of Kubernetes' own resources, not an extended one.
         resource=resource if "/" in resource else "",
         selectors=tuple(map(_decode_selector, as_dicts(spec.get("selectors")))),
     )
@@ -369,7 +369,7 @@ class OfferedDevices:
     on_unknown_nodes: frozenset[str] = frozenset()
 
     def subtract_claims(self, claims: Iterable[ResourceClaim] | None) -> ClusterDevices:
-        """Return the devices of all nodes, with the number that is allocated to ResourceClaims on each node.
+        """Return the devices of all nodes, and how many of each node's devices are allocated to ResourceClaims.
 
         :param claims: all claims of the cluster; None if the caller does not know all claims or all devices. With None,
             every resource in the result has an unknown number of devices.
@@ -504,11 +504,11 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the extended resources of which a DRA device is one unit: their DeviceClasses select the device.
+        """Return the extended resources whose DeviceClass selects a device; the device is one unit of each of them.
 
-        The result lacks a resource in three cases: several nodes may use the device; the device is partitioned, shared
-        or usable only under conditions; or gpuspawner cannot tell whether the DeviceClass selects the device. In these
-        cases, the method records that the number of the resource's devices is unknown.
+        The result never contains a resource of which gpuspawner cannot count the device: several nodes may use the
+        device; the device is partitioned, shared or usable only under conditions; or gpuspawner cannot tell whether the
+        DeviceClass selects the device. In these cases, the method records that the number of devices is unknown.
         """
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():

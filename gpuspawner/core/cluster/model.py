@@ -109,8 +109,8 @@ class PodConstraints:
 
     :param node_selector: label → value that the node must have.
     :param node_terms: required node affinity: one term must match. None: no affinity; ``()``: no node matches.
-    :param volume_terms: sets of node affinity terms from the pod's bound PersistentVolumes; the node must match at
-        least one term of each set.
+    :param volume_terms: sets of node selector terms, decoded from the PersistentVolumes that the pod uses; the node
+        must match at least one term of each set.
     :param tolerations: the pod's tolerations, and those that the API server will add.
     :param affinity: required pod affinity terms.
     :param anti_affinity: required pod anti-affinity terms.
@@ -137,7 +137,7 @@ class PodConstraints:
 
     @property
     def node_affinity_key(self) -> tuple[int, int]:
-        """Key for caches of results that depend on node selector and node affinity: the ``id()`` of both.
+        """The ``id()`` of the node selector and of the node affinity: a key for caches of results that depend on both.
 
         The key is valid as long as this constraints object lives.
         """

@@ -22,8 +22,8 @@ _K = TypeVar("_K")
 _MAX_GROUPINGS = 32
 """The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
 _MAX_CHANGES = 512
-"""The table remembers the rows of at most this many latest changes of free amounts. If a caller asks for older changes,
-:meth:`NodeTable.find_changed_rows` returns None."""
+"""The table remembers which rows the latest changes of free amounts affected, for at most this many changes. If a
+caller asks for older changes, :meth:`NodeTable.find_changed_rows` returns None."""
 _MAX_COLUMNS = 64
 """The table keeps columns of allocatable amounts for at most this many resources. For each floor (``_MAX_FLOORS``), it
 also keeps columns of free amounts for at most this many resources. It drops the oldest columns first."""
@@ -147,7 +147,7 @@ class NodeTable:
         self._nodes: list[Node | None] = []
         self._unused: list[int] = []
         self._free: dict[int | None, dict[str, list[int]]] = {}
-        """Floor (priority below which pods do not count, or None) → resource → free amount in each row."""
+        """Floor → resource → free amount in each row. Pods with a priority below the floor do not count."""
         self._allocatable: dict[str, list[int]] = {}
         self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0
@@ -243,7 +243,7 @@ class NodeTable:
                 columns[resource][row] = self._compute_free(resource, node, floor=floor)
 
     def find_changed_rows(self, since: int) -> frozenset[int] | None:
-        """Return the rows that :meth:`reserve` or :meth:`recount` changed, or None if there were too many changes.
+        """Return the rows that :meth:`reserve` or :meth:`recount` changed, or None if the table forgot some changes.
 
         :param since: value of :attr:`change_count` before these changes.
         """

@@ -111,7 +111,8 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     held = statuses.get_pod_amounts(requests)
     for name in requests:
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
-            # If an infeasible resize requests a resource that the pod does not hold, kube-scheduler counts 0 of it.
+            # During an infeasible resize, kube-scheduler counts only what the pod holds. If only the resize requests a
+            # resource, that is 0.
             total[name] = held.get(name, 0)
 
 

@@ -246,9 +246,9 @@ class Occupancy:
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
         """Return node → ``VOLUMES_PREFIX`` + CSI driver → number of a pod's volumes that other pods on the node use.
 
-        A volume counts only once on a node, however many pods use it. If other pods use all of the pod's volumes of a
-        CSI driver, the pod adds none, and may run even on a node that exceeds the limit. In this case, the number is
-        ``UNLIMITED``.
+        These volumes do not count again for the pod. If other pods on a node use all of the pod's volumes of a CSI
+        driver, the number is ``UNLIMITED``: the pod adds no volume of this driver, so it may run on the node even if
+        the node's volumes exceed the driver's limit.
 
         :param pod: a pod that is not bound to a node yet.
         :param floor: leave out volumes that only pods below this priority use. A node on which only such pods use the
@@ -347,10 +347,10 @@ class Occupancy:
         return self._nominated.values()
 
     def find_floor(self, pod: Pod) -> int | None:
-        """Return the priority below which a pending pod may preempt bound pods, or None if it can preempt no pod.
+        """Return the floor for a pending pod, which may preempt bound pods below this priority, or None if it cannot.
 
-        :param pod: a pending pod, or one that is not created yet. If its PriorityClass is unknown, kube-scheduler may
-            preempt every bound pod for it, so the result is above every priority.
+        :param pod: a pending pod, or one that is not created yet. If the pod's PriorityClass is unknown, assume that
+            kube-scheduler may preempt every bound pod: the result is above every priority.
         """
         if pod.preempts is False:
             return None
@@ -447,8 +447,8 @@ class Occupancy:
             return
         if held:
             self._held[node] = held
-        # Count the free amounts again, even if the numbers of volumes are unchanged. Different volumes may be attached,
-        # so a preemption may free more or fewer volumes than before.
+        # Count the free amounts again, even if the numbers of volumes are unchanged. The node may have other volumes
+        # than before, and a preemption may then free more or fewer of them.
         self.table.recount(node, before.keys() | held.keys())
         self.generation += held != before
 

@@ -68,7 +68,7 @@ class PersistentVolume:
 
     :param volume: the volume, None if no CSI driver handles it.
     :param claim: the claim that the volume is bound to, or is reserved for; two empty strings if there is no claim.
-    :param is_migrated: the volume's kind is in-tree (``awsElasticBlockStore``), but a CSI driver handles the volume.
+    :param is_migrated: whether a CSI driver handles the volume although its kind is in-tree (``awsElasticBlockStore``).
     """
 
     name: str

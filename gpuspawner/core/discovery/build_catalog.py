@@ -49,8 +49,8 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import select_usable_presets
 
 _MAX_VALUES = 32
-"""Largest number of values of a label that tells the nodes of a GPU type found by labels from those of types in the
-settings. The node affinity of each pod lists all these values, so gpuspawner does not use a label with more values."""
+"""Maximum number of values of a label by which gpuspawner tells the nodes of a discovered GPU type from those of types
+in the settings. The node affinity of each pod lists all values of this label, so there must not be too many."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -127,13 +127,13 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return a label's values on the nodes of a discovered GPU type, if a described type matches none of the values.
+    """Return the values of a label by which the nodes of a discovered GPU type differ from those of a described type.
 
     A discovered type was found by node labels; a described type comes from the settings.
 
     :param found: the label's values on nodes of the discovered type; None for a node without the label.
     :param asked: the values that the described type matches; empty if its nodes must not have the label.
-    :return: None if no values tell the nodes apart; empty if the discovered type's nodes must not have the label.
+    :return: None if the label does not tell the nodes apart; empty if the discovered type's nodes must not have it.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -342,9 +342,9 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return how many units of a resource a node has by a label (``nvidia.com/gpu.count``), if kubelet reports 0 units.
+    """Return the number of GPUs in a node's label, such as ``nvidia.com/gpu.count``, if kubelet reports 0 GPUs.
 
-    If kubelet does not report 0 units, or if the node has no such label, the result is 0.
+    The result is 0 if kubelet reports another number or none, or if the node has no such label.
     """
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0

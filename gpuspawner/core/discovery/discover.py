@@ -50,8 +50,8 @@ _MAX_SLUG_LENGTH = 63
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
     """Return the GPU types of the nodes in display order: by vendor, then whole, sliced and shared GPUs.
 
-    Cordoned and unready nodes count, because their GPUs come back. Nodes with the same GPU model become separate types
-    if their GPU labels have different keys, because one label match cannot select nodes of both kinds.
+    Cordoned and unready nodes count, because their GPUs come back. If two nodes have the same GPU model, but GPU labels
+    with different keys, the function returns two types: the label match of one type cannot select both nodes.
 
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :param table: the GPU models.
@@ -62,7 +62,8 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     for node in nodes:
         for resource in _list_gpu_resources(node):
             offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # A node without GPU labels has a GPU type only if it has GPUs of the resource, or a DRA driver's devices.
+            # GPU labels (``offer.match``) are enough for a GPU type. A node without GPU labels has a GPU type only if
+            # it has GPUs of the resource, or if a DRA driver publishes devices for the resource on the node.
             if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
                 found = _build_gpu_type(offer, node)
                 group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -194,7 +195,7 @@ def group_nodes_by_kind(nodes: Iterable[Node], *, labels: Collection[str] = ()) 
     """Return nodes grouped by extended resources, taints and GPU labels, in order of first appearance.
 
     :param nodes: all nodes.
-    :param labels: further labels; the nodes of a group have equal values of them.
+    :param labels: names of further labels. All nodes of a group have the same values of these labels.
     """
     all_nodes = tuple(nodes)
     present = {key for node in all_nodes for key in node.labels}
@@ -244,7 +245,7 @@ def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
 
 
 def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
-    """Return ``NVLink`` if NVLink connects the GPUs of a server with several GPUs of a type, else None.
+    """Return ``NVLink`` if NVLink connects the GPUs of a server that has several GPUs of the type, else None.
 
     The result is None for MIG slices, which NVLink does not connect
     (https://docs.rapids.ai/deployment/stable/guides/mig), and for shared GPUs, because several shares may belong to one
@@ -291,7 +292,7 @@ def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:
 def find_unexcluded_gpu_nodes(
     nodes: Iterable[Node], exclusion: tuple[MatchExpression, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Return label → values of GPU nodes that a node affinity does not exclude yet.
+    """Return the GPU labels of those GPU nodes that a node affinity does not exclude yet, as label → values.
 
     The node affinity keeps servers without a GPU off the nodes of all GPU types. It may miss GPU nodes that belong to
     no GPU type: their driver is still being installed, or the catalog has no type for their GPUs. With the result, the

@@ -56,8 +56,8 @@ says why the policy denies this value to the user, or "" if the policy allows th
 
 _MAX_QUOTED_CHARS = 40
 _MAX_COMBINATIONS = 50
-"""Limits the search for a valid combination of the entries in a preset's lists: of the combinations in which at least
-two entries are not the default, the search tries at most this many."""
+"""Limits the search for a valid combination of entries, one from each of a preset's lists. The search tries at most
+this many of the combinations that differ from the default entries in at least two lists."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -101,7 +101,7 @@ def restore_fields(
     :param catalog: what the user may choose from.
     :param explain_denial: explains values that the policy denies; None without a policy.
     """
-    if catalog.only_presets:  # The form has no fields but those of the presets.
+    if catalog.only_presets:  # The form shows presets instead of these fields, so there is nothing to restore.
         return dict.fromkeys(FORM_FIELDS, ""), {}
     form = _FieldRestorer(catalog, format_field_values(validate({}, catalog)), explain_denial=explain_denial)
     if not isinstance(options, Mapping) or _names_fixed_preset(options, catalog):
@@ -271,7 +271,7 @@ def _quote_saved(saved: object) -> str:
         return ""
     try:
         text = str(saved)
-    except ValueError:  # Python refuses to convert an integer with thousands of digits to text.
+    except ValueError:  # Python raises this error for an integer with thousands of digits.
         return ""
     shown = text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
     return gettext(" ({saved})", saved=shown)
@@ -371,7 +371,10 @@ def _names_fixed_preset(options: Mapping[str, object], catalog: Catalog) -> bool
 def _fill_presets(
     allowance: Allowance, *, options: Mapping[str, object] | None, typed: Mapping[str, str] | None
 ) -> FilledFields:
-    """Return the contents of the fields in all fixed presets, and notices about saved choices of presets."""
+    """Return the contents of the fields in all fixed presets, and which of these presets the form shows as selected.
+
+    Notices in the result tell the user which parts of the last choice are no longer offered.
+    """
     full = allowance.complete_catalog
     fixed = [slug for slug in full.presets if full.is_fixed(slug)]
     if not fixed:
@@ -401,7 +404,7 @@ def _fill_presets(
 def _fill_preset(
     slug: str, allowance: Allowance, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> PresetFields | None:
-    """Return the contents of the fields in a fixed preset, or None if no combination of its entries is valid now."""
+    """Return the contents of a fixed preset's fields, or None if no combination of its lists' entries is valid now."""
     full, reach = allowance.complete_catalog, allowance.reachable_catalog
     catalog = reach if slug in reach.presets and not allowance.blocked else full
     preset = catalog.presets[slug]
@@ -451,11 +454,11 @@ def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
 def _read_wanted(
     preset: Preset, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what the user has picked in a fixed preset's lists and written in its text fields, as two mappings.
+    """Return two mappings: what the user has picked in a fixed preset's lists, and written in its text fields.
 
-    The first one is: name of a choice → slug of the picked entry, or "" if the user names an image instead. Choices in
-    which the user picked nothing, or an entry that is no longer offered, are missing. The second one is: name of a
-    choice → text in its text field.
+    The first mapping is: name of a choice → slug of the entry picked in the choice's list, or "" if the user names an
+    image instead. A choice is missing if the user picked nothing in it, or an entry that is no longer offered. The
+    second mapping is: name of a choice → text in the choice's text field.
     """
     wanted, images = {}, {}
     is_linked, is_saved = typed.get("preset") == preset.slug, saved.get("preset") == preset.slug

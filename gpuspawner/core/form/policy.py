@@ -137,9 +137,9 @@ _PERMANENT_CODES = frozenset(
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
     """Return whether the form leaves out something that users can choose, such as an image or a preset.
 
-    The form leaves it out if ``policy.hide`` is set and at least one of its denials is permanent.
+    The form leaves out such a thing if ``policy.hide`` is set and at least one of the thing's denials is permanent.
 
-    :param found: the denials of what users can choose; None stands for no denial.
+    :param found: the reasons why the policy denies this one image or preset to the user; None stands for no reason.
     :param allowance: what the user may have.
     """
     return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
@@ -189,7 +189,7 @@ def find_gpu_denial(slug: str, allowance: Allowance) -> Denial | None:
 def apply_allowance_to_gpu(
     view: GPUTypeView, gpu: GPUType, *, available: Availability, allowance: Allowance
 ) -> GPUTypeView:
-    """Return the view of a GPU type with this user's limits: denial, largest count and run time limit.
+    """Return a GPU type's view with this user's limits: why it is denied, largest number of GPUs, longest run time.
 
     :param view: the type without any user's limits.
     :param gpu: the type.
@@ -212,8 +212,8 @@ def build_preset_views(
 ) -> tuple[PresetView, ...]:
     """Return the views of all presets except those that are invalid now or that the policy hides.
 
-    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. If the user's last
-    start was of a fixed preset, this preset comes first.
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. If the user last
+    started a fixed preset (one whose values users cannot change), this preset comes first.
 
     :param allowance: what the user may have.
     :param filled: contents of the form's fields, including the fields in fixed presets.
@@ -236,7 +236,7 @@ def build_preset_views(
 
 
 def _build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return a verdict as a view with the short text for a preset's card, or None without a verdict."""
+    """Return a verdict's outcome and a short text about it, for a preset's card. Return None without a verdict."""
     return (
         None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
     )
@@ -380,7 +380,9 @@ def _build_denied_outlook(reason: str, allowance: Allowance) -> VerdictView | No
 
 
 def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
-    """Return the user's limits, apart from denials of single images, GPU types and presets; None without limits.
+    """Return the user's limits for the whole form, such as run times and GPUs in use; None if the user has no limits.
+
+    The views of single images, GPU types and presets say why these are denied.
 
     :param allowance: what the user may have.
     :param values: field name → text in the field.

@@ -143,8 +143,8 @@ def _format_gpus(selection: Selection, catalog: Catalog) -> str:
 def format_details(gpu: GPUType, available: Availability) -> str:
     """Return further texts about a GPU type, one per line.
 
-    The texts say how many GPUs (or GPU slices) of the type are broken, how many one server can get at once, how many
-    the hub's servers use, and how many pending pods wait for.
+    The texts contain numbers of GPUs (or GPU slices) of the type: how many are broken, how many one server can get at
+    once, how many the hub's servers use, and how many the pending pods request.
 
     :param gpu: the type.
     :param available: the numbers for these texts.

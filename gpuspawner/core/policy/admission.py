@@ -86,7 +86,9 @@ def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object
     """Return user options completed with this user's defaults for a missing preset and for missing entries.
 
     In each of the preset's lists in which the user has picked no entry, the default is the first entry that the user
-    may have. The function returns None if the given or default preset is not a fixed preset that the user may have, or
+    may have. A list with a text field for an image gets no default if the options name a custom image.
+
+    The function returns None if the given or default preset is not a fixed preset that the user may have, or
     if the options are malformed.
 
     :param options: any JSON value.
@@ -117,7 +119,8 @@ def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Colle
         if refusal is error:
             raise
         raise refusal from error
-    # The user's limits are in the catalog, but a fixed preset or a custom image can exceed them: check these here.
+    # validate() applies the limits in the user's catalog, but not to the values of a fixed preset, nor to the reference
+    # of a custom image. Check these here.
     is_outside = selection.preset is not None or selection.custom_image is not None
     if is_outside and (denied := allowance.check_selection(selection)):
         raise PolicyError(*denied)
@@ -150,9 +153,9 @@ def _explain_refusal(
         error = invalid  # Report these problems: the choice is invalid even without the user's limits.
     else:
         fields = {problem.field for problem in error.problems}
-        # Report denials only of fields in which the user's limits caused a problem. In a field that the user left out,
+        # Report a denial only if its field has a problem in the user's catalog. In a field that the user left out,
         # validate() has filled in a default, which may be denied although the user did not choose it.
-        # A preset may be missing from the user's catalog because of any of its values: then report all denials.
+        # If the problem is the preset, report all denials: any of its values may be why the user's catalog lacks it.
         is_denied = "preset" in fields
         found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
         if denials := [each for each in found if is_denied or each.field in fields]:

@@ -152,7 +152,8 @@ class Allowance:
     def catalog(self) -> Catalog:
         """The catalog with only what the user may have.
 
-        User options that are valid for this catalog are admitted, unless ``blocked`` is set.
+        User options that are valid for this catalog are admitted, with two exceptions: ``blocked`` is set, or the
+        options name by reference an image that the settings list only for other users.
 
         The catalog's attribute ``hidden`` (GPU types that users cannot choose) also contains the denied GPU types, so
         that servers without a GPU stay off the nodes of these types.
@@ -222,10 +223,10 @@ class Allowance:
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_preset(self, slug: str, choices: Mapping[str, str]) -> Denial | None:
-        """Return why the user may not choose a preset or one of the given entries of its choices, or None.
+        """Return why the user may not choose a preset or one of the given entries of its lists, or None.
 
         :param slug: slug of the preset.
-        :param choices: name of a choice of the preset → slug of the chosen entry.
+        :param choices: name of a list of the preset → slug of the chosen entry.
         """
         preset = self.full_catalog.presets[slug]
         if not self._admits("preset", slug):
@@ -360,7 +361,7 @@ class Allowance:
         """Return whether a preset of ``reachable_catalog`` needs no check, because it is valid in the full catalog.
 
         The result is True if the only limits are on who may choose presets and entries, and if the first entry in each
-        of the preset's lists is the same as in the full catalog.
+        of the preset's lists (the default) is the same as in the full catalog.
         """
         full = self.full_catalog.presets[preset.slug]
         return self._is_limited_by_preset_only and all(
@@ -429,7 +430,7 @@ class Allowance:
         return {each.slug: each for each in selected if each is not None}
 
     def _select_entries(self, preset: Preset) -> Preset | None:
-        """Return a preset with the entries that the user may pick, or None if a choice is left with nothing to pick."""
+        """Return a preset with only the entries that the user may pick; None if a list then offers nothing."""
         if not preset.choices:
             return preset
         choices = {name: self._narrow_choice(choice, preset) for name, choice in preset.choices.items()}

@@ -38,7 +38,7 @@ class GPULimit:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the limit itself is 0, so that the user may have no GPU even when no server runs."""
+        """Whether the limit leaves no GPU even while no server runs: the limit is 0, or the GPU type is not allowed."""
         return self.code == denials.GPU_NOT_ALLOWED
 
 
@@ -66,8 +66,8 @@ def list_gpu_limits(
         *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
-    # If the hub does not know which GPUs are in use, it cannot check these limits: deny the type for now. Limits of 0
-    # stay in the list, because they deny the type permanently.
+    # If the hub does not know which GPUs are in use, it cannot check the limits in `counted`: deny the type for now.
+    # Keep limits of 0, because they deny the type permanently.
     if counted and not usage.known:
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
@@ -75,7 +75,7 @@ def list_gpu_limits(
 
 
 def _admits(gpu: GPUType, catalog: Catalog, *, person: Person) -> bool:
-    # A server with a combined type ("any of these GPU types") may get a GPU of any of these types.
+    # Check the members of a combined type ("any of these GPU types"), too: the server may get a GPU of any member.
     policy = catalog.policy
     return policy is None or all(policy.admits(person, "gpu", each.slug) for each in (gpu, *gpu.members))
 

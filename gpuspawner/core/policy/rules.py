@@ -59,7 +59,8 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Group rules that set no GPU types all have the default rule's GPU types: add these to `sources` only once.
+    # All group rules without GPU types of their own have the same GPU types, those of the default rule. Remove these
+    # duplicates by identity.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -88,7 +89,7 @@ def cap_rule(rule: Rule, cap: Rule) -> Rule:
 
 
 def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | None:
-    """Return the limits of a member of a combined GPU type in servers with that type, or None without limits.
+    """Return the limits of a member of a combined GPU type, for servers with the combined type; None without limits.
 
     A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The result
     depends on the rules from which the user's rule was merged:
@@ -148,10 +149,10 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Return slug → limits of the GPU types that both rules have; ``join`` combines the two rules' limits.
+    """Return a mapping from the slugs of GPU types to their limits, joined from two rules.
 
-    ``*`` in a rule stands for all types that the rule does not name. If ``either`` is True, the result also has the
-    types that only one of the rules has.
+    ``join`` combines the limits of each type that both rules allow. If ``either`` is True, the result also has types
+    that only one of the rules allows, with this rule's limits. ``*`` stands for all types that a rule does not name.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):
@@ -215,7 +216,7 @@ def resolve_rule(policy: Policy, person: Person) -> Rule:
 def find_gpu_pools(policy: Policy | None, person: Person, *, gpu: GPUType | None) -> tuple[str, ...]:
     """Return the slugs of the GPU pools that a server counts towards, in the order of the settings.
 
-    A GPU pool is a limit on GPUs that groups share.
+    A GPU pool limits how many GPUs all users of its groups may use together.
 
     :param policy: all rules of the admin; None = no pools.
     :param person: the server's user, with the user's groups.

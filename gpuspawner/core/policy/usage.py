@@ -176,7 +176,7 @@ _NAME_ANNOTATION = "hub.jupyter.org/servername"
 _MAX_DIGITS = 6
 """Maximum number of digits of the GPU count in a pod's annotation.
 
-A longer count is read as 0, because Python raises an error for numbers with thousands of digits."""
+A longer count is read as 0. Without a maximum, ``int()`` would raise an error for thousands of digits."""
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod holds no resources; a pod that is being deleted still holds them."""
 

@@ -223,8 +223,8 @@ _REFUSAL_PHRASES = re.compile(
     r'|violates PodSecurity "[^"]+": .*',
     re.DOTALL,
 )
-"""The parts of the API server's message about a refused pod that the pod's user may see. They are about that pod, or
-come from the admin's policy."""
+"""Matches the parts that the pod's user may see in the API server's message about a refused pod. These parts are about
+this pod, or come from the admin's policy."""
 
 
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:

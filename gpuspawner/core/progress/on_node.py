@@ -35,7 +35,7 @@ _NO_PULL_SECRET_REASON = "FailedToRetrieveImagePullSecret"  # noqa: S105 - a rea
 
 
 def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMessage:
-    """Return the message about the current step of a pod on its node: volumes, image pull, or program start."""
+    """Return a message about a problem of a pod on its node, or else about the pod's current step there."""
     pod = facts.pod or {}
     if has_condition(pod, "Ready"):
         return ProgressMessage(
@@ -176,7 +176,7 @@ _PULL_REASONS = frozenset(
 )  # fmt: skip
 _CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _PASSING_TROUBLE = re.compile(r"deadline exceeded|timed out|context canceled|failed to reserve container name")
-"""Messages of an overloaded container runtime; kubelet tries again and often succeeds."""
+"""Matches messages of an overloaded container runtime; kubelet tries again and often succeeds."""
 _NOTEBOOK = "notebook"
 """The name that KubeSpawner gives to the server's container."""
 _NEVER_RAN_REASONS = frozenset({"StartError", "ContainerCannotRun"})
@@ -219,7 +219,8 @@ def explain_container_end(container: Container) -> StartFailure:
 
 
 def _find_trouble(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    # Report an OOM kill even if kubelet has restarted the server: the server will run out of memory again.
+    # A running container has no problem. Exception: if kubelet has restarted the server after an OOM kill, report the
+    # kill, because the server will run out of memory again.
     if container.is_running and (container.end_reason != "OOMKilled" or _is_sidecar(container)):
         return None
     if container.waiting in _PULL_REASONS:
@@ -283,7 +284,7 @@ def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> 
 
 def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
     event, tries = _count_failed_pulls(container.image, events)
-    # While a kubelet before 1.32 waits to retry, the container's status omits why the pull failed; the event says why.
+    # Read the event, too: while a kubelet before 1.32 waits to retry, the status does not say why the pull failed.
     causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
     sentence = format_pull_failure(failure, container.image)

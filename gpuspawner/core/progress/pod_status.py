@@ -101,9 +101,9 @@ def read_phase(pod: Mapping[str, object]) -> str:
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return how many devices a pod requests.
+    """Return the largest number of devices, such as GPUs, that one container of a pod requests of one resource.
 
-    The result is the largest limit on an extended resource in one of the pod's containers, or 0 without such a limit.
+    Every extended resource counts as devices. The result is 0 if no container has a limit on an extended resource.
     """
     return max(_list_device_counts(pod), default=0)
 

@@ -59,8 +59,8 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""The beginning of the part of kube-scheduler's message that is about preemption or ResourceClaims. This module ignores
-that part."""
+"""Pattern of the text with which the part about preemption or ResourceClaims begins in kube-scheduler's message. This
+module ignores that part."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -150,7 +150,7 @@ class ScaleUpState(StrEnum):
     OUT_OF_QUOTA = "out-of-quota"
     OUT_OF_STOCK = "out-of-stock"
     BACKING_OFF = "backing-off"
-    """Adding a node failed recently."""
+    """The autoscaler pauses, because it failed to add a node recently."""
     NOT_READY = "not-ready"
     NO_POOL = "no-pool"
     """The pod could run on no node that the autoscaler could add."""
@@ -234,7 +234,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
         return WorkloadState(QueueReason.CHECKS)
     if reason == _INADMISSIBLE:
         return WorkloadState(_read_inadmissible_reason(workload))
-    # The condition Requeued of an evicted Workload is False until Kueue considers the Workload again.
+    # Kueue has evicted the Workload and waits: the condition Requeued is False until Kueue considers it again.
     if find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
         return WorkloadState(QueueReason.REQUEUED, requeue_at)
     if reason in _KNOWN_REASONS:
@@ -255,7 +255,7 @@ _FLAVOR_REFUSALS = re.compile(
     r"|resource (?P<uncovered>\S+) unavailable in ClusterQueue"
 )
 """The reasons that Kueue lists in the message of the condition QuotaReserved, one for each ResourceFlavor that Kueue
-tried. The last pattern is the reason for a resource that no ResourceFlavor of the ClusterQueue has."""
+tried. The last pattern matches the reason for a resource that no ResourceFlavor of the ClusterQueue has."""
 _WORKLOAD_PREEMPTION = re.compile(r"\. Pending the preemption of \d+ workload")
 _MISFITS = re.compile(
     r"Workload namespace doesn't match ClusterQueue selector|resources validation failed:"
@@ -287,7 +287,8 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # If the message has unknown text, return None: the text may be about a flavor that gets free quota later.
+    # Return None if the message contains text that no pattern matches. The text may be about a flavor in which quota
+    # becomes free later, so the reasons below may be wrong.
     if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR

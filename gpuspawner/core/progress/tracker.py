@@ -30,7 +30,7 @@ from gpuspawner.core.text.wording import join_sentences
 QUIET_PERIOD_S = 30.0
 """A duration in seconds, which the tracker uses for three purposes during a start:
 
-- A pod without a node raises no alarm until it has been free of scheduling gates for this long.
+- If kube-scheduler finds no node, this is an alarm only after the pod has had no scheduling gates for this long.
 - The tracker does not repeat a message that it has reported within this time.
 - The pod's scheduler counts as idle if the pod has shown no trace of a scheduler for this long.
 """

@@ -40,7 +40,8 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""kube-scheduler's reasons that do not vanish with more free capacity: the state of a volume or node must change."""
+"""Reasons why kube-scheduler finds no node for a pod, although more free capacity would not help: a volume or a node
+must change its state."""
 
 
 def describe_waiting(
@@ -293,7 +294,8 @@ _PLACED_REASONS = frozenset(
         QueueReason.NO_TOPOLOGY,
     }
 )
-"""Reasons for which a pod only waits for its turn in Kueue's queue. The message may then say that the pod is next."""
+"""Reasons for which a pod only waits for its turn in Kueue's queue. If no pod is ahead of such a pod, the message says
+that the pod is next. With any other reason, the message says only that nothing is ahead of it."""
 
 
 def describe_queue(

@@ -59,7 +59,7 @@ def _format_cpu_option(millis: int) -> object:
 
 
 def _describe_memory(size_bytes: int) -> str:
-    """Return an amount of memory as text, rounded if only bytes express it exactly: presets may have such amounts."""
+    """Return an amount of memory as text. Presets may have amounts such as 1000000001 bytes; these are rounded."""
     exact = format_memory(size_bytes)
     return format_rounded_memory(size_bytes) if exact.endswith(" B") else exact
 
@@ -155,7 +155,7 @@ class Priority(Choice):
     value: int
 
     def build_pod_additions(self) -> PodAdditions:
-        """Return the PriorityClass of the pod, with its value."""
+        """Return what this priority adds to the pod: the name of the PriorityClass, and the class's value."""
         return PodAdditions(priority_class=self.priority_class, priority=self.value)
 
 

@@ -93,7 +93,8 @@ class AmountField(Field):
     :param step: default of the settings ``step`` and ``min`` of this amount, in base units.
     :param default: the field's default amount in base units if the settings have no default; None = the lower bound.
     :param guarantee: fraction of the amount (the pod's limit) that the pod requests, if the settings have no fraction.
-    :param bounds_keys: attributes of the form's view of the bounds (``NumberView``) that the hub passes to form.js.
+    :param bounds_keys: names of those attributes of ``NumberView`` (the bounds in the form) that the hub passes to
+        form.js.
     """
 
     attribute: str

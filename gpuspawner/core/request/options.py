@@ -104,7 +104,8 @@ def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems:
     problems.raise_any()
     entries = {name.removeprefix(_ENTRY_PREFIX): text for name, text in texts.items() if name.startswith(_ENTRY_PREFIX)}
     images = {name.removeprefix(_IMAGE_PREFIX): text for name, text in texts.items() if name.startswith(_IMAGE_PREFIX)}
-    # If the user picks the empty entry of a list ("Other…"), the text field beside the list has the image.
+    # Ignore the text field of an image if the user picked an entry of the list beside the field. The entry "Other…" has
+    # an empty value, so it does not count as an entry here.
     references = [text for name, text in images.items() if not entries.get(name)]
     if any(not text for text in references):
         _refuse_empty_reference(problems)
@@ -206,9 +207,9 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
 
 
 def parse_preset_choices(text: str) -> object:
-    """Return what a link picks in a preset's choices: ``size:small,image:pytorch`` as a mapping from choice to entry.
+    """Return name of a preset's choice → entry that a link picks, parsed from a text (``size:small,image:pytorch``).
 
-    A malformed text is returned unchanged.
+    The function returns a malformed text unchanged.
 
     :param text: value of the link's argument ``preset_choices``.
     """

@@ -131,8 +131,8 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         image=image.image,
         node_selector=selector,
         required=(*expressions, *_require_architectures(image), *exclusions),
-        # A combined type ("any of these GPU types") may combine types with different node labels. The node must then
-        # match the labels of one of these types.
+        # `match` is None if a combined type ("any of these GPU types") has members whose node labels cannot be merged
+        # into one match. The node must then match the labels of one member.
         alternatives=tuple(map(_build_expressions, gpu.label_matches)) if gpu is not None and match is None else (),
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
@@ -195,7 +195,11 @@ def calculate_resources(selection: Selection, catalog: Catalog) -> ContainerReso
 def _calculate_limit_and_request(
     amount: int | None, amount_field: AmountField, *, catalog: Catalog, request: int | None
 ) -> tuple[int | None, int | None]:
-    """Return (limit, request) in base units for a chosen amount of CPU or memory; None keeps KubeSpawner's value."""
+    """Return (limit, request) of CPU or memory in base units; None keeps KubeSpawner's value.
+
+    :param amount: the limit that the selection contains.
+    :param request: the request that the preset sets. If None, this function computes the request.
+    """
     if request is not None or amount == NO_LIMIT:
         return amount, request
     bounds: Bounds | None = getattr(catalog, amount_field.name)
@@ -229,10 +233,11 @@ def _find_start_timeout(
 ) -> int | None:
     """Return the seconds that the hub waits for the server, or None if KubeSpawner's configured value applies.
 
-    If the preset sets the time, the preset's time applies. Otherwise, the longest time applies that the image, the GPU
-    type or Kueue's queue sets: an autoscaler may take long to add a node with the GPU, however fast the image starts.
+    If the preset sets this time, the result is the preset's time. Otherwise, the image, the GPU type and Kueue's queue
+    may each set a time, and the result is the longest of these: an autoscaler may take long to add a node with the GPU,
+    however fast the image starts.
 
-    :param lower: trait values of the image and of the GPU type; later values override earlier ones.
+    :param lower: trait values of the image and of the GPU type.
     :param preset: trait values of the preset and of its chosen entries; later values override earlier ones.
     """
     if own := _list_start_timeouts(preset):

@@ -32,7 +32,7 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name, suggest_name
 
 PRESET_CHOICES = "preset_choices"
-"""Name of the user option with what the user picked in a fixed preset: name of a choice → slug of the picked entry."""
+"""Name of a user option. Its value has the entries picked in a preset's lists: name of a list → slug of the entry."""
 
 _UNLISTED = "--unlisted-choice"
 """Suffix of the name of a KubeSpawner user option. The option holds the text that the user entered instead of picking
@@ -43,7 +43,7 @@ ChosenEntries = Mapping[str, str | None]
 
 _AMOUNTS = {each.name: each for each in (CPU, MEMORY)}
 _ANY_AMOUNT = Bounds(min=NO_LIMIT, max=UNLIMITED, step=1, default=NO_LIMIT)
-"""Bounds that allow every amount. They replace the form's bounds for an amount that a fixed preset sets."""
+"""Bounds that allow every amount: a fixed preset may set more CPU or memory than the form offers, or less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,8 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
             choices[name] = slug
     if reference is not None:
         _refuse(CUSTOM_IMAGE.name, preset, problems=problems)
-    # Here, null or an empty text is not a missing value: it asks for no GPU, but the preset has a GPU.
+    # Other fields may be null or empty, which sets nothing. For the GPU type, this asks for no GPU: refuse it if the
+    # preset has a GPU.
     if GPU.name in given and options.get(GPU.name) is not None:
         _refuse(GPU.name, preset, problems=problems)
     if CUSTOM_IMAGE.name in options:
@@ -98,9 +99,9 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
 def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
     """Return a catalog against which the values of a fixed preset can be validated.
 
-    The form's bounds do not apply to these values. If the preset sets CPU or memory, the returned catalog therefore
-    allows every amount of it; if the user named an image, the catalog allows every image reference. No GPU type is the
-    default: options that name no GPU type get no GPU.
+    The form's bounds do not apply to these values. If the preset sets CPU, the returned catalog therefore allows every
+    amount of CPU; the same holds for memory. If the user named an image, the catalog allows every image reference. The
+    catalog has no default GPU type, so options that name no GPU type get no GPU.
 
     :param catalog: what the user may choose from.
     :param options: the values of the preset and of the picked entries, from :func:`resolve_preset`.
@@ -132,8 +133,8 @@ def translate_profile(options: object, catalog: Catalog) -> object:
 
     JupyterHub's database has such options, for example ``{"profile": "t4", "image": "pytorch"}``, if users started
     servers before ``gpuspawner convert`` converted the profiles to presets. The function returns options with ``v`` or
-    ``preset`` unchanged, because gpuspawner wrote them. It also returns all options unchanged if the catalog offers
-    more than presets.
+    ``preset`` unchanged, because gpuspawner wrote them. Unless the catalog offers only presets, the function returns
+    all options unchanged.
 
     :param options: any JSON value.
     :param catalog: what the user may choose from.
@@ -182,10 +183,10 @@ def pick_default_entries(preset: Preset) -> dict[str, str | None]:
 
 
 def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[str, object]]:
-    """Return a preset and user options for which :func:`resolve_preset` picks the given entries.
+    """Return the preset and user options with which :func:`resolve_preset` picks the entries in ``chosen``.
 
-    If None is given for a choice, the returned options name an example image, and the returned preset accepts every
-    image in that choice.
+    If ``chosen`` has None for a choice, the options name an example image for it, and the returned preset is a copy
+    that accepts every image in this choice.
 
     :param preset: the preset.
     :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
@@ -258,7 +259,7 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
 
 def _check_pattern(reference: object, image_input: ImageInput, *, problems: Problems) -> None:
     pattern = image_input.pattern
-    # `validate` refuses values that are not texts, and texts that are too long.
+    # Report no problem for a value that is not a text, or is too long: `validate` refuses it later.
     if not isinstance(reference, str) or len(reference) > MAX_REFERENCE_LENGTH or re.match(pattern, reference):
         return
     message = image_input.message or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
@@ -266,7 +267,7 @@ def _check_pattern(reference: object, image_input: ImageInput, *, problems: Prob
 
 
 def _convert_amounts(options: Mapping[str, object]) -> dict[str, object]:
-    """Return options with ``NO_LIMIT`` for an unlimited CPU or memory, and without CPU and memory guarantees."""
+    """Return options without the CPU and memory guarantees; ``NO_LIMIT`` replaces ``unlimited`` CPU or memory."""
     return {
         name: NO_LIMIT if name in _AMOUNTS and value == UNLIMITED_AMOUNT else value
         for name, value in options.items()

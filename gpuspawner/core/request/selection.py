@@ -407,8 +407,8 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
     """Yield the fields CPU and memory, except a field whose amount is KubeSpawner's configured limit.
 
-    The user options omit an amount that equals KubeSpawner's limit. If a hook then changes KubeSpawner's limit for one
-    start, the server gets the changed limit.
+    Of CPU and memory, :func:`build_options` writes only the yielded fields into the user options. If a hook changes
+    KubeSpawner's limit for one start, a server without the field in its options gets the changed limit.
     """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
@@ -462,7 +462,7 @@ class CombinationSearch(Generic[SlugT]):
                 yield chosen
 
     def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
-        """Leave out all further combinations that have the same problems as an invalid combination.
+        """After an invalid combination, skip all further combinations that must have one of its problems.
 
         :param chosen: the invalid combination: name of a choice → slug of the entry.
         :param problems: why the combination is invalid.
@@ -489,9 +489,10 @@ _DECIDING_OPTIONS = {
     "cpu": frozenset({"cpu", "cpu_guarantee"}),
     "memory": frozenset({"memory", "memory_guarantee"}),
 }
-"""Field of a problem → names of the options that alone decide whether that field is wrong in a fixed preset.
+"""Field of a problem → names of the options that decide whether a fixed preset has a problem in this field.
 
-Fields such as the run time are missing: most of the other options decide whether they are wrong."""
+No other option matters for these fields. Fields such as the run time are missing, because most of the other options
+matter for them."""
 
 
 def _sets_any(choice: PresetChoice, options: Set[str]) -> bool:
@@ -512,8 +513,8 @@ def select_usable_presets(
     valid combination is missing.
 
     :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
-    :param find_denials: takes a selection that is valid in the catalog. Returns the reasons why it counts as invalid
-        all the same (denials by the policy, for example); empty if it counts as valid.
+    :param find_denials: function that takes a selection which the catalog accepts, and returns further problems, such
+        as denials by the policy. If it returns a problem, the selection counts as invalid.
     """
 
     def find_problems(preset: Preset, chosen: ChosenEntries) -> Sequence[Problem]:
@@ -528,8 +529,9 @@ def select_usable_presets(
 
 
 _MAX_COMBINATIONS = 256
-"""Limits the search for a valid combination of the entries in a preset's lists: of the combinations in which at least
-two entries are not the default, the search tries at most this many."""
+"""Limits the search for a valid combination of the entries in a preset's lists.
+
+It may try each combination with at most one entry that is not the default, and at most this many other combinations."""
 
 
 def _select_usable_entries(
@@ -577,7 +579,7 @@ def find_error(preset: Preset, chosen: ChosenEntries, *, catalog: Catalog) -> Se
 
     :param preset: the preset, from the settings.
     :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
-    :param catalog: the catalog; the function ignores its own presets.
+    :param catalog: what the user may choose from; the function ignores the presets in the catalog.
     """
     variant, options = build_variant(preset, chosen)
     try:

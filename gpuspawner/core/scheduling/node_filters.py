@@ -1,11 +1,14 @@
 """Check a node for a pod without regard to other pods, and compare the pod's requests with the node's free resources.
 
 :class:`NodeFilters` finds obstacles (reasons why the node does not accept the pod) that depend on the node alone: they
-stay when other pods end. Its checks are kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
-NodeAffinity, VolumeBinding and VolumeZone, the part of PodTopologySpread and InterPodAffinity that requires a topology
-label on the node, and the part of DynamicResources that limits the devices of one ResourceClaim. :func:`find_shortages`
-compares the pod's requests with the node's free resources and free pod slots (plugin NodeResourcesFit), and the number
-of the pod's volumes with the number of volumes that CSI drivers may still attach to the node (plugin NodeVolumeLimits).
+stay when other pods end. Its checks are those of kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
+NodeAffinity, VolumeBinding and VolumeZone. It also checks whether the node has the topology labels that
+PodTopologySpread and InterPodAffinity require, and the limit that DynamicResources sets on the devices of one
+ResourceClaim.
+
+:func:`find_shortages` compares the pod's requests with the node's free resources and free pod slots (plugin
+NodeResourcesFit). It also compares the number of the pod's volumes with the number of volumes that CSI drivers may
+still attach to the node (plugin NodeVolumeLimits).
 """
 
 from __future__ import annotations

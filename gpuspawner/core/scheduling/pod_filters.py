@@ -128,8 +128,9 @@ class PodFilters:
         count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
     :ivar special_nodes: names of nodes for which the free amounts in ``Occupancy.table`` are wrong for this pod, so
-        callers use :meth:`get_requested` instead. These are nodes with nominated pods, which count as if they ran on
-        the node, and nodes whose pods use volumes of the checked pod, which count only once.
+        callers use :meth:`get_requested` instead. These are the nodes with nominated pods, because nominated pods count
+        as if they ran on the node. They are also the nodes where other pods use volumes of the checked pod, because
+        each shared volume counts only once.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
@@ -177,9 +178,10 @@ class PodFilters:
         return found
 
     def get_requested(self, node: str) -> Mapping[str, int]:
-        """Return the amounts that a node's pods and nominated pods request.
+        """Return resource → amount that a node's bound pods and nominated pods request.
 
-        Volumes that these pods share with the checked pod are left out: they count as the checked pod's volumes.
+        The number of volumes does not include volumes that the checked pod uses, too: the checked pod's own request
+        includes them, and a volume counts only once on a node.
         """
         requested, shared = self._nominated.get_requested(node), self._shared.get(node)
         if not shared:
@@ -225,7 +227,7 @@ class PodFilters:
             yield from _find_matching_domains(domains, node, keys=self._avoided_keys, reason=reason)
 
     def _check_affinity(self, node: Node) -> Iterator[Obstacle]:
-        """Yield an obstacle if a node does not meet the pod's required pod affinity, or may not meet it.
+        """Yield an obstacle if a node does not meet the pod's required pod affinity, or if this is unknown.
 
         As in kube-scheduler (satisfyPodAffinity), there is no obstacle if the affinity terms select the pod itself and
         do not select any bound pod: the pod may then be the first of its group.

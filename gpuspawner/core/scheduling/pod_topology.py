@@ -40,8 +40,8 @@ TopologyPair = tuple[str, str]
 class MatchingDomains:
     """Topology domains with matching pods.
 
-    Depending on the function that fills the object, a pod matches if the given affinity or anti-affinity terms select
-    the pod, or if the pod's own anti-affinity selects a given pod.
+    The function that fills this object decides which pods match: either pods that given affinity or anti-affinity terms
+    select, or pods whose own anti-affinity selects a given pod.
 
     :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt (the pod's priority is below
         the floor).
@@ -66,7 +66,7 @@ class MatchingDomains:
     def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
         """Store that a node runs a matching pod.
 
-        This adds a topology domain to :attr:`sure` or :attr:`maybe` for each of ``keys`` that is a label of the node.
+        For each of ``keys`` that is a label of the node, this adds a topology domain to :attr:`sure` or :attr:`maybe`.
 
         :param node: the node that runs the pod.
         :param keys: topology keys of the terms because of which the pod matches.
@@ -140,9 +140,9 @@ def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | 
 def find_domains_of_any_term(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the topology domains of the bound pods that at least one pod affinity term selects.
+    """Return the topology domains in which bound pods run that at least one pod affinity term selects.
 
-    Each of these pods adds one domain for the topology key of each term that selects the pod.
+    For each term that selects a pod, the pod adds one domain, that of the term's topology key.
 
     :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. None if it preempts no pod.
     """
@@ -155,7 +155,7 @@ def find_domains_of_any_term(
 def find_domains_of_all_terms(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the topology domains of the bound pods that all pod affinity terms select.
+    """Return the topology domains in which bound pods run that all pod affinity terms select.
 
     Each of these pods adds one domain for each term's topology key.
 

@@ -1,8 +1,8 @@
 """Check whether kube-scheduler would bind a pod to one node or to any node, and find the obstacles if not.
 
-:func:`check_node` checks one node. :func:`scan_nodes` checks all nodes and gives the same answers in less time: it
-checks constraints once per group of equivalent nodes, and amounts in the columns of a table with a row per node and a
-column per resource.
+:func:`check_node` checks one node. :func:`scan_nodes` checks all nodes, and is faster than a call of
+:func:`check_node` for each node. It checks the pod's constraints once per group of equivalent nodes. It compares the
+requested amounts with the columns of a table that has a row for each node and a column for each resource.
 
 The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/apis/config/v1/default_plugins.go). If a
 filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
@@ -99,8 +99,8 @@ class _NodeCheck:
             return self._compare(node, self._filters)
         if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
-        # The pod may fit only without a preemption: kube-scheduler could preempt pods that the pod's affinity requires,
-        # or that share the pod's volumes. Therefore check the node without and with a preemption.
+        # A preemption may remove pods that the pod's affinity requires, or that share the pod's volumes. The pod may
+        # then fit only without the preemption, so check the node without and with a preemption.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -127,9 +127,9 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""If the cache of a group of nodes has this many results, :class:`_Scan` clears it before it adds another result.
+"""Maximum number of cached results for a group of nodes. To add one more, :class:`_Scan` clears the group's cache.
 
-Each result that :class:`_Scan` adds is the number of nodes in the group that are large enough for a pod's requests."""
+A result is the number of nodes in the group that are large enough for the requests of a pod."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -194,13 +194,13 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
-    """Return for each pod of ``others`` whether some node would accept a copy of ``pod`` with the other pod's requests.
+    """Return, for each pod in ``others``, whether a node would accept ``pod`` if it had that pod's requests.
 
-    Nodes are checked only once for all requests. The function assumes that the copies preempt no other pods. If ``pod``
-    has scheduling gates, or a constraint that gpuspawner cannot check, all results are False.
+    The function checks the constraints only once per node, for all requests together. It assumes that ``pod`` preempts
+    no other pods. If ``pod`` has scheduling gates, or a constraint that gpuspawner cannot check, all results are False.
 
     :param pod: a pending pod, or one that is not created yet; its constraints count, its own requests do not.
-    :param others: pods with the requests to check.
+    :param others: pods whose requests to check; their constraints do not count.
     :param occupancy: all nodes and pods.
     """
     all_needs = list(map(compute_needs, others))
@@ -229,7 +229,8 @@ def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Ite
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
         highest[bisect_right(ascending, amount)] |= 1 << index
-    # An amount that reaches a number also reaches all smaller numbers: a mask includes the masks of larger numbers.
+    # ``highest`` has each amount only at the largest number that it reaches. The amount also reaches all smaller
+    # numbers, so the mask of a number is the union of its own bits and those of all larger numbers.
     return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
 
 
@@ -239,9 +240,9 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # A pod with an affinity or volumes may fit only without a preemption: kube-scheduler could preempt pods that
-        # the affinity requires, or that share the volumes. ``_NodeCheck`` therefore checks single nodes both with and
-        # without a preemption.
+        # A preemption may remove pods that the pod's affinity requires, or that share the pod's volumes. The pod may
+        # then fit only without the preemption. ``_NodeCheck`` therefore checks single nodes both with and without a
+        # preemption.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
@@ -262,7 +263,8 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # All nodes of a group have unknown amounts of the same resources, so it is enough to look at one node.
+        # If the amount of a resource is unknown on one node of a group, it is unknown on all of them. One node of the
+        # group is therefore enough to separate the needs that can be compared from the others.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -334,7 +336,7 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Count how many of some nodes of a group have the same obstacles, and how many copies of the pod fit on them.
+        """For some nodes of a group, count the nodes with the same obstacles, and the copies of the pod that fit.
 
         The method represents a set of nodes as an integer with one byte per node: 1 for a node in the set, else 0.
 
@@ -366,7 +368,10 @@ class _Scan:
             self._places += 1 if self._pod.constraints.host_ports else max(1, min(copies))
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Add up how many copies of the pod fit on the nodes whose byte in ``fits`` is 1; stop above the limit."""
+        """Add the number of copies of the pod that fit on the nodes whose byte in ``fits`` is 1.
+
+        The method may skip the other nodes once the total exceeds the limit.
+        """
         # A node accepts only one copy of a pod with host ports, because the first copy takes the ports.
         if self._pod.constraints.host_ports:
             self._places += sum(fits)

@@ -101,8 +101,8 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     slug = selection.preset
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
-            # If the user typed a custom image in this list, ``preset_choices`` has no entry for the list. The new entry
-            # then replaces the custom image.
+            # If the user typed a custom image instead of picking an entry of this list, ``preset_choices`` lacks the
+            # list. The new entry then replaces the custom image.
             image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
             for entry in choice.entries:
                 options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}

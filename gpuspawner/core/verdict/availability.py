@@ -94,7 +94,7 @@ class Availability:
         lower priority than new servers do not count.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
-    :param largest_shapes: what ``shapes`` would be if all nodes, even cordoned nodes, were empty.
+    :param largest_shapes: what ``shapes`` would be if no pods ran on the nodes, cordoned nodes included.
     """
 
     total: int | None = None
@@ -139,10 +139,11 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-"""To count the units that pending pods wait for, :meth:`_TypeCounts.count_waiting` compares the pods' pairs of node
-selector and node affinity with the nodes of each GPU type, but at most this many different pairs.
+""":meth:`_TypeCounts.count_waiting` compares at most this many different pairs of node selector and node affinity with
+the nodes of each GPU type.
 
-The method compares further pairs only with the labels of the GPU types, which takes less time."""
+The pairs are those of pending pods. The method compares further pairs only with the labels of the GPU types, which
+takes less time."""
 
 
 class _TypeCounts:
@@ -197,7 +198,8 @@ class _TypeCounts:
             units_left = _select_ready(pool, self._table, column=free_units)
             if max(units_left) > 0:
                 cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
-                # Only nodes with free units count. The number is negative while pods still hold a GPU that broke.
+                # Count only nodes with free units and a free pod slot. The number of free units is negative while pods
+                # still hold a GPU that broke.
                 rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
         counts = [row[2] for row in rows]
         return replace(
@@ -237,8 +239,9 @@ class _TypeCounts:
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
-        :param number: how many different pairs of node selector and affinity other pending pods have had so far. If it
-            is ``_MAX_EXACT_CHOICES`` or more, the method compares the pod with the type's labels, not with its nodes.
+        :param number: how many other pairs of node selector and affinity :meth:`count_waiting` has found among the
+            pending pods so far. If the number is ``_MAX_EXACT_CHOICES`` or more, this method compares the pod with the
+            type's labels, not with its nodes.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [

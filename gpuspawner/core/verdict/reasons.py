@@ -34,9 +34,9 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes. For this pod, the nodes of a group differ only in their amounts of resources.
-    :param unseen: None = a node has only the devices that it reports. Otherwise, names of resources whose DRA driver
-        may still publish devices. The result then also contains nodes that may get such devices, and nodes whose device
-        plugin may be unregistered.
+    :param unseen: names of resources of which DRA drivers may still publish devices. The result then also contains
+        nodes on which such devices may appear, and nodes whose device plugin may not have registered yet. If None, a
+        node counts as having only the devices that it reports.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -51,7 +51,7 @@ def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:
     :param nodes: the nodes to compare; the labels or taints of some of them may exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
-    # Compare amounts first: labels and taints exclude the pod from only a few of these nodes.
+    # Compare amounts first, because they rule out more nodes: labels and taints exclude the pod from only a few.
     fits = (_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
     return next((position for position, is_fitting in enumerate(fits) if is_fitting), None)
 
@@ -68,8 +68,8 @@ def explain_never(
 
     :param groups: the nodes of the GPU type, or all nodes if ``gpu`` is None; grouped by labels and taints.
     :param reserved: whether more nodes of the type exist, with taints that the pod does not tolerate.
-    :param scalable_pools: node pools of an autoscaler. If one of these pools can grow, the result does not say that
-        the cluster has no node or no node of the GPU type.
+    :param scalable_pools: node pools of an autoscaler. If one of these pools can grow, the result never says that the
+        cluster has no node, or that the cluster has no node of the GPU type.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -105,7 +105,7 @@ def explain_wait(
     if not now:
         return _explain_closed(gpu)
     if gpu is not None:
-        # Compare GPUs first to save time: most pods wait for GPUs, so the check of hundreds of nodes often ends here.
+        # Compare only GPUs first: most pods wait for GPUs, so the function often need not compare other resources.
         needed = pod.requests.get(gpu.resource, 0)
         free = _list_free(now, gpu.resource, pod=pod, occupancy=occupancy)
         if all(number < needed for number in free):
@@ -162,7 +162,7 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # Node selector terms are ORed. A term that required only the architecture now allows any node, so drop all terms.
+    # Node selector terms are ORed. If one required only the architecture, any node matches now, so drop all terms.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -212,8 +212,9 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
     """Return a clause that says which requested amount no node has.
 
-    :param has: resource → amount, once for each node. If ``left`` is True, these are the free amounts. Otherwise, they
-        are the largest amounts that one pod could have if the node were empty; new nodes of node pools are included.
+    :param has: resource → amount, one mapping per node. If ``left`` is True, these are the node's free amounts. If
+        False, they are the largest amounts that one pod could have if the node were empty, and ``has`` also contains
+        new nodes that node pools may add.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0

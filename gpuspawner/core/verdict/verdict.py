@@ -64,8 +64,8 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""For a verdict, at most this many triples (node selector, affinity, tolerations) of pending pods are compared with
-nodes. A further pod counts as a competitor if its selector and affinity equal the server's or may fit the GPU type."""
+"""A verdict compares at most this many different triples (node selector, affinity, tolerations) of pending pods with
+nodes. A pod with a further triple competes if its selector and affinity equal the server's or allow the GPU type."""
 _MAX_COMPARED_NODES = 10_000
 """To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
 did not fit. All further pods then count as pods that fit a node."""
@@ -135,7 +135,7 @@ def select_runnable_pods(
 
 
 def _make_choice_key(constraints: PodConstraints) -> tuple[object, ...]:
-    """Return a cache key of what a pod demands of an empty node, except the pod's requests.
+    """Return a cache key for what a pod demands of an empty node; the key does not contain the pod's requests.
 
     The key contains ``id()`` of parts of ``constraints``, so the key is valid only while ``constraints`` exists.
     """
@@ -156,12 +156,12 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Fast check: may the other pod run on nodes with the GPU type's labels? If `nodes` is empty, check nothing else.
+    # Check the GPU type's labels first, because that is fast. If `nodes` is empty, these labels alone decide.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
         return gpu is not None
-    # A cordoned node still counts: the pods that wait for it are scheduled in the same order once it takes pods again.
+    # Check cordoned nodes, too: once such a node takes pods again, kube-scheduler schedules its pending pods in order.
     return any(
         matches_node_affinity(node, other) and not is_reserved_for_others(node, other.tolerations) for node in nodes
     )
@@ -170,9 +170,9 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
     """Return whether a pod that fits no node may fit a node once this node has reported further devices.
 
-    That is possible if a requested DRA resource is on no node yet, or if a node lacks only devices that may appear.
+    True if no node reports a requested DRA resource yet, or if a node lacks only devices that it may report later.
 
-    :param dra_resources: extended resources that map to DRA device classes; None if the hub could not read them.
+    :param dra_resources: extended resources that map to DRA device classes; if None, any extended resource may.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
     if not extended:
@@ -185,10 +185,10 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
 
 _MAX_COMPARED_FLAVORS = 32
-"""If no node takes a pod with the ResourceFlavors that Kueue chooses now, a verdict checks the nodes again for at most
-this many other choices of flavors. If there are more choices, the verdict is UNKNOWN: one of them may fit."""
+"""If no node can take a pod with the ResourceFlavors that Kueue chooses now, a verdict checks the nodes for at most
+this many other choices of flavors. With further choices, the verdict is UNKNOWN: a node may take the pod with those."""
 _MAX_COMPARED_GROUPS = 5_000
-"""Checks for other flavors block the event loop, so they cover at most this many groups of equivalent nodes in all."""
+"""Maximum number of checks of one choice of flavors on one group of equivalent nodes; they block the event loop."""
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
 _MAX_PLACES = 100
@@ -297,8 +297,8 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
     amount that any of the n + 1 pods requests, so a competing pod takes the place of at most one copy. Resources of
-    pods with lower priority do not count as free. Otherwise, kube-scheduler could preempt pods although other nodes
-    are free: if the result is True, the caller restricts the server to nodes that match the node affinity of ``pod``.
+    pods with a lower priority do not count as free: after True, the caller restricts the server to nodes that match the
+    node affinity of ``pod``, and kube-scheduler would preempt pods on these nodes even if other nodes were free.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -309,7 +309,7 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
         return False
     rivals = _find_rivals(pod, known.occupancy)
     if any(rival.constraints.anti_affinity for rival in rivals):
-        return False  # A competing pod's anti-affinity may keep the pod off several nodes.
+        return False  # A competing pod with anti-affinity may take the place of several copies.
     largest = dict(pod.requests)
     for rival in rivals:
         largest |= {name: max(number, largest.get(name, 0)) for name, number in rival.requests.items()}
@@ -427,11 +427,11 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
     if capacity.is_strict and ahead is None:
         return _Admission(pod)
     if capacity.may_preempt and not capacity.is_strict and queue.may_have_waiting:
-        # This leads to UNKNOWN: Kueue may reserve the quota for a Workload that preempts others (``stickyWorkload``).
+        # Keep the gate, so the verdict is UNKNOWN: Kueue may reserve the quota for another Workload (stickyWorkload).
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # UNKNOWN, not WAITS: a Workload ahead blocks no others if it is requeued, or if its namespace is not selected.
+        # UNKNOWN, not WAITS: a Workload ahead blocks no others if Kueue requeues it, or if its namespace is excluded.
         return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)

@@ -2,8 +2,8 @@
 
 The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool of the policy is not an
 error, because a node with GPUs of this type may join the cluster later. Until then, the rule or pool has no effect
-for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. Instead, the
-GPUs of one GPU type become the form's default choice, if a type offers such GPUs.
+for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. If a GPU
+type offers such GPUs, the hub makes this type and the requested number of GPUs the form's default choice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 
 def _find_missing_entries(presets: Mapping[str, Preset], catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Yield (slug of the preset, message) for each entry that the form leaves out of a list in a preset."""
+    """Yield (slug of a preset, message to admins) for each entry of the preset's lists that the form does not show."""
     with_choices = {slug: preset for slug, preset in presets.items() if preset.choices}
     for slug, usable in select_usable_presets(with_choices, catalog).items():
         preset, default = presets[slug], pick_default_entries(usable)
@@ -60,8 +60,8 @@ def _explain_problems(problems: Iterable[Problem], preset: Preset, *, chosen: Ch
 
 def _explain_problem(problem: Problem, preset: Preset, *, chosen: ChosenEntries) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Leave out the list of offered GPU types, which `problem.message` has: the list changes with the nodes, and the
-        # hub logs each changed warning again.
+        # Do not return `problem.message`: it lists the GPU types that users can choose. This list changes with the
+        # nodes, and the hub logs a warning again whenever its text changes.
         layers = [preset.choices[name].entries[slug].options for name, slug in chosen.items() if slug is not None]
         named = [options["gpu"] for options in (preset.options, *layers) if "gpu" in options]
         return f"There is no GPU type {quote(named[-1])}."

@@ -28,7 +28,7 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Maximum number of seconds after the request that creates a pod for which the GPUs of an ended start stay reserved.
+"""Maximum number of seconds, counted from the request for a start's pod, for which an ended start keeps its GPUs.
 
 A start may end before KubeSpawner's reflector has the start's pod. The GPUs then stay reserved until the reflector has
 the pod, or until this time has passed. The reflector lists all pods at least twice a minute. If the reflector still
@@ -105,7 +105,8 @@ class Reservations:
         :param spawner: any spawner of the hub; gives access to reflectors and the database.
         :param catalog: all GPU types and pools (GPUs that groups share), including those denied to the user.
         :param inventory: the cluster's nodes; their labels identify GPU types.
-        :param read_groups: returns the groups of users; called for users whose pods lack the annotation of pools.
+        :param read_groups: returns the groups of users. The method calls it if the annotation that names a pod's pools
+            is missing, and then derives the pools from the groups of the pod's user.
         """
         if not has_read_pods(spawner):
             return None
@@ -148,7 +149,10 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """If KubeSpawner's reflector has the start's pod, let the GPU reservation end with the start and not later.
+        """Let a GPU reservation end together with its start, if KubeSpawner's reflector has the start's pod.
+
+        The reservation need not outlast the start, because the pod counts from then on. If the reflector lacks the pod,
+        change nothing.
 
         :param spawner: the spawner of the server.
         """

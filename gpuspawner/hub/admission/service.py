@@ -33,8 +33,8 @@ from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 class UserGroups:
     """Reads users' groups from JupyterHub's database; the hub's process has one object of this class.
 
-    The hub logs only the first failure to read groups. After :meth:`read_person` has read groups again, the hub logs
-    the next failure.
+    If the hub cannot read groups several times in a row, it logs only the first failure. The row ends when
+    :meth:`read_person` reads groups.
     """
 
     def __init__(self) -> None:
@@ -136,9 +136,8 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 _NO_SERVER_NAME = "/"
 """A name that no server has, because JupyterHub allows no slash in the name of a server.
 
-When the hub checks a form or a start against GPU limits, it does not count the GPUs of the form's or start's server. If
-the hub does not know which server a form is for, it excludes a server of this name, so it counts the GPUs of all
-servers."""
+GPU limits do not count the GPUs of the server that a form or a start is for. If the hub does not know which server a
+form is for, it excludes a server of this name, so it counts the GPUs of all servers."""
 _MAX_RULES = 4096
 
 
@@ -168,7 +167,7 @@ class AdmissionService:
         return self._build_allowance(spawner, offer, quota=quota, excluding=excluding)
 
     async def admit(self, spawner: AdmittedSpawner, options: object, *, offer: Offer, is_start: bool) -> Admission:
-        """Return the admission of user options, after a check against what the spawner's user may choose now.
+        """Check user options against what the spawner's user may choose now, and return the admission.
 
         The hub caches namespace quotas for a few seconds. If a cached quota is too small for the choice, the hub reads
         the quota again and repeats the check.

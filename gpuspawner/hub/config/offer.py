@@ -103,8 +103,9 @@ class Offer:
     def complete_spec(self, spec: Mapping[str, object], limit_ranges: Iterable[object]) -> Mapping[str, object]:
         """Return a new pod's spec with what its RuntimeClass and LimitRanges add.
 
-        If the hub has read the RuntimeClass, the class's node selector, tolerations and overhead replace
-        ``runtimeClassName``. Otherwise ``runtimeClassName`` stays in the spec, and shows that these fields are missing.
+        If the hub has read the RuntimeClass, this method adds the class's node selector, tolerations and overhead, and
+        removes ``runtimeClassName``. Otherwise ``runtimeClassName`` stays in the spec. :func:`.decode_pod` then treats
+        the RuntimeClass as unknown.
 
         :param spec: ``spec`` of a v1 Pod that does not exist yet.
         :param limit_ranges: the result of :meth:`read_limit_ranges`.
@@ -314,13 +315,14 @@ class OfferFactory:
         own: OwnResources = NO_RESOURCES,
         answer_by: float | None = None,
     ) -> Offer:
-        """Return what users can choose now, with the cluster's state.
+        """Return what users can choose now, and the state of the cluster.
 
         :param settings: the user's settings.
         :param store: the store that :meth:`get_store` returned.
         :param image: image reference that is offered if the settings contain no image.
         :param own: CPU, memory and GPUs in KubeSpawner's traits, which apply where gpuspawner's settings have no value.
-        :param answer_by: as in :class:`Offer`.
+        :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further responses of
+            the API server; None for no limit besides each request's timeout.
         """
         cluster = next(each for each in self._clusters if each.store is store)
         inventory = await store.read_inventory()
@@ -353,8 +355,8 @@ def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
     """
     values: Any = raw
     try:
-        # marshal takes a quarter of repr's time. Use version 2 of its format: later versions may write equal values
-        # differently.
+        # Use marshal, because it takes a quarter of the time of repr. Use version 2 of its format, because later
+        # versions may give equal values different keys.
         return marshal.dumps(values, 2)
     except ValueError:
         return repr(raw)  # marshal raises ValueError for objects that are not of built-in types

@@ -125,15 +125,15 @@ async def _predict_presets(
             found[slug] = _predict_verdict(selection, previews)
         except Exception:  # log any exception: the form must also open if the pod of one preset cannot be built
             previews.spawner.log.exception("Cannot predict whether the preset %s starts", quote(slug))
-    # Of presets with an unknown outcome, keep only the selected one: the form says only once why it is unknown.
+    # Drop presets with an unknown outcome, except the selected one: the form shows the reason for "unknown" only once.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN or slug == picked}
 
 
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
     """Return the availability of each GPU type, such as the number of free GPUs.
 
-    If the hub can read the cluster's nodes but not its pods, it cannot tell how many GPUs are free. If KubeSpawner's
-    reflector has listed pods, each availability then contains the number of GPUs that these pods hold.
+    If the hub can read the cluster's nodes but not its pods, the number of free GPUs is unknown. The availability then
+    contains the number of GPUs in use by this hub's servers, if KubeSpawner's reflector has listed their pods.
     """
     spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())

@@ -32,7 +32,10 @@ _ANY_NUMBER = "\0"
 
 
 class _UserId:
-    """Formats as :data:`_ANY_NUMBER` when KubeSpawner expands ``{userid}``, because pods do not contain the user id."""
+    """Placeholder for a user id: KubeSpawner expands ``{userid}`` to :data:`_ANY_NUMBER`.
+
+    The real id is unknown, because a pod contains its user's name but not the id.
+    """
 
     @override
     def __format__(self, spec: str) -> str:
@@ -47,9 +50,9 @@ def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]]
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
     The returned function reads the user's name from the pod and expands ``user_namespace_template`` for this user. One
-    pattern for all users does not suffice: ``jhub-*`` also matches the users' namespaces of a hub in ``jhub-dev``. A
-    call of the returned function takes as long as decoding a pod's JSON, so call it only once for each version of a
-    pod.
+    pattern for all users does not suffice: the pattern ``jhub-*`` of one hub also matches namespaces of another hub
+    whose template begins with ``jhub-dev-``. A call of the returned function takes as long as decoding a pod's JSON, so
+    call it only once for each version of a pod.
 
     :param spawner: any spawner of the hub.
     """
@@ -247,8 +250,8 @@ def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
         for each in tuple(user.spawners.values()):
             namespace, pod = getattr(each, "namespace", ""), getattr(each, "pod_name", "")
             key = f"{namespace}/{pod}"
-            # If a user takes another user's former name, two spawners have the same pod name. The pod belongs to the
-            # active spawner.
+            # If a new user has the former name of a renamed user, the spawners of both may have the same pod name. The
+            # pod belongs to the active spawner.
             if pod and key not in active:
                 found[key] = (user.name, each.name)
                 if each.active:
@@ -282,7 +285,7 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
 
 
 class PodEventIndex:
-    """Groups the events of a reflector by pod at most once a second, for all starts and pages.
+    """Groups the events of a reflector by pod. All starts and pages use the same groups for :data:`_SORTED_S` seconds.
 
     :param clock: returns monotonic seconds.
     """

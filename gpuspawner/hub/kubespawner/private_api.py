@@ -476,8 +476,8 @@ class PodCreatingAPI(CoreV1Api):
         :param options: options of the request.
         :returns: the created pod as a model of the client; None inside :func:`create_for_kubespawner`.
         :raises ApiException: the API server or an admission webhook rejects the pod.
-        :raises TimeoutError: inside :func:`create_for_kubespawner`, the request conflicts with another one, so that
-            KubeSpawner should repeat it.
+        :raises TimeoutError: inside :func:`create_for_kubespawner`, the request conflicts with another request. This
+            error makes KubeSpawner repeat the request.
         """
         create = super().create_namespaced_pod
         if not _is_for_kubespawner.get():
@@ -505,7 +505,10 @@ def make_pod_creating_api(api: Any) -> Any:
 
 @contextmanager
 def create_for_kubespawner() -> Iterator[None]:
-    """In the ``with`` block and tasks begun there, let :class:`PodCreatingAPI` handle answers for KubeSpawner."""
+    """Tell :class:`PodCreatingAPI` that KubeSpawner creates the pods in the ``with`` block and in tasks begun there.
+
+    ``create_namespaced_pod`` then does not parse the created pod, and raises a :class:`TimeoutError` after a conflict.
+    """
     token = _is_for_kubespawner.set(True)
     try:
         yield

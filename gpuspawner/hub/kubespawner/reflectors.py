@@ -126,7 +126,10 @@ def unregister_failed_reflector(
 
 
 def _retrieve_failure(reflector: Any) -> BaseException | None:
-    """Return the exception of a reflector's first list, or None; asyncio then does not log the exception."""
+    """Return the exception of a reflector's first list, or None.
+
+    asyncio logs the exception of a future only if no code retrieves it, so this call also keeps it out of the log.
+    """
     first: asyncio.Future[None] = reflector.first_load_future
     # A cancelled task may have cancelled the future for which it waited. exception() would then raise CancelledError.
     return None if not first.done() or first.cancelled() else first.exception()
@@ -197,7 +200,7 @@ def make_nonfatal_reflector(kind: Callable[..., Any]) -> Callable[..., Any]:
 
     If each user has a namespace, KubeSpawner stops the hub when a watch gives up, half a minute after the API server
     went down or the hub lost the permission to watch. With this factory, the hub goes on, and the next start replaces
-    the reflector. For :func:`measure_first_list_s`, the factory stores in the reflector when the reflector was made.
+    the reflector. The factory also stores the current time in the reflector, for :func:`measure_first_list_s`.
 
     :param kind: KubeSpawner's reflector class, or another factory of reflectors.
     """

@@ -203,8 +203,8 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
     annotations = pod["metadata"].get("annotations") or {}
     if _GPU in annotations:
         return label(annotations[_GPU]), int(annotations.get(_COUNT, 1))
-    # A pod without the annotation may still have GPUs, if an earlier version of gpuspawner made the pod, or a hook
-    # added the GPUs. Count the GPUs in the containers' limits.
+    # A pod without the annotation for the GPU type may still have GPUs, if an earlier version of gpuspawner made the
+    # pod, or a hook added the GPUs. Count the GPUs in the containers' limits.
     limits = ((each.get("resources") or {}).get("limits") or {} for each in pod["spec"]["containers"])
     number = sum(int(amount) for each in limits for name, amount in each.items() if find_vendor(name))
     return (OTHER_LABEL, number) if number else (NO_GPU, 0)

@@ -107,7 +107,7 @@ class SpawnMeter:
         self._stage_began = self._began
 
     def note_verdict(self, verdict: str) -> None:
-        """Record the verdict, the prediction whether the start's pod starts now.
+        """Record the verdict: the hub's prediction whether the pod of this start starts now.
 
         :param verdict: the predicted outcome.
         """
@@ -126,9 +126,9 @@ class SpawnMeter:
         self._stage, self._stage_began = stage, now
 
     def note_pod(self, pod: Mapping[str, Any] | None) -> None:
-        """Record that the pod exists, and how long it waited for its node.
+        """Record that the pod exists, and how long it waited for its node; do nothing if the pod is deleted.
 
-        :param pod: JSON of the pod, as the API server sends it. None, for a deleted pod, keeps the recorded values.
+        :param pod: JSON of the pod, as the API server sends it; None if the pod is deleted.
         """
         if pod is not None:
             self._is_created = True
@@ -234,10 +234,10 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
 
 
 def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
-    """Return the options of a fixed preset, and those of the entry that the user chose in each of the preset's lists.
+    """Return a fixed preset's options, merged with the options of the entry that the user chose in each of its lists.
 
-    A server with a fixed preset gets exactly what the preset says. If the user options name no entry of a list, use the
-    list's first entry, which is the default. If the user options name an unknown entry, the list adds no options.
+    A server with a fixed preset gets exactly what the preset says. If the user options name no entry of a list, the
+    function uses the list's first entry, which is the default. For an unknown entry, it adds no options.
     """
     options = dict(preset.options)
     for name, choice in preset.choices.items():

@@ -8,7 +8,7 @@ change them.
 - `trait_values`: compute the values of all traits for one start.
 - `overrides`: put the choice into `extra_pod_config` and `extra_container_config`.
 - `merge`: merge node affinity, tolerations and lists with the admin's values.
-- `override_checks`: `parse_settings` validates settings, with the traits in each `kubespawner_override`.
+- `override_checks`: `parse_settings` validates settings, including the traits in each `kubespawner_override`.
 - `preview`: build the pod of a choice without creating it.
 - `run_time`: stop servers that exceed their maximum run time.
 """

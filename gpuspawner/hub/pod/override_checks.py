@@ -34,9 +34,9 @@ _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueE
 """Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""
 _MAX_ERROR = 200
 _KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
-"""If the message of a ValueError of KubeSpawner contains one of these texts, it quotes only keys, no values.
+"""If the message of a ValueError of KubeSpawner contains one of these texts, the message quotes only keys, no values.
 
-The messages of all other ValueErrors may quote a value, which may be a secret."""
+All other messages of a ValueError or KeyError may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -185,7 +185,8 @@ class _PodBuilder(KubeSpawner):
         """
         building = self.get_pod_manifest()
         try:
-            # KubeSpawner awaits only the admin's functions, and the traits of this spawner contain none.
+            # One step runs the coroutine to its end without an event loop: KubeSpawner awaits only the admin's
+            # functions, and the traits of this spawner contain none.
             building.send(None)
         except StopIteration as end:
             return as_dict(serialize_models(end.value))

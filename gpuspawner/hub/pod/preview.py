@@ -37,7 +37,8 @@ from gpuspawner.hub.trait_overrides import copy_nested
 SpawnerT = TypeVar("SpawnerT", bound=PodBuildingSpawner)
 
 _PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
-"""Fields of the pod's spec that affect scheduling and that :func:`build_pod_config` merges with the choice."""
+"""Fields of a pod's spec that affect scheduling. :func:`build_pod_config` merges the admin's values of these fields
+with the values that follow from the user's choice."""
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
@@ -83,8 +84,8 @@ async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
         return spawner
     duplicate = copy_spawner(spawner)
     values = private_api.get_trait_values(duplicate)
-    # Copy plain dicts and lists, because JupyterHub merges an override into the dict of the trait, which the original
-    # spawner shares.
+    # Copy plain dicts and lists. JupyterHub merges an override into a trait's dict in place, and would otherwise also
+    # change the trait of the original spawner.
     values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
     duplicate.log = _FormLog(spawner.log)
     await duplicate.apply_group_overrides()
@@ -93,7 +94,7 @@ async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
 
 
 class _FormLog(logging.LoggerAdapter[logging.Logger]):
-    """Logs INFO messages as DEBUG: JupyterHub would log a user's group overrides at each display of the form."""
+    """Logs INFO messages as DEBUG. Otherwise, the hub's log would list group overrides at each display of the form."""
 
     @override
     def info(self, msg: object, *args: object, **kwargs: Any) -> None:
@@ -123,7 +124,7 @@ def serialize_for_scheduling(spawner: PodBuildingSpawner, pod: Any) -> dict[str,
         return serialize_pod(spawner, pod)
     bare: list[Any] = [copy(each) for each in containers]
     for each in bare:
-        if hasattr(each, "volume_mounts"):  # an admin's extra container may be a plain dict
+        if hasattr(each, "volume_mounts"):  # A plain dict (an admin's extra container) has no attributes, so skip it.
             each.env = each.volume_mounts = None
     changed, changed.spec = copy(pod), copy(pod.spec)
     changed.spec.containers = bare
@@ -168,7 +169,7 @@ def exclude_gpu_nodes(
 
 
 _PreviewKey = tuple[object, ...]
-"""Key of a cached pod, which contains these parts of the user's selection:
+"""Key of a cached pod: a tuple of these parts of the user's selection:
 
 - the image's CUDA version and architectures, and the image's slug if the image has a ``kubespawner_override``
 - the GPU type
@@ -179,7 +180,7 @@ _BaseKey = tuple[str, ...]
 
 
 class _BasePod(NamedTuple):
-    """JSON of a pod without any user's choice, and the volume claims of a start (:func:`list_new_claims`)."""
+    """JSON of a pod without any user's choice, and the claims that a start would create (:func:`list_new_claims`)."""
 
     manifest: dict[str, Any]
     new_claims: dict[str, str | None]
@@ -268,8 +269,8 @@ class PodPreviews:
         placement = place(selection, self.offer.catalog)
         manifest, new_claims = await self._build_base(placement.overrides)
         spec: dict[str, Any] = manifest["spec"]
-        # Merge only fields that affect scheduling; the volume for /dev/shm does not. Include `runtimeClassName` only if
-        # the admin has set it: it then overrides the runtime class of the GPU type, as at a start.
+        # Merge only fields that affect scheduling, so leave out the volume for /dev/shm. Include `runtimeClassName`
+        # only if the admin has set it: the admin's value then overrides the GPU type's runtime class, as at a start.
         own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
         placing = build_pod_config(own, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}
@@ -306,9 +307,9 @@ class PodPreviews:
 
 
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
-    """Return a pod's spec with the choice's PriorityClass.
+    """Return a pod's spec with the PriorityClass that the user chose.
 
-    The spec contains the value of the class, too, because the hub may not be allowed to read PriorityClasses.
+    The result also contains the class's priority value, because the hub may have no right to read PriorityClasses.
     """
     chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
     return {**spec, **{name: value for name, value in chosen.items() if value is not None}}

@@ -134,11 +134,14 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
 
 
 async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:
-    """Announce that a server's run time ends soon, or stop a server that Kubernetes has not ended in time.
+    """Announce the end of a server's run time or stop the server, if the time for either has come.
+
+    The hub announces the end once, in the last :data:`WARNING_S` seconds of the run time. It stops the server if the
+    pod still exists a grace period (:data:`GRACE_S`) after the end. At any other time, this function does nothing.
 
     :param spawner: the server's spawner; its ``poll()`` calls this function.
     :param now: current time, for tests.
-    :return: the exit code 1 if this function has stopped the server, else None.
+    :return: 1, the exit code for ``poll()``, if this function has stopped the server; else None.
     """
     pod = find_pod(spawner)
     end = find_end_time(pod) if pod is not None else None

@@ -117,8 +117,8 @@ OWN_RESOURCE_TRAITS = (
 def read_own_resources(base: AdminValues) -> OwnResources:
     """Return the CPU, memory, GPUs and node selector that KubeSpawner's own traits give each server.
 
-    As in KubeSpawner, 0 counts as not set. An invalid amount also counts as not set: no server gets the amount, because
-    the API server rejects the pod.
+    As in KubeSpawner, an amount of 0 counts as not set. An invalid amount also counts as not set: it has no effect,
+    because the API server rejects each pod with such an amount.
 
     :param base: the admin's values, from a spawner or from Helm values.
     """

@@ -44,8 +44,8 @@ _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 def note_viewer(handler: Any) -> None:
     """Remember whether the user who sent the request is an admin; call this in the request's own task.
 
-    Do not store the handler in a context variable: tasks that begin during the request would keep the handler in memory
-    as long as the tasks run.
+    The function does not store the handler in a context variable: tasks that begin during the request would then keep
+    the handler in memory as long as the tasks run.
 
     :param handler: tornado's handler of the request.
     """
@@ -121,7 +121,7 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 
 
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
-    """Remember the values of the form that this request sent, and return them as a draft of the form.
+    """Remember the form values that this request sent, and return them as a :class:`FormDraft`.
 
     Call this in the request's own task.
 
@@ -137,7 +137,7 @@ def keep_draft(form: Mapping[str, object]) -> FormDraft:
 
 
 def note_problems(problems: tuple[Problem, ...]) -> None:
-    """Store problems in the draft of the form that this request sent; do nothing if the request sent no form.
+    """Store problems in the :class:`FormDraft` of this request; do nothing if the request sent no form.
 
     :param problems: problems that the validation found.
     """
@@ -147,7 +147,7 @@ def note_problems(problems: tuple[Problem, ...]) -> None:
 
 
 def take_draft() -> FormDraft | None:
-    """Return the draft of the form that this request sent, and forget the draft; None if the request sent no form."""
+    """Return the :class:`FormDraft` of this request, and forget the draft; None if the request sent no form."""
     draft = _draft.get()
     _draft.set(None)
     return draft
@@ -195,9 +195,10 @@ def _format_preset_values(selection: Selection) -> dict[str, str]:
 
 
 def take_prefill(handler: Any) -> None:
-    """Remove the values for the form from the query of a link, and remember them as if the user had sent a form.
+    """Remove the form values that a link contains from the request's query, and store them as a :class:`FormDraft`.
 
-    Call this in the request's own task, before JupyterHub reads the query: a query with values starts a server.
+    Call this in the request's own task, before JupyterHub reads the query. If the query still had values then,
+    JupyterHub would start a server.
 
     :param handler: tornado's handler of the request, or None outside a request.
     """

@@ -30,7 +30,7 @@ _ALIASES: Mapping[str, str] = {"zh-hans": "zh-cn", "zh-sg": "zh-cn"}
 
 
 _is_named_by_request: ContextVar[bool] = ContextVar("gpuspawner_language_is_told", default=False)
-"""Whether the current request has sent a form in an available language; the browser's languages then have no effect."""
+"""Whether the current request sent a form in an available language. If so, the hub ignores the browser's languages."""
 
 _log = logging.getLogger(__name__)
 

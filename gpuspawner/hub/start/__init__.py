@@ -11,8 +11,8 @@ choices that may work, or a ``SlowStartError``. This package contains no code th
 - ``gpu_nodes``: prevents kube-scheduler from placing servers without a GPU on GPU nodes while other nodes have room.
 - ``supervisor``: ends a start that cannot succeed. ``observer``: collects the facts about the start's pod.
 - ``stream``: progress and the cancel button for open pages.
-- ``alternatives``: decides which kind of other choices the error of a failed start offers;
-  :mod:`gpuspawner.core.verdict.alternatives` finds and orders them.
+- ``alternatives``: adds links to similar choices to the error of a failed start;
+  :mod:`gpuspawner.core.verdict.alternatives` finds and orders these choices.
 - ``endings``: the pods that failed starts have left, and the reasons why servers ended. ``resumption``: starts that
   outlast the hub's process.
 """

@@ -177,8 +177,8 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
     """
 
     async def read_once() -> bool:
-        # Wait without a timeout. After a timeout, a repeated call would add one more task that waits for the first
-        # list, and hundreds of servers may wait.
+        # Wait without a timeout: after a timeout, repeat_until_accepted() would call this again, and each call would
+        # add one more task that waits for the first list. Hundreds of servers may do so at a time.
         await ensure_pods_watched(spawner, timeout_s=None)
         if not has_read_pods(spawner) and isinstance(failure := find_pods_failure(spawner), ApiException):
             raise failure
@@ -205,8 +205,8 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
     :param stop: KubeSpawner's ``stop()``.
     :param now: whether to delete the pod without a grace period in any case.
     :raises ApiException: the API server refuses the deletion.
-    :raises TimeoutError: the pod still exists at KubeSpawner's timeout, although no finalizer keeps it from being
-        deleted.
+    :raises TimeoutError: the pod still exists when KubeSpawner's timeout ends, although no finalizer keeps the pod
+        from being deleted.
     """
     if spawner.start_state.before_stop is not None:
         await spawner.start_state.before_stop()
@@ -228,7 +228,7 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
 async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Stop a server, and wait while finalizers keep its pod from being deleted.
 
-    The next start needs a new pod of the same name.
+    The stop must not end earlier: the next start creates a pod of the same name, which the old pod would prevent.
     """
     while True:
         try:
@@ -243,7 +243,7 @@ async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], 
 async def _watch_for_hold(spawner: StoppingSpawner) -> None:
     """Check every second whether finalizers keep a stopped server's pod from being deleted.
 
-    Once they do, log their names, tell the user, and return.
+    When finalizers do so, log their names, tell the user, and return.
     """
     finalizers: Sequence[str] = ()
     while not finalizers:
@@ -264,7 +264,7 @@ async def _watch_for_hold(spawner: StoppingSpawner) -> None:
 
 
 def _list_holding_finalizers(pod: Mapping[str, Any]) -> Sequence[str]:
-    """Return the finalizers of a pod being deleted, if its grace period ended at least 10 s ago; else empty."""
+    """Return the finalizers that keep a pod from being deleted; empty until 10 s after the pod's grace period."""
     metadata = as_dict(pod.get("metadata"))
     try:
         # The API server sets deletionTimestamp to the time when the pod's grace period ends.
@@ -479,8 +479,8 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
     :param template_vars: the admin's template variables; a value may be a function that gets the user who views a page.
     """
-    # Set the variable of a single page only if the admin has set it: if this variable is set, JupyterHub shows it on
-    # this page instead of the announcement for all pages.
+    # Set a variable for one page, such as announcement_home, only if the admin has set it: on that page, JupyterHub
+    # would show this variable instead of the announcement for all pages.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {
@@ -490,10 +490,10 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Announcement:
-    """Returns an announcement: why servers of the viewer have ended, or which finalizers keep a pod from being deleted.
+    """Callable that returns the announcement for the user who views a page; JupyterHub calls it to render the page.
 
-    The admin's own announcement follows this text. Each time JupyterHub renders a page, it calls this object with the
-    user who views the page.
+    The announcement says why servers of this user have ended, and which finalizers keep their pods from being deleted.
+    The admin's own announcement follows.
 
     :param admins: HTML of the admin's announcement, or a function that returns this HTML for a viewer; None if the
         admin has set no announcement.

@@ -44,7 +44,8 @@ class GPUNodeExclusion:
         located = await offer.add_volume_topology(manifest)
         if located is None:
             return await create(pod)
-        # Do not await from here to put_pod(): of two concurrent starts, the second must count the pod of the first.
+        # Do not await between this check and put_pod(). Otherwise, a second start could check the nodes in between, and
+        # would not count this pod.
         is_kept = exclude_gpu_nodes(manifest, located, avoided=avoided, inventory=offer.inventory) is manifest
         occupancy = offer.inventory.occupancy or Occupancy()
         if occupancy.get_pod(located.namespace, located.name) is None:
@@ -72,12 +73,13 @@ class GPUNodeExclusion:
         return await request
 
     async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
-        """Create a pod that may run on any node, after the requests for pods that must not run on GPU nodes.
+        """Create a pod that may run on any node, once the pods that must not run on GPU nodes have been created.
 
-        Wait at most ``k8s_api_request_timeout`` seconds until these requests have ended.
+        Wait at most ``k8s_api_request_timeout`` seconds for the requests that create those pods.
 
-        kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node
-        prefers nodes without GPUs, too. If it came first, it might take the capacity of the pods that need these nodes.
+        kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node also
+        prefers nodes without GPUs. If the hub created this pod first, it might take the capacity of pods that can run
+        only on nodes without GPUs.
         """
         if self._excluded:
             await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)
@@ -86,7 +88,7 @@ class GPUNodeExclusion:
 
 def _replace_affinity(pod: Any, affinity: Mapping[str, Any]) -> Any:
     changed, spec = copy(pod), copy(pod.spec)
-    if isinstance(spec, dict):  # a hook may have set the spec to a dict
+    if isinstance(spec, dict):  # A hook may have replaced the Kubernetes client's model by a dict.
         spec["affinity"] = affinity
     else:
         spec.affinity = affinity

@@ -56,7 +56,7 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure how long the ``with`` block takes; :meth:`wait` then delays the next work to keep to the share."""
+        """Measure how long the ``with`` block takes; the longer it takes, the longer :meth:`wait` delays the next."""
         began = self._clock()
         try:
             yield
@@ -79,7 +79,7 @@ _NEW_NODE_S = 10.0
 """For this many seconds after a pod is bound to a node, the hub ignores that the node is missing or not ready."""
 
 _VERDICT_SHARE = 0.05
-"""Maximum share of the event loop's time for verdicts about pending pods."""
+"""Maximum share of the event loop's time that the hub spends on verdicts about pending pods."""
 
 
 class StartObserver:
@@ -137,7 +137,8 @@ class StartObserver:
             queue=None if waiting is None or offer is None else await offer.find_queue_place(waiting),
             gpu_name="" if gpu is None else gpu.display_name,
             lacks_events=self._feed.lacks_events,
-            # A pod may be deleted together with its node, so check the node even if the pod is gone.
+            # Do not check the node of a pod that still waits for one. If the pod is gone, check its last node: a pod
+            # may be deleted together with its node.
             is_node_ready=self._is_node_ready() if waiting is None else None,
         )
 

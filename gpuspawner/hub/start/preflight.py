@@ -59,7 +59,7 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""HTTP statuses of the request that looks for a start's pod; after them, the hub assumes that the pod does not exist.
+"""HTTP statuses from which the hub concludes that a start's pod does not exist, when it looks for this pod.
 
 The pod's namespace does not exist (404), or the hub has no permission to list pods (403)."""
 
@@ -93,7 +93,8 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
 def drop_draft(spawner: StartingSpawner) -> None:
     """Discard the pod that :func:`use_draft` has set, so that the spawner builds the next pod itself.
 
-    The trait ``modify_pod_hook`` stays None until the admin's trait values are restored.
+    :func:`use_draft` has also set the trait ``modify_pod_hook`` to None. This function does not change the trait back:
+    ``trait_overrides.restore()`` does.
 
     :param spawner: the spawner of the server, with or without a pod from :func:`use_draft`.
     """
@@ -197,8 +198,8 @@ async def send_pod(
 
     An earlier request may have created the pod although the hub never received the answer. KubeSpawner would take this
     pod for that of an earlier start, delete it and create a new one. The new pod would then wait behind other pending
-    pods, or the API server might refuse it. Look for the pod before the request is repeated, and again if the API
-    server answers that the pod exists: it may have processed the earlier request in between.
+    pods, or the API server might refuse it. Look for the pod before the request is repeated. Look again if the API
+    server answers that the pod exists, because the API server may have processed the earlier request in between.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
@@ -318,7 +319,10 @@ class NewClaims:
             del self._tokens[_find_claim_key(spawner)]
 
     def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
-        """Return whether a start may have created its volume claim, and no other start has used this claim since.
+        """Return whether a start may remove the volume claim of its server.
+
+        The start may if it has marked the claim with its random ID, and no other start has used the claim since. After
+        :meth:`forget`, the start may not.
 
         :param spawner: the spawner of the server.
         :param token: the random ID of the start (see :meth:`mark`).

@@ -103,7 +103,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
         """Return the spawner's state, which JupyterHub stores in its database."""
 
     def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
-        """Return whether the pod runs; KubeSpawner's ``start()`` then returns.
+        """Return whether the pod runs. KubeSpawner's ``start()`` waits until it does.
 
         :param pod: JSON of the pod, as the API server sends it; None for no pod.
         """
@@ -150,7 +150,7 @@ class StateWriter:
     def schedule(self, spawner: ResumableSpawner) -> None:
         """Schedule a commit that writes the state of a start to the hub's database.
 
-        :param spawner: the spawner of the server, which has sent the server's pod.
+        :param spawner: the spawner of the server, after it has sent the pod to the API server.
         """
         if not self._waiting:
             asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._write)
@@ -419,7 +419,7 @@ async def _open(spawner: ResumableSpawner) -> None:
     data = {"action": "start", "username": spawner.user.name, "servername": name}
     try:
         settings["eventlog"].emit(schema_id=_SERVER_ACTION, data=data)
-    except Exception:  # only log any exception: the server runs, and a missing log event must not stop it
+    except Exception:  # only log the exception: the server runs, and a missing event must not stop it
         spawner.log.exception("Cannot log the start of %s as an event", private_api.get_log_name(spawner))
 
 
@@ -431,5 +431,5 @@ async def _forget_ended(spawner: ResumableSpawner) -> None:
 async def _stop(spawner: ResumableSpawner) -> None:
     try:
         await spawner.user.stop(spawner.name)
-    except Exception:  # only log any exception, as JupyterHub does: the error that ended the server matters more
+    except Exception:  # only log the exception, as JupyterHub does: the error that ended the server matters more
         spawner.log.exception("Cannot clean up after the start of %s", private_api.get_log_name(spawner))

@@ -73,7 +73,8 @@ class StartState:
 
     def make_next(self) -> StartState:
         """Return the state for the next start, with the few values of this state that outlast a start."""
-        # Keep the progress feed if its start has not begun: a page opened just before the start reads this feed.
+        # Keep the progress feed if its start has neither begun nor sent a pod: a page that was opened just before the
+        # start reads this feed.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
         # Keep is_removing, hold and warned_pod_uid, which describe the pod: it may outlast this start. Keep end: after

@@ -369,7 +369,8 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
     """Wait until the server's port accepts connections, and return True.
 
     Return False after ``timeout_s``, or if the hub cannot reach the pod. While this function waits, the supervisor ends
-    the start if the server's container ends; JupyterHub alone would wait for an answer until ``http_timeout``.
+    the start if the server's container ends. JupyterHub would wait until ``http_timeout``, even if the container has
+    ended.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
     :param timeout_s: maximum number of seconds to wait.

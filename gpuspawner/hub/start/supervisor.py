@@ -36,8 +36,8 @@ _EARLY_END_SHARE = 0.2
 """The supervisor ends a start at its own deadline, before ``start_timeout``. The time between the two is this share of
 ``start_timeout``, but at most 2 s."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time between the supervisor's deadline and ``start_timeout`` in which the search for similar choices may
-wait for its turn.
+"""Share of the time between the supervisor's deadline and ``start_timeout``. The search for similar choices may wait
+this long for its turn.
 
 When a start reaches the deadline, the hub searches for similar choices to show in the error. Searches have to take
 turns, because the hub limits the time that the searches of all starts take."""
@@ -45,8 +45,8 @@ _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
 ``start_timeout`` has passed."""
 _ALTERNATIVES_S = 10.0
-"""Maximum number of seconds for which the search for similar choices waits for its turn, if a start fails before the
-supervisor's deadline."""
+"""Maximum number of seconds for which the search for similar choices waits for its turn (``_ALTERNATIVES_SHARE``) if
+the start fails before the supervisor's deadline."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
@@ -54,7 +54,7 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
 
     :param spawner: the spawner of the server.
     :param start: KubeSpawner's start.
-    :param feed: the progress feed of the start; its clock began when JupyterHub's ``start_timeout`` began.
+    :param feed: the progress feed of the start; its clock began shortly after JupyterHub's timer for ``start_timeout``.
     :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
     :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
     :raises ClusterFailure: the start reached its timeout before the API server accepted a dry run of the pod.
@@ -111,8 +111,8 @@ async def _wait_until_end(
 async def _cancel_all(*tasks: asyncio.Future[Any]) -> None:
     """Cancel tasks and wait until they have ended.
 
-    Before Python 3.12, ``asyncio.wait_for`` loses a cancellation that coincides with the result. KubeSpawner uses
-    ``wait_for`` for each request, so this function cancels a task again until the task ends.
+    KubeSpawner uses ``asyncio.wait_for`` for each request. Before Python 3.12, ``wait_for`` ignores a cancellation that
+    coincides with the result of the request. This function therefore cancels a task repeatedly until the task ends.
     """
     left: set[asyncio.Future[Any]] = {task for task in tasks if not task.done()}
     while left:
@@ -144,11 +144,11 @@ class _Supervisor:
 
     async def watch_until_end(self) -> Exception:
         while (left_s := self._left_s()) > 0:
-            # Pause before each observation, even the first, until a page is open or the pause is over. A start without
-            # a page needs fewer observations.
+            # Wait some seconds before each observation, even the first, because a start without an open page needs few
+            # observations. If a page is open or opens, do not wait any longer.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             if self.is_late:
-                break  # observe no more: in a busy event loop, JupyterHub's timer might end the start first
+                break  # Observe no more: during an observation in a busy event loop, JupyterHub's timer might go off.
             failure = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._left_s()):
@@ -168,7 +168,8 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Wait briefly: most servers accept connections at once, and then need no observation if no page is open.
+            # Wait briefly before the first observation: most servers accept connections at once. If no page is open,
+            # such a server needs no observation.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S if self._feed.is_read else _PAUSE_S)
             if answer.done() and answer.result() and not self._feed.is_read:
                 starts.note_pod(self._spawner)
@@ -205,7 +206,7 @@ class _Supervisor:
             self._note_idle_scheduler()
             failure = next((report.failure for report in reports if report.failure is not None), None)
             self._show(reports)
-        except Exception as error:  # log it: a failed observation must not end the start
+        except Exception as error:  # Log the error: a failed observation must not end the start.
             if type(error) not in self._logged:
                 self._logged.add(type(error))
                 self._spawner.log.exception(

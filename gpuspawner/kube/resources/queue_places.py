@@ -58,8 +58,8 @@ _MAX_CACHE_TIMES = 2
 """Maximum age of an answer that the hub still uses while it waits for a newer one, as a multiple of the seconds for
 which the hub reuses the answer (:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`)."""
 NEW_POD_S = 1.0
-"""Seconds for which the hub reuses a namespace's list of Workloads if it needs the Workload of a pod that the list's
-request did not name. For a pod that the request named, the hub reuses the list for :data:`QUEUE_CACHE_S` seconds."""
+"""Minimum seconds between two requests for a namespace's Workloads if the second is for a new pod, which the first did
+not name. For other pods, the minimum is :data:`QUEUE_CACHE_S`."""
 _FORGOTTEN_S = 30.0
 """Seconds after the last :meth:`QueuePlaces.find_place` for a pod until the hub stops reading the pod's Workload."""
 _PER_REQUEST = 100
@@ -292,7 +292,7 @@ class QueuePlaces:
         except APIUnavailableError as error:
             value, kept_s = None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
         finally:
-            # Delay the next request even after an unexpected error. `value` and `at` then stay as they were.
+            # Delay the next request even after an unexpected error. Such an error leaves `value` and `at` unchanged.
             known.until = self._clock() + kept_s
         known.value, known.at = value, self._clock()
 

@@ -43,8 +43,8 @@ from gpuspawner.kube.watch.watch_loop import WatchLoop
 
 VOLUME_CACHE_S = 60.0
 VOLUME_RETRY_S = 5.0
-"""Seconds for which the hub caches a result that should change soon, such as that of an unbound claim. Even so
-short a time saves requests: one form checks a pod for each GPU type, and all these pods have the same claims."""
+"""Seconds for which the hub caches a result that should change soon, such as the result for an unbound claim. Even this
+short time saves requests: one form checks a pod for each GPU type, and all these pods have the same claims."""
 VOLUME_UNANSWERED_S = 10.0
 """Seconds until the next request about a claim after the API server did not answer in time."""
 _MAX_CACHED = 4096
@@ -253,7 +253,7 @@ class VolumeLimits:
             await watch_loop.first_attempt.wait()
 
     def update(self) -> None:
-        """Update the volumes in the :class:`Occupancy`, if the data has changed."""
+        """If the volume limits or volumes have changed, store them in the :class:`Occupancy` of the cluster."""
         caches = (self._nodes, self._volumes, self._attachments, self._classes)
         is_volumes_known = len(self._watch_loops) > 1 and self._watch_loops[1].is_known
         seen = (*(each.version for each in caches), is_volumes_known)

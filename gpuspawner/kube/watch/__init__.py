@@ -1,4 +1,4 @@
-"""Keeps the objects of a Kubernetes resource in memory up to date: lists the resource once, then watches it.
+"""Keeps a current copy of a Kubernetes resource's objects in memory: lists the resource once, then watches it.
 
 Callers pass a list method of `kubernetes_asyncio` and an `ObjectCache`, which receives the decoded objects. `WatchLoop`
 records when the data was last confirmed and, in a sentence for users, why data is missing.

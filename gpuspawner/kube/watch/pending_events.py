@@ -55,9 +55,9 @@ class ListReconciler(Generic[_T]):
         self._is_first = not self._unseen
 
     def record(self, raw: object) -> None:
-        """Keep one object of the list for :meth:`finish` if the object is new or has changed.
+        """If an object of the list is new or has changed, keep it until :meth:`finish` puts it into the cache.
 
-        If the cache was empty at :meth:`begin`, put the object into the cache at once instead.
+        If the cache was empty at :meth:`begin`, put the object into the cache at once.
 
         :param raw: JSON object.
         """
@@ -295,9 +295,9 @@ class ReadBatcher:
         self._processed.set()
 
     async def catch_up(self) -> None:
-        """If the cache is at least ``fresh_s`` old, end the pause and wait until the cache has all unread events.
+        """End the pause and wait until the cache has all unread events, if the cache is at least ``fresh_s`` old.
 
-        If the cache is younger, or no pause has begun since the last events were processed, return at once.
+        Return at once if the cache is younger, or if no pause has begun since the last events were processed.
         """
         age_s = asyncio.get_running_loop().time() - self._since
         if self._requested is not None and age_s >= self._fresh_s:

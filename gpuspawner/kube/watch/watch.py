@@ -39,9 +39,9 @@ _COLLECTIONS_PER_FULL = 100
 ``gc.freeze``. Python's default is 10.
 
 After that many collections, Python runs a full collection only if the objects that have become old since the last full
-collection are more than a quarter of all old objects. Python does not count frozen objects as old, so after
-``gc.freeze`` few new objects are more than a quarter. With the default of 10, Python therefore ran a full collection
-while 20 servers started."""
+collection are more than a quarter of all old objects. Python does not count frozen objects as old. After ``gc.freeze``,
+the number of old objects is therefore small, and a few new objects already exceed a quarter of it. With the default of
+10, Python ran a full collection while 20 servers started."""
 
 
 class GCTuning:
@@ -100,9 +100,9 @@ class WatchTiming:
         ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms that the cache is complete,
         so this is also the usual maximum age of the data.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
-    :param settle_s: seconds after the response's headers within which the API server should begin to send the changes
-        since the last watch. During these seconds, only a gap of ``settle_s`` between events shows that all changes
-        have arrived; afterwards, a gap of :data:`IDLE_GAP_S` shows it.
+    :param settle_s: time from the response's headers within which the API server should begin to send the changes
+        since the last watch. During this time, the hub concludes that all changes have arrived only if no event comes
+        for ``settle_s``. Afterwards, a gap of :data:`IDLE_GAP_S` without an event is enough.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
@@ -176,7 +176,7 @@ class Watch:
         return not self._pending.version
 
     def forget(self) -> None:
-        """Require a list before the next watch."""
+        """Forget the version to watch from, so that the caller must :meth:`relist` before the next :meth:`stream`."""
         self._pending.reset("")
         self._silent_watches = 0
 

@@ -75,7 +75,7 @@ class RetryDelays:
 class WatchLoop:
     """Lists and watches one resource, with retries, until its task is cancelled.
 
-    :param description: the resource's name for users, as it follows "The hub may not list".
+    :param description: words for the resource that follow "The hub may not list" in a sentence for users.
     :param find_missing_verb: returns a verb that the hub may not use on the resource, or an empty string for none;
         returns ``NOT_SERVED`` if the API server does not serve the resource.
     :param pauses: delays before retries.

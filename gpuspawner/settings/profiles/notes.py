@@ -15,12 +15,12 @@ class Effect(StrEnum):
     """How serious a difference between the settings and the profile list is, the most serious last."""
 
     NOTE = "note"
-    """For each choice of a user, the server's pod is the same as with the profile list."""
+    """The difference changes no server: each choice leads to the same pod as with the profile list."""
     DIFFERS = "differs"
     """The settings lack or change something, but no user gets more access, and no server gets different resources."""
     REFUSED = "refused"
-    """Users get more access, or servers get different resources. ``gpuspawner convert`` writes such settings only if
-    the admin passes the name of the cause to ``--accept``."""
+    """Users get more access than before, or servers get other resources. ``gpuspawner convert`` writes such settings
+    only if the admin passes the name of the cause to ``--accept``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +239,7 @@ class NoteList:
 
 
 def group_notes(notes: Iterable[Note]) -> dict[Cause, list[Note]]:
-    """Return cause → its notes; causes with the most serious effect come last.
+    """Return a mapping from each cause to the notes with this cause; causes with the most serious effect come last.
 
     :param notes: notes in any order.
     """

@@ -40,7 +40,7 @@ BASE_TRAITS = (
     "extra_pod_config",
     "environment",
 )
-"""KubeSpawner's traits whose values in the hub's configuration the conversion needs."""
+"""Names of KubeSpawner's traits that the conversion needs to know; callers read their values from the configuration."""
 
 _OTHER_ACCELERATORS = re.compile(
     r"google\.com/tpu|cloud-tpus\.google\.com/.+|aws\.amazon\.com/neuron[a-z]*|habana\.ai/.+|huawei\.com/(Ascend|npu).*"
@@ -54,7 +54,7 @@ _GENERAL_LABEL = re.compile(
     r"(.*\.)?(topology\.[a-z0-9.-]+|hub\.jupyter\.org)/.*|(beta\.)?kubernetes\.io/(os|arch|hostname)"
     r"|node-role\.kubernetes\.io/.*|failure-domain\.beta\.kubernetes\.io/.*"
 )
-"""Matches labels that nodes both with and without GPUs have. Any other label may tell one kind of GPU from another."""
+"""Matches general labels, such as the zone, which do not identify a GPU type: nodes without GPUs have them, too."""
 _MOST_UNITS = 1024
 """Largest ``max_count`` of a GPU type."""
 _IMAGE = re.compile(r"[^\s{}]{1,1000}")
@@ -103,9 +103,9 @@ class OverrideParts:
     :param accelerators: extended resource → number in ``extra_resource_limits``; 0 removes the accelerator.
     :param requested: extended resource → number in ``extra_resource_guarantees``.
     :param labels: label → value in ``node_selector``; None removes the label from the node selector.
-    :param variables: name → value of the variables in ``environment`` that gpuspawner sets itself.
-    :param rest: trait → value that stays in the preset's ``kubespawner_override``: all that is not in the parts above,
-        and the whole ``node_selector``.
+    :param variables: name → value of the variables in ``environment`` with which gpuspawner hides GPUs from servers.
+    :param rest: trait → value that stays in the preset's ``kubespawner_override``: values that are in no part above,
+        and the whole ``node_selector``, although its labels are also in ``labels``.
     """
 
     image: str | None = None
@@ -132,7 +132,7 @@ def tells_gpu(key: object, value: object) -> bool:
 
 
 def select_own_variables(environment: Any) -> dict[str, object]:
-    """Return the environment variables that gpuspawner sets itself.
+    """Return those environment variables with which gpuspawner itself hides GPUs from servers.
 
     :param environment: value of KubeSpawner's trait ``environment``.
     """
@@ -167,7 +167,8 @@ class OverrideSplitter:
         """Return the parts of a ``kubespawner_override``, or None if KubeSpawner or Kubernetes refuses a value in it.
 
         :param overrides: the ``kubespawner_override``: trait → value.
-        :param profile: display names of the profile and, if any, of the option and choice, for notes.
+        :param profile: text that says in notes where the override is: the display name of its profile and, for an
+            override of a choice, those of the option and the choice.
         """
         known = self._select_known(overrides, profile)
         parts: dict[str, Any] = {"amounts": {}, "labels": {}, "variables": {}, "rest": {}}
@@ -235,7 +236,7 @@ class OverrideSplitter:
 
 
 def _drop_container_gpus(value: Any) -> tuple[Any, set[str]]:
-    """Return containers without GPUs in their resources, and the names of these GPU resources.
+    """Return a copy of containers without the GPUs in their limits and requests, and the names of the removed GPUs.
 
     :param value: a part of a container, or a list or dict of containers.
     """

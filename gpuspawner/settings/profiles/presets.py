@@ -69,7 +69,7 @@ def convert_profile_list(
     :param profile_list: value of ``c.KubeSpawner.profile_list``.
     :param base: trait → value that the hub's configuration of KubeSpawner sets, for the traits in
         :data:`.overrides.BASE_TRAITS`; missing = not set.
-    :param traits: what KubeSpawner's class accepts.
+    :param traits: what the conversion must know about KubeSpawner's class, such as the names of its traits.
     :param sorts_keys: whether the keys of mappings reach KubeSpawner sorted, as in Helm values.
     :raises ProfileListError: the value is not a profile list, or no server could start with any of its profiles.
     :raises SettingsError: KubeSpawner refuses a limit or guarantee in ``base``.
@@ -178,7 +178,8 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
-        # KubeSpawner replaces `{value}` in any trait with the user's text. In a preset, the text sets only the image.
+        # KubeSpawner replaces `{value}` in any trait with the user's text. In a preset, this text can only set the
+        # image, so leave out a text field that sets other traits.
         if any("{value}" in text for text in _list_texts(constants)):
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
@@ -204,9 +205,10 @@ class _Converter:
         return {key: value for key, value in found.items() if value}
 
     def _drop_extra_images(self, options: list[SplitOption]) -> None:
-        """Remove the text fields for an image from the options, except one.
+        """Remove all but one of the options' text fields for an image, or all of them.
 
-        The method keeps the first text field after which no other option's choices set the image.
+        The method removes a text field if a choice of a later option sets the image: in KubeSpawner, that choice
+        overrides the user's text. Of the other text fields, the method keeps the first.
         """
         has_image = False
         for index, option in enumerate(options):
@@ -220,9 +222,11 @@ class _Converter:
                 has_image = True
 
     def _is_within_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Return False if a profile's guarantee of CPU or memory is larger than its limit and no option changes either.
+        """Check that guarantees of CPU and memory do not exceed the limits, and remove entries that break this rule.
 
-        If exactly one option changes them, remove those of its entries with which the guarantee exceeds the limit.
+        The method checks CPU and memory separately. If no option sets the limit or guarantee, return False for a
+        profile that breaks the rule. If exactly one option sets them, remove the entries of this option that break the
+        rule. In all other cases, return True.
         """
         for key, traits in AMOUNT_TRAITS.items():
             setting = [each for each in options if any(each.touches(trait) for trait in traits)]
@@ -238,9 +242,10 @@ class _Converter:
         return True
 
     def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Return False if an accelerator's guarantee in a profile differs from its limit and no option changes either.
+        """Check that accelerators' guarantees equal their limits, and remove entries that break this rule.
 
-        If exactly one option changes them, remove those of its entries with which the guarantee differs from the limit.
+        If no option sets accelerators, return False for a profile that breaks the rule. If exactly one option sets
+        them, remove the entries of this option that break the rule. In all other cases, return True.
         """
         setting = [each for each in options if each.sets_accelerators]
         if not setting and level.mismatch:
@@ -368,7 +373,7 @@ def _format_access(access: ProfileAccess) -> dict[str, Any]:
 
 
 def _drop_needless_order(entries: Mapping[str, dict[str, Any]]) -> None:
-    """Remove ``order`` from all entries if their keys are in alphabetical order, into which Helm would sort them."""
+    """Remove ``order`` from all entries if their keys are in alphabetical order, because Helm sorts keys like this."""
     if list(entries) == sorted(entries):
         for entry in entries.values():
             del entry["order"]

@@ -104,9 +104,10 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
 def plan_gpus(
     level: EffectiveValues, options: list[SplitOption], *, gpus: ProfileGPUs, notes: NoteList, profile: str
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return the keys ``gpu`` and ``gpu_count`` of a preset, and of the entries in its lists that set them.
+    """Return two results: a preset's keys ``gpu`` and ``gpu_count``, and the same keys for entries of its lists.
 
-    The second result is a dict: ``id(entry)`` → the keys of the entry.
+    The first result is a dict, which is empty if the preset does not set the keys. The second result is ``id(entry)`` →
+    dict of the entry's keys; entries that do not set the keys are missing.
 
     A GPU type consists of an extended resource and of labels in the node selector. If several options of the profile
     change the resource or the labels, the GPU type has only the labels that none of these options changes.

@@ -56,7 +56,7 @@ class ProfileListError(SettingsError):
 class ProfileAccess:
     """The groups and users who may start servers with a profile or choice, as the hook of 2i2c's hubs reads them.
 
-    If both parameters are None, every user may.
+    If both parameters are None, every user may start such servers.
 
     :param groups: names of groups; None = the profile list names no groups here.
     :param users: names of users; None = the profile list names no users here.
@@ -150,8 +150,8 @@ class ProfileListParser:
     """Parses profile lists.
 
     :param slugify: function that turns a display name into a slug as KubeSpawner does.
-    :param sorts_keys: whether the keys of mappings reach KubeSpawner sorted, as in Helm values.
-    :param notes: receives notes about keys that KubeSpawner does not read.
+    :param sorts_keys: whether to sort the keys of mappings, as Helm does before KubeSpawner reads the profile list.
+    :param notes: the parser adds a note for each key that KubeSpawner does not read.
     """
 
     def __init__(self, *, slugify: Callable[[str], str], sorts_keys: bool, notes: NoteList) -> None:

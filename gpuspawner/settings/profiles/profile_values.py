@@ -1,6 +1,7 @@
-"""Finds the values of servers with a profile, and from them the CPU and memory of presets and of their lists' entries.
+"""Finds the values that servers with a profile have, and derives the CPU and memory settings of the new preset.
 
-A server's values come from KubeSpawner's own traits, from the profile, and from the user's choices in its options.
+The preset replaces the profile, and each option of the profile becomes a list in the preset. A server's values come
+from KubeSpawner's own traits, from the profile, and from the user's choices in the profile's options.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _TRAITS_BY_KEY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveValues:
-    """Values of a server, after a profile and perhaps one of its choices have overridden KubeSpawner's own values.
+    """Values of a server: KubeSpawner's own values, overridden by a profile and perhaps by a choice in its options.
 
     :param image: reference of the image; empty = unknown.
     :param amounts: KubeSpawner's trait for a limit or guarantee of CPU or memory → amount.
     :param accelerators: extended resource → number in ``extra_resource_limits``.
     :param requested: extended resource → number in ``extra_resource_guarantees``.
     :param labels: label → value in the node selector.
-    :param variables: environment variables that gpuspawner sets itself.
+    :param variables: name → value of environment variables that pick or hide GPUs; gpuspawner sets these itself.
     :param has_own_selector: whether ``extra_pod_config`` replaces the node selector.
     """
 
@@ -60,7 +61,7 @@ class EffectiveValues:
     def overlay(self, parts: OverrideParts) -> EffectiveValues:
         """Return a copy of these values in which the values of a ``kubespawner_override`` replace others.
 
-        :param parts: the ``kubespawner_override``, split.
+        :param parts: the parts of the ``kubespawner_override``.
         """
         labels = {**self.labels, **parts.labels}
         return EffectiveValues(
@@ -83,9 +84,9 @@ class EffectiveValues:
 
     @property
     def mismatch(self) -> str:
-        """Text that names the first accelerator whose guarantee differs from its limit, or empty.
+        """Text that names the first accelerator with a guarantee that differs from its limit; empty if there is none.
 
-        Kubernetes refuses pods with such an accelerator.
+        Kubernetes refuses a pod that requests more or less of an extended resource than the limit.
         """
         pairs = ((name, count, self.accelerators.get(name, 0)) for name, count in self.requested.items() if count)
         found = (f"{name}: {count}, but the limit is {limit}" for name, count, limit in pairs if count != limit)
@@ -97,7 +98,7 @@ class SplitEntry:
     """A choice of a profile's option, which becomes an entry of a list in a preset.
 
     :param slug: key of the entry in the settings.
-    :param parts: the choice's ``kubespawner_override``, split.
+    :param parts: the parts of the choice's ``kubespawner_override``.
     :param where: display names of the profile, option and choice, for notes.
     """
 
@@ -147,7 +148,7 @@ class SplitOption:
 
     @property
     def labels(self) -> set[str]:
-        """Labels that an entry removes from the node selector, or that it sets there and that may tell a GPU type."""
+        """Labels that an entry removes from the node selector, and labels by which it may select a GPU type's nodes."""
         return {
             key
             for entry in self.entries
@@ -185,7 +186,7 @@ def read_base(base: Mapping[str, Any]) -> EffectiveValues:
 
 @contextmanager
 def _naming(trait: str) -> Iterator[None]:
-    """Inside this context, raise a SettingsError with the trait's name for a value that Kubernetes refuses."""
+    """Replace a QuantityError in the ``with`` block by a SettingsError that names the trait."""
     try:
         yield
     except QuantityError as error:
@@ -195,14 +196,15 @@ def _naming(trait: str) -> Iterator[None]:
 def plan_amounts(
     level: EffectiveValues, options: list[SplitOption], *, base: EffectiveValues
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return the keys for CPU and memory of a preset, and of the entries in its lists.
+    """Return the keys that set CPU and memory in a preset, and those in the entries of its lists.
 
-    The second result is a dict: ``id(entry)`` → the keys that the entry changes.
+    Each key is in the result with its value. The second result is a dict: ``id(entry)`` → the keys of the entry.
 
     If a server has a limit but no guarantee, Kubernetes requests as much as the limit. The keys then contain:
 
     - a guarantee equal to the limit, if at most one option of the profile changes the limit or guarantee,
-    - the guarantee 0, as in KubeSpawner, if several options do, because the limit then depends on several choices.
+    - the guarantee 0 (no guarantee, as for KubeSpawner), if several options change the limit or guarantee. The limit
+      then depends on several choices of the user, so no entry can set a guarantee that is equal to it.
 
     If a server has neither a limit nor a guarantee, but the hub's configuration of KubeSpawner sets a guarantee, the
     keys contain the guarantee 0, which replaces it.
