@@ -194,8 +194,8 @@ class Run:
         """Keep what a failure is understood by."""
         REPORTS.mkdir(parents=True, exist_ok=True)
         entries = sorted(self.ledger.entries, key=lambda each: each.at)
-        (REPORTS / "chaos-ledger.log").write_text("\n".join(map(self.ledger.line, entries)))
-        shutil.copy(hub.log, REPORTS / "chaos-hub.log")
+        (REPORTS / f"chaos-{SEED}-ledger.log").write_text("\n".join(map(self.ledger.line, entries)))
+        shutil.copy(hub.log, REPORTS / f"chaos-{SEED}-hub.log")
 
 
 def draw_kills(until: float) -> list[float]:
