@@ -136,7 +136,8 @@ class ProfileSource:
     :param values: values of zero-to-jupyterhub that contain the list.
     :param path: keys that lead to the list in ``values``.
     :param is_chart: whether the files are Helm values of the whole chart, and not only a section of them.
-    :param is_partial: whether the files lack the settings that KubeSpawner applies to every server.
+    :param is_partial: whether the files contain only a part of the hub's configuration, and so may lack values that
+        KubeSpawner applies to every server.
     :param sorts_keys: whether the list reaches the hub through Helm, which sorts the keys of mappings.
     """
 
@@ -225,11 +226,11 @@ def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
 
 
 def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
-    """Return the choices with wider access or different resources, without those that the notes already explain.
+    """Return the choices that have wider access or different resources and that no note explains.
 
-    A note explains a choice if the note is about the choice's profile and its cause has the effect ``REFUSED``. The
-    report also has a result for users who choose nothing and get the server of a default profile. This result counts as
-    explained if it has the same differences as a choice that a note explains.
+    If the cause of a note has the effect ``REFUSED``, the note explains all choices of its profile. The report also has
+    a result for users who choose nothing: they get the server of a default profile. This result counts as explained if
+    it has the same differences as an explained choice.
     """
     names = {profile.display_name for profile in converted.profiles.values()}
     named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
@@ -279,7 +280,7 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
 
 
 def _leave_invalid_out(converted: ConvertedProfiles) -> ConvertedProfiles:
-    """Return the settings without those presets, and entries in presets' lists, whose values the hub would refuse.
+    """Return the settings without the parts that the hub would refuse: presets, and entries in presets' lists.
 
     :raises SettingsError: the settings have a problem that is not in a preset.
     """
@@ -384,7 +385,8 @@ def verify(
 def make_pair_finder(converted: ConvertedProfiles) -> Callable[[Mapping[str, object]], ChoicePair]:
     """Return a function that converts user options for the old profile list to user options for the new settings.
 
-    The function returns both as a pair. The new options are None if the settings lack the choice.
+    The returned function puts the old and the new options into a pair. The new options are None if the settings lack
+    the choice.
 
     :param converted: the settings.
     """
@@ -462,7 +464,10 @@ def _place_document(document: YAMLDocument) -> ProfileSource:
 
 
 def _wrap(document: YAMLDocument, path: KeyPath) -> HelmValues:
-    """Return chart values that contain a document at a path, and that remove the chart's default memory guarantee."""
+    """Return chart values that contain a document at a path.
+
+    The values also remove the chart's default memory guarantee, so that profiles without a guarantee do not get it.
+    """
     tree = document.tree
     for key in reversed(path):
         tree = LocatedValue(value={key: tree}, place=tree.place)

@@ -14,7 +14,7 @@ def as_dict(raw: object) -> dict[str, object]:
 
 
 def as_dicts(raw: object) -> list[dict[str, object]]:
-    """Return a list with each element that is not a JSON object replaced by {}, or [] if the value is not a list."""
+    """Return a copy of a list in which {} replaces each element that is not an object; [] for any other value."""
     return [as_dict(entry) for entry in raw] if isinstance(raw, list) else []
 
 

@@ -59,8 +59,8 @@ _WEBHOOK_OUTAGE = re.compile(
 )
 """Matches the API server's answer if an admission webhook cannot be reached, is too slow or fails.
 
-The match includes the webhook's Service, if any. The Service's name usually shows which program runs the webhook, while
-the webhook's name may not (Kueue's is ``mpod.kb.io``)."""
+The match includes the webhook's Service, if the answer names one. The Service's name usually shows which program runs
+the webhook, while the webhook's name may not (Kueue's is ``mpod.kb.io``)."""
 
 _ADMISSION_REFUSAL = re.compile(
     r"admission webhook \S+ denied the request|ValidatingAdmissionPolicy .* denied request: |violates PodSecurity "
@@ -174,7 +174,7 @@ def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace
 
 
 def is_webhook_outage(error: ApiException) -> bool:
-    """Return whether the API server has refused an object because an admission webhook does not answer or fails.
+    """Return whether the API server has refused an object because an admission webhook fails or does not answer.
 
     :param error: the error of the request.
     """
@@ -262,10 +262,10 @@ class FailureCount:
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Subtract 1 from JupyterHub's count of failed starts if a failed start must not count.
+        """Keep a failed start out of JupyterHub's count of failed starts, unless the start must count.
 
-        JupyterHub later adds 1 for this start, so that the count stays the same. Do nothing if JupyterHub does not add
-        1: JupyterHub 6 does not count refused starts.
+        JupyterHub later adds 1 for the start, so the method subtracts 1 beforehand. The method subtracts nothing for a
+        refused start if JupyterHub does not count refused starts (JupyterHub 6).
 
         :param start: JupyterHub's future of the start.
         :param error: the exception that ended the start.

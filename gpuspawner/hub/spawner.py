@@ -161,10 +161,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
-        """Store the server's failed start in this spawner if an open form refreshes itself; else forget the start.
+        """Let an open form keep the error of the server's failed start when the form refreshes itself.
 
-        After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error of
-        a failed start only if the new spawner has the future of this start.
+        After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error
+        only if this new spawner has the future of the start. Any other request forgets the failed start.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
         # If this spawner has a start of its own, keep that start: it is newer, and may still be in progress.
@@ -180,7 +180,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # Do not make this method a coroutine: like take_draft(), keep_draft() works only in the request's own task.
+        # Not a coroutine: JupyterHub may run coroutines in another task, but keep_draft() needs the request's own task.
         own, extra = split_form(form_data, self.extra_options)
         draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
@@ -417,7 +417,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # Otherwise, the pod may exist despite the error: this request or an earlier one may have created it.
+            # If this is False, the pod may exist despite the error: this request or an earlier one may have created it.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -518,7 +518,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def stop(self, now: bool = False) -> None:
-        """Delete the pod, without a grace period if the start failed or was cancelled before any container ran.
+        """Delete the pod, without a grace period if the start failed or was cancelled, and no container had run yet.
 
         Wait until the pod is gone. Without permission to list pods, do not wait: the hub cannot see when it is gone.
 
@@ -586,7 +586,7 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     timeout_s = admission.placement.start_timeout_s
     if timeout_s is not None:
         spawner.trait_overrides.assign({"start_timeout": timeout_s})
-    # Copy the options, because hooks may change them in place.
+    # Copy the options: load_user_options() compares them with user_options, which hooks may change in place.
     spawner.start_state.admission = replace(admission, options=copy_nested(admission.options))
     spawner.user_options = admission.options
     stored = spawner.orm_spawner

@@ -118,7 +118,7 @@ def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequenc
 
 
 def watch_hub_config() -> None:
-    """Register a check of the hub's configuration. The check exits the hub's process if the settings are invalid."""
+    """Register a check that runs once JupyterHub has read its configuration, and exits if the settings are invalid."""
     if not JupyterHub.initialized():
         return
     hub = JupyterHub.instance()

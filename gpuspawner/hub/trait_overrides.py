@@ -49,10 +49,10 @@ class TraitOverrides:
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
-        """Return a copy of this object that sets and restores the traits of ``twin``, a copy of the spawner.
+        """Return a copy of this object for ``twin``, a copy of the spawner.
 
-        The traits of ``twin`` already have the values of the current start. The result has the admin's values that this
-        object has saved, so it can restore them in ``twin``.
+        Like the spawner's traits, the traits of ``twin`` have the values of the current start. The result also contains
+        the admin's values that this object has saved, so its method :meth:`restore` sets ``twin`` to these values.
 
         :param twin: the copy of the spawner.
         """

@@ -152,8 +152,8 @@ class ClusterStore:
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
             # Do not use asyncio.timeout: when the time is over, it cancels the caller's task and takes the cancellation
-            # back a moment later. If that task is starting a server, other requests in that moment would conclude
-            # that JupyterHub has cancelled the start.
+            # back a moment later. If that task is starting a server, code that looks at the task in that moment would
+            # conclude that JupyterHub has cancelled the start.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)
@@ -176,9 +176,10 @@ class ClusterStore:
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since the nodes were last known to be complete, or since the pods were, if that is longer ago.
+        """Age of the data about nodes and pods, in seconds; the older of the two counts.
 
-        If only the pods are unknown, the value is the age of the nodes. If the nodes are unknown, the value is None.
+        The age counts from the time at which the data was last known to be complete. If only the pods are unknown, the
+        value is the age of the nodes. If the nodes are unknown, the value is None.
         """
         known = [watch_loop for watch_loop in (self._nodes, self._pods) if watch_loop.is_known]
         if not self._nodes.is_known:

@@ -52,8 +52,8 @@ class _KnownNames:
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: normalized slug (:func:`_normalize_slug`) of an enabled GPU type → its slug. An error about an unknown
-        slug with the same normalized slug suggests this slug.
+    :ivar bare: normalized slug (:func:`_normalize_slug`) of an enabled GPU type → its slug. If a rule contains an
+        unknown slug with the same normalized slug, the error suggests the slug of this GPU type.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -140,10 +140,10 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 
 
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
-    """Return why a rule or pool must not name a GPU type, or "" if it may.
+    """Return what is wrong with a GPU type's slug in a policy rule or GPU pool, or "" if nothing is wrong.
 
-    With ``discover_gpus``, the hub may add GPU types from nodes, and their slugs are not known here. The function then
-    accepts a valid slug that the settings lack, unless it resembles the slug of a GPU type in the settings.
+    With ``discover_gpus``, the hub may later add GPU types from nodes. The function then accepts a valid slug that the
+    settings lack, unless the slug is probably a misspelled slug of an enabled GPU type in the settings.
     """
     if slug == ANY or slug in known.gpus:
         return ""
@@ -192,7 +192,7 @@ def _check_against_default(
 ) -> Iterator[Problem]:
     """Yield a problem if a rule sets only one bound, and this bound contradicts the other one in ``policy.default``.
 
-    That is a min without max above the default's max, or a max without min below the default's min.
+    The bounds contradict each other if the rule's min is above the default's max, or its max below the default's min.
     """
     if own is None or default is None:
         return

@@ -115,8 +115,8 @@ def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
 def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bounds | None:
     """Return the bounds of an amount in whole base units (millicores, bytes, seconds), or None if they are not set.
 
-    If the setting has no default or no guarantee, the function uses the one of the form field. It moves the field's
-    default into the range, and rounds it down to a step.
+    If the setting has no default, the result has the form field's default (or, without one, the minimum), moved into
+    the range and rounded down to a step. If the setting has no guarantee, the result has the form field's guarantee.
 
     :param amount_field: the form field of the amount.
     :param setting: the bounds in the settings, or None.

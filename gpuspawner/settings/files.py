@@ -45,9 +45,9 @@ _LONGEST_NUMBER = 100
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Greatest number of YAML values in all settings files together; the settings of a large hub have far fewer. An
-aliased value counts once for each alias as well, because nested aliases could otherwise fill the memory. The hub needs
-0.5 s to report errors in 20,000 values."""
+"""Greatest number of YAML values in all settings files together; the settings of a large hub have far fewer. A
+value with aliases counts again for each alias: a small file with nested aliases could otherwise fill the memory. The
+hub needs 0.5 s to report errors in 20,000 values."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
@@ -76,7 +76,7 @@ class _SizeBudget:
     """Limits the size of all settings files together: counts how much the unread files may still contain.
 
     :param bytes: number of bytes that remain.
-    :param values: number of YAML values, with aliases expanded, that remain; each file counts as one value more.
+    :param values: number of YAML values, with aliases expanded, that remain; each file itself counts as one value, too.
     """
 
     bytes: int = _MOST_BYTES
@@ -189,12 +189,12 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a problem with the name of the file that most likely causes the problem added to the message.
+    """Return a copy of a problem whose message also names the file that most likely causes the problem.
 
     A layer is the settings of one file, or settings from another source, such as Helm values. The layer that contains
     the longest beginning of the problem's YAML path most likely causes the problem. If several layers contain equally
-    much of the path, the one with the highest priority does. Return the problem unchanged if this layer is not a file,
-    or if no layer contains the path's first key.
+    much of the path, the function picks the layer with the highest priority. It returns the problem unchanged if the
+    picked layer is not a file, or if no layer contains the path's first key.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
@@ -209,7 +209,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield the path to show to admins and the path to read, for a settings file or for each file in a folder."""
+    """Yield pairs (path to show to admins, path to read): one for a settings file, or one for each file in a folder."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)
@@ -324,9 +324,10 @@ def _refuse_flaws(node: yaml.Node, place: str, *, seen: set[int]) -> None:
 
 
 def _count_node_values(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node with aliases expanded; ``known`` caches numbers by ``id`` of a node.
+    """Return the number of values in a YAML node, with aliases expanded.
 
-    A node that contains itself counts once; :func:`.parsing.convert_to_plain` rejects it later.
+    ``known`` caches the results: ``id`` of a node → number of values. A node that contains itself counts once;
+    :func:`.parsing.convert_to_plain` rejects such a node later.
     """
     if id(node) not in known:
         known[id(node)] = 1

@@ -1,7 +1,8 @@
 """Defines the admin's settings as pydantic models. :mod:`gpuspawner.settings.checks` checks keys against each other.
 
-A mapping with slugs or names as keys may be merged from several values files. A file can disable an entry of
-another file with ``enabled: false``: the entry stays in the settings. A null removes the entry from the settings.
+A mapping with slugs or names as keys may be merged from several values files. If a file
+sets ``enabled: false`` in an entry of another file, the entry is disabled but stays in the settings. If a file has a
+null in place of the entry, the entry is removed from the settings.
 ``order`` sorts the entries that users see.
 """
 
@@ -38,8 +39,8 @@ from gpuspawner.settings.value_types import (
 )
 
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$")]
-"""Name of a LocalQueue or WorkloadPriorityClass of Kueue. It must be a label value, because a pod's label contains
-it."""
+"""Name of a LocalQueue or WorkloadPriorityClass of Kueue. It must be a valid label value, because it becomes
+the value of a pod's label."""
 
 
 class QueueSetting(StrictModel):

@@ -26,8 +26,8 @@ from gpuspawner.settings.models import SettingsModel
 from gpuspawner.settings.validation_errors import explain_validation_errors
 
 _DEEPEST = 40
-"""Greatest depth of nesting in settings; a mapping that contains itself has infinitely many levels. The settings need
-seven levels, and a ``kubespawner_override`` with containers, affinity or volumes about ten more."""
+"""Greatest allowed depth of nesting in settings. The limit is necessary because a mapping may contain itself. The
+settings need seven levels, and a ``kubespawner_override`` with containers, affinity or volumes about ten more."""
 
 
 _OVERRIDE = "kubespawner_override"
@@ -58,8 +58,8 @@ def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the overrides that turn one mapping into another; a removed key is null.
 
-    If a ``kubespawner_override`` has changed, the result contains all of it, not only the changed keys: a null in it is
-    the value of a trait, and thus cannot remove a key.
+    If a ``kubespawner_override`` has changed, the result contains all of it, not only the changed keys. There, null may
+    be the value of a trait, so null cannot also mean that a key was removed.
 
     :param before: the values to start from.
     :param after: the values to reach with :func:`merge_values`.
@@ -173,7 +173,7 @@ def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[s
 
 
 def _find_removed_key(entries: object) -> str:
-    """Return the first key of ``entries``, or "" if it is no mapping, is empty, or has a value other than null."""
+    """Return the first key of a mapping in which all values are null; "" if ``entries`` is empty or anything else."""
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
     return sanitize_name(next(iter(entries), ""))
@@ -202,7 +202,7 @@ class Settings:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
         problems = check_settings(model, frozenset(load_builtin_accelerators()))
-        if not problems:  # The catalog can only be built from settings without other problems.
+        if not problems:  # No catalog can be built from settings that have a problem so far.
             configured = settings.build_configured()
             problems = [*check_member_overrides(configured), *check_presets(configured)]
         if problems:

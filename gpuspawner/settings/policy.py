@@ -189,7 +189,7 @@ def convert_access(entry: RestrictedEntry) -> Access | None:
 def convert_policy(
     setting: PolicySetting | None, *, pools: Mapping[str, PoolEntry], access: Mapping[AccessKey, Access]
 ) -> Policy | None:
-    """Return the policy, or None if the settings have no section ``policy``, no pools and no entries in ``access``.
+    """Return the policy, or None if the section ``policy`` is missing and both ``pools`` and ``access`` are empty.
 
     :param setting: the section ``policy``.
     :param pools: enabled pools of GPUs by slug, in the order of the form.
@@ -228,10 +228,10 @@ def _convert_rule(entry: RuleEntry) -> Rule:
 
 
 def _convert_custom_images(entry: RuleEntry) -> bool | None:
-    """Return whether a rule allows custom images, or None if the rule does not say.
+    """Return whether a rule allows custom images, or None if the rule does not decide this.
 
-    A custom image is one that the user names by its reference. A rule that omits ``custom_images`` allows none if its
-    ``images`` contains slugs instead of ``*``.
+    A custom image is one that the user names by its reference. A rule without ``custom_images`` forbids them if its
+    ``images`` contains slugs instead of ``*``; otherwise, the rule does not decide.
     """
     lists_images = entry.images is not None and ANY not in entry.images
     return False if entry.custom_images is None and lists_images else entry.custom_images

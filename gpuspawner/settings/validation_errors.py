@@ -35,9 +35,10 @@ class DottedPaths(Generic[NodeT]):
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:
-        """Follow a path as far as it leads to values; return the keys and indexes on the way, and the rest of the path.
+        """Follow a path into ``top`` as far as the path exists there; return the part that exists, and the rest.
 
-        If the whole path leads to a value in ``top``, the rest is empty.
+        The part that exists is returned as keys and indexes, the rest as text. If the whole path exists, the rest is
+        empty.
 
         :param path: path with dots between its parts; empty for ``top`` itself.
         :param top: value in which the path starts.

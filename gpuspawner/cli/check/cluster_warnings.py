@@ -98,7 +98,7 @@ def compare_with_nodes(values: HelmValues, offer: Offer, *, settings: ParsedSett
     source = find_trait_source(values, OWN_GPUS_TRAIT) or TraitSource((), {})
     for flag in find_dropped_gpu_warnings(offer.catalog):
         if flag.settings != (OWN_GPUS_TRAIT,):
-            continue  # skip traits with containers: chart_warnings.find_dropped_gpus reports the GPUs in these traits
+            continue  # skip traits that describe containers: chart_warnings.find_dropped_gpus reports their GPUs
         path = (*source.path, flag.resource)
         yield make_finding(values, path, severity=Severity.WARNING, code=flag.kind.value, message=flag.message)
 

@@ -140,7 +140,7 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each chart value that the chart passes to a trait of KubeSpawner, if the trait rejects it.
+    """Yield an error for each chart value that the chart passes to a trait of KubeSpawner but the trait rejects.
 
     With such a value no server could start.
     """

@@ -125,8 +125,9 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
     """Yield a warning for each null setting that removes nothing.
 
     A null removes the value that an earlier values file sets. If no earlier file sets a value, the admin probably
-    forgot to write one, as in ``max_count:`` with nothing after the colon. A null entry of ``accelerators`` is no
-    mistake: it removes a built-in GPU model. A null in a ``kubespawner_override`` removes a key of a trait's mapping.
+    forgot to write one, as in ``max_count:`` with nothing after the colon. The function skips two kinds of nulls that
+    also have an effect without an earlier value. A null entry of ``accelerators`` removes a built-in GPU model. A null
+    in a ``kubespawner_override`` is the value of a trait, or removes a key of a trait's mapping.
     """
     section = (*values.root, *SETTINGS_PATH)
     for path in values.redundant_nulls:
@@ -140,10 +141,11 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the path of a settings section, the part of a problem's path that exists in it, and the rest as text.
+    """Return the path of the settings section to which a problem belongs, and the problem's path in it in two parts.
 
-    The section is the one of :data:`SPAWNER_SECTIONS` for which this rest is shortest. If the files contain none of
-    these sections, return the path of ``hub.config.GPUSpawner``, () and the whole path of the problem.
+    The first part is the keys that exist in the section; the second part is the rest of the problem's path, as text.
+    Of the sections in :data:`SPAWNER_SECTIONS` that the files contain, the function takes the one with the shortest
+    rest. If the files contain none, return the path of ``hub.config.GPUSpawner``, () and the problem's whole path.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
@@ -158,14 +160,14 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
     elif isinstance(parent.value, list):
         for index, entry in enumerate(parent.value):
             yield str(index), index, entry
-            if isinstance(entry.value, str):  # a problem's path may contain this text (a slug), not the index
+            if isinstance(entry.value, str):  # a problem's path may name the entry by its text, not by its index
                 yield sanitize_name(entry.value), index, entry
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
     """Yield an error if ``hub`` or ``hub.config`` is not a mapping.
 
-    If both are mappings, yield an error for each chart value of a wrong type.
+    If each of them is a mapping or missing, yield an error for each chart value of a wrong type instead.
     """
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):

@@ -346,8 +346,8 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]
-        # Report the whole preset only if all variants are denied. Otherwise some users may start the preset, even if
-        # policy denies them its default entries.
+        # Report the whole preset only if it is denied with every entry. Otherwise leave out the path "", which stands
+        # for the default entries: even if these are denied, a user may start the preset with another entry.
         for path in [""] if len(denied) == len(denials) else filter(None, denied):
             answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
             message = f"is allowed to no group and no user{answer}"
@@ -532,7 +532,7 @@ def _check_override(path: str, override: TraitValues) -> Iterator[Problem]:
 
 
 def _explain_toleration(toleration: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield (key, reason) for each wrong or missing key in a toleration that the API server would reject."""
+    """Yield (key, reason) for each wrong or missing key that makes the API server reject a toleration."""
     operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
     if operator not in _OPERATORS:
         yield "operator", f"must be Exists or Equal, not {quote(operator)}"

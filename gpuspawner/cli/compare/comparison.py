@@ -62,7 +62,7 @@ class ChoicePair:
 
 
 FindPair = Callable[[Mapping[str, object]], ChoicePair]
-"""Function that gets a choice's user options for the old file, and returns the choice with the options for both."""
+"""Function that gets a choice's user options for the old file, and returns them with those for the new file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,17 +331,17 @@ class _Comparer:
         return ChoiceResult(pair=tried.pair, outcome=outcome, differences=tuple(differences), gained=gained, lost=lost)
 
     def _describe_access(self, old: frozenset[int], new: frozenset[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return texts that name the users who may have a choice only with the new file, and only with the old one."""
+        """Return two tuples of texts such as ``group a``: who gains a choice with the new file, and who loses it."""
         gained, lost = tuple(self._describe_persons(new - old)), tuple(self._describe_persons(old - new))
         if gained and len(new) == len(self._persons):
             gained = ("all other users" if old else "all users",)
         return gained, lost if new or not lost else ("any user",)
 
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
-        """Yield texts that name the groups and users of the sample users with these numbers.
+        """Yield texts such as ``group a`` for sample users; a number is the position of a sample user in ``_persons``.
 
-        After a text such as ``group a``, the method yields no text for a larger set that contains the same groups, such
-        as ``groups a and b``.
+        After the text ``group a``, the method yields no text for a larger set with this group, such as
+        ``groups a and b``.
         """
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
         users = dict.fromkeys(person.name for person in found if person.name)
@@ -352,8 +352,8 @@ class _Comparer:
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
         for user in users:
-            # A user in all groups may gain or lose the choice only through a group that is named above. So name the
-            # user only if the user gains or loses the choice without any group, too.
+            # A user who is in all groups may gain or lose the choice because of a group that is named above. After such
+            # texts, name the user only if the user gains or loses the choice without any group, too.
             if not named or Person(name=user) in found:
                 yield f"user {user}"
 
@@ -361,8 +361,8 @@ class _Comparer:
 def _copy_texts(old: Pick, new: Pick) -> Pick:
     """Return ``new`` with the text that the user writes in ``old``, such as an image's reference.
 
-    A pick is what a user picks in a file's menu. The function returns ``new`` unchanged if it has no text field, or if
-    the user writes no text in ``old``.
+    A pick is what a user picks in a file's menu. The function returns ``new`` unchanged if ``new`` has no text
+    field, or if the user writes no text in ``old``.
     """
     texts = [entry.text for entry in old.entries if entry.slug == UNLISTED and entry.text]
     entries = [(option, entry) for option, entry in new.chosen if entry.slug == UNLISTED]

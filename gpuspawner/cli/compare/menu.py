@@ -26,7 +26,7 @@ class MenuEntry:
     :param slug: key in the values file, or :data:`UNLISTED` for a field in which the user writes a text.
     :param title: name that users read.
     :param is_default: whether the entry is selected if the user picks none.
-    :param text: example of a text that the user may write; empty if none is known, and for entries without a field.
+    :param text: example of a text that the user may write; empty if none is known, or without a text field.
     :param pattern: regular expression that the text must match; empty = any text.
     """
 
@@ -52,12 +52,12 @@ class MenuOption:
 
     @property
     def listed(self) -> tuple[MenuEntry, ...]:
-        """All entries except the text field; if the option has no other entry, only the text field."""
+        """The entries without the text field. If the text field is the option's only entry, the result contains it."""
         return tuple(each for each in self.entries if each.slug != UNLISTED) or self.entries
 
     @property
     def unlisted(self) -> MenuEntry | None:
-        """The text field; None if the option has no text field, or has no other entry."""
+        """The text field; None if there is none, or if it is the only entry and thus in :attr:`listed`."""
         return self.entries[-1] if len(self.listed) < len(self.entries) else None
 
     @property
@@ -236,12 +236,15 @@ class ReachedPicks:
     def list_missing(self, profiles: Sequence[MenuProfile], *, limit: int | None) -> Iterator[Pick]:
         """Yield picks of the new menu that correspond to no pick of the old menu.
 
-        If the new menu has at most ``limit`` picks, the method yields all such picks. Otherwise it yields examples: one
-        pick for each profile without an added pick, and one for each other entry that is in no added pick. An example
-        has the default entries, except the entry that it stands for.
+        If the new menu has at most ``limit`` picks, the method yields all such picks. Otherwise it yields only
+        examples:
+
+        - For a profile of which :meth:`add` got no pick: the pick with the default entries.
+        - For any other profile: a pick for each entry that is in no added pick. All other entries of the example are
+          the defaults.
 
         :param profiles: the new menu.
-        :param limit: largest menu, in picks, for which the method yields all; None = yield examples for any menu.
+        :param limit: number of picks in a menu up to which the method yields all; None = always yield examples.
         """
         if limit is not None and sum(each.number for each in profiles) <= limit:
             picks = (each.get_pick(index) for each in profiles for index in range(each.number))
@@ -258,9 +261,9 @@ class ReachedPicks:
 
     def _has(self, pick: Pick) -> bool:
         texts = [(option, entry) for option, entry in pick.chosen if entry.slug == UNLISTED]
-        # get_pick() combines a text field only with the default entries of the other options. If the old menu has other
-        # defaults, the key of its added pick differs from this pick's key. A pick with a text field therefore counts as
-        # added if any added pick has this field.
+        # Compare a pick with a text field only by this field: it counts as added if any added pick has the field. The
+        # keys may differ, because get_pick() combines a text field only with the default entries of the other options,
+        # and the old menu may have other defaults than the new menu.
         return pick.key in self.keys or (
             bool(texts) and all((pick.profile.slug, each.name, UNLISTED) in self.entries for each, _ in texts)
         )
@@ -281,8 +284,8 @@ class MenuMatch:
     def find(self, pick: Pick) -> Pick | None:
         """Return the corresponding pick, or None if there is none.
 
-        An option that only the new menu has gets its default entry. An option that only the old menu has does not
-        matter if the pick has the option's default entry; with a different entry, the pick has no counterpart.
+        For an option that only the new menu has, the result has the default entry. For an option that only the old
+        menu has, the given pick must have the default entry: with a different entry, the pick has no counterpart.
 
         :param pick: a pick of the old menu.
         """
@@ -317,7 +320,7 @@ def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[Tit
     """Return a mapping from the key of each old object to the new object that corresponds to it.
 
     The objects are profiles, options or entries. Two objects correspond if their keys are equal. Of the other objects,
-    those with equal and unique titles correspond. Old objects without a counterpart are missing.
+    those with equal and unique titles correspond. The mapping lacks old objects without a counterpart.
     """
     old, by_key = list(old), {key(each): each for each in new}
     found = {key(each): by_key[key(each)] for each in old if key(each) in by_key}

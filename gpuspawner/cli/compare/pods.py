@@ -171,7 +171,7 @@ def _parse(value: Any, parse: Any) -> Any:
     try:
         return parse(value) or None
     except QuantityError:
-        return value  # compare an invalid amount as it is written: the API server would reject the pod
+        return value  # an invalid amount has no normalized form, so the comparison shows it as the admin wrote it
 
 
 def _read_scheduling(spec: dict[str, Any], *, avoided: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -286,7 +286,7 @@ _Variables = dict[str, Any]
 
 
 def _list_others(server: Server) -> dict[str, _Variables]:
-    """Return container's name → environment variables, for all containers and init containers of a server."""
+    """Return the environment variables of a server's containers and init containers, by the container's name."""
     spec = as_dict(server.manifest.get("spec"))
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return {as_text(each.get("name")): _index_variables(each.get("env")) for each in containers}

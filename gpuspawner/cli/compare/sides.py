@@ -77,7 +77,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubAnswer:
-    """The users who may have a choice, and the server that the hub would start for it.
+    """The users who may have a choice, and the server that the hub would start for this choice.
 
     :param allowed: indexes of the users who may have the choice, in the ``persons`` passed to :meth:`Side.answer`.
     :param server: the server; may be None if no user may have the choice.
@@ -183,8 +183,8 @@ class ProfileSide(Side):
     """A hub with plain KubeSpawner, with or without a profile list.
 
     Plain KubeSpawner ignores the keys ``allowed_groups`` and ``allowed_users`` in a profile list. This class assumes
-    that the hub has a hook that applies them. A missing key does not restrict, and an empty list admits no user. The
-    menu leaves out profiles and entries that no user may have.
+    that the hub has a hook that applies them: if a profile or a choice has at least one of the keys, only the named
+    users and members of the named groups may have it. The menu leaves out profiles and entries that no user may have.
 
     :param config: the configuration of the hub's spawners.
     :raises SettingsError: KubeSpawner does not accept the values.
@@ -283,8 +283,8 @@ class ProfileSide(Side):
             number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
         )
         if pick is None:
-            # The user chose no profile. KubeSpawner then uses the default profile. Pass it only the profiles that the
-            # first user may have, because the hub's hook removes the others, possibly including the default.
+            # The user chose no profile. KubeSpawner then uses the default profile. Pass it only the profiles that
+            # persons[0] may have, because the hub's hook removes the others, possibly including the default.
             profiles = self._list_profiles_for(persons[0])
         else:
             # Pass KubeSpawner only the picked profile: if two profiles have the same slug, KubeSpawner would use the
@@ -364,10 +364,10 @@ def _concerns(key: tuple[str, ...], pick: Pick) -> bool:
 
 
 def _find_example(pattern: str, *, traits: Collection[str] = ("image",)) -> str:
-    """Return a text whose beginning matches a regular expression, or "" if none is known.
+    """Return an example of a text that a field accepts, or "" if no known example matches the field's pattern.
 
-    :param pattern: the regular expression.
-    :param traits: traits of KubeSpawner that get the text.
+    :param pattern: a regular expression that the beginning of the text must match.
+    :param traits: traits of KubeSpawner to which the field's text is assigned.
     """
     own = [_AMOUNT_EXAMPLES.get(trait, "text") for trait in traits]
     examples = _EXAMPLES if "image" in traits else (*own, *_EXAMPLES)
@@ -445,7 +445,7 @@ class SettingsSide(Side):
             rule = Rule() if policy is None else resolve_rule(policy, person)
             self._allowances[person] = Allowance(full_catalog=self._catalog, person=person, rule=rule)
         allowance = self._allowances[person]
-        # Check once for all users to whom the same rules apply: there may be hundreds of choices and dozens of users.
+        # Check each choice once for all users with the same rules: hundreds of choices times dozens of users take long.
         key = (repr(options), self._number_rule(allowance.rule), self._list_relevant(options, person))
         if key not in self._admissions:
             try:
@@ -466,10 +466,10 @@ class SettingsSide(Side):
         return self._rules.index(rule)
 
     def _list_relevant(self, options: Mapping[str, object], person: Person) -> frozenset[AccessKey]:
-        """Return the keys of the restricted parts of the catalog that the user may have.
+        """Return the keys of the restricted parts of the catalog that the user may have and the options may refer to.
 
-        A restricted part is an image, a GPU type, a preset or an entry of a preset that only some users may have. If
-        the user options name a preset or an entry, the result contains no other preset or entry (:func:`_may_mean`).
+        A restricted part is an image, a GPU type, a preset or an entry of a preset that only some users may have. The
+        hub's answer to the options is the same for all users with the same rule and the same result.
         """
         access = self._catalog.policy.access if self._catalog.policy is not None else {}
         preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
@@ -504,11 +504,11 @@ class SettingsSide(Side):
 
 
 def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
-    """Return whether user options may refer to the part of the catalog with a key.
+    """Return whether user options may refer to a given part of the catalog: an image, a GPU type, a preset or an entry.
 
-    They cannot if they name a different preset than the key, or a different entry of the same list in the preset.
+    The result is False only if the options name a different preset, or a different entry of the same list.
 
-    :param key: key of an image, a GPU type, a preset, or an entry in a preset's ``choices``.
+    :param key: key of the part; an entry is one in a preset's ``choices``.
     :param preset: slug of the preset that the user options name; None = they name none.
     :param chosen: name of a list in the preset's ``choices`` → slug of the picked entry.
     """

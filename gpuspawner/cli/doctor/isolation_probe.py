@@ -64,8 +64,8 @@ class ProbeResult:
 def choose_probe_nodes(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Return the names of at most five nodes on which to run probe pods.
 
-    These nodes have NVIDIA GPUs, are neither cordoned nor simulated, and each has a different combination of extended
-    resources, taints and GPU labels.
+    These nodes have NVIDIA GPUs, are neither cordoned nor simulated (label :data:`SIMULATED_LABEL`), and each has a
+    different combination of extended resources, taints and GPU labels.
     """
     fit = [
         node
@@ -215,7 +215,7 @@ class _ProbePod:
                 self._is_under_way = False  # the API server answered with an error, so it will not create the pod
 
     async def remove(self) -> bool:
-        """Delete the pod and return whether the API server confirmed the deletion, or that there is no such pod."""
+        """Delete the pod; return True if the API server has accepted the deletion or says that there is no such pod."""
         core: Any = self._cluster.core
         place = {"name": self.name, "namespace": self._cluster.namespace, "_request_timeout": REQUEST_TIMEOUT_S}
         is_gone = False

@@ -291,7 +291,10 @@ def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each label of :data:`_OTHER_LABELS` that is on ready nodes without a GPU resource."""
+    """Yield a finding for each label of :data:`_OTHER_LABELS` on ready nodes that have no GPU resource.
+
+    The label shows that such a node has GPUs, so the device plugin is missing.
+    """
     found: dict[str, list[str]] = {}
     for node in facts.nodes:
         label = next((key for key in _OTHER_LABELS if _has_gpu_label(node, key)), None)
@@ -309,9 +312,10 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU resource on nodes without a label that names the GPU model.
+    """Yield a finding for each GPU resource for which some nodes have no label that names the GPU model.
 
-    The finding names these nodes, except those that match a GPU type of the settings with this resource.
+    The finding names these nodes, except nodes that a GPU type in the settings describes: the type has this resource,
+    and its ``match`` fits the node's labels.
     """
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)
@@ -345,7 +349,7 @@ def _has_gpu_label(node: Node, key: str) -> bool:
     value = node.labels.get(key)
     if value in (None, "false") or _OTHER_LABELS[key] not in ("", value):
         return False
-    # Leave out nodes with a GPU label of GPU Feature Discovery or GKE: check_hub_flags reports such nodes.
+    # Return False if the node also has a GPU label of GPU Feature Discovery or GKE: check_hub_flags reports such nodes.
     has_model = any(label.startswith(("nvidia.com/gpu.p", "cloud.google.com/gke-accel")) for label in node.labels)
     return node.labels.get(_WORKLOAD_LABEL, "container") == "container" and not has_model
 

@@ -57,7 +57,7 @@ def parse_timestamp(raw: object) -> datetime | None:
 
 _ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 _START_GRACE = timedelta(minutes=2)
-"""A hub's pod counts as failing if it has not been ready for longer than this time.
+"""A hub's pod counts as failing if it has been unready for longer than this time.
 
 The time begins with the last change of the pod's condition Ready, or with the pod's creation if the pod has no such
 condition. A new hub is not ready at once, because it first reads its database and queries its proxy.

@@ -35,7 +35,7 @@ _OLD_KUEUE = "# Kueue before 0.15 serves v1beta1 only."
 
 
 class _Volume(NamedTuple):
-    """Texts of a finding about a missing StorageClass.
+    """A volume that needs a StorageClass, as texts for the finding that the StorageClass is missing.
 
     :param who: clause that names the volume that needs the StorageClass.
     :param why: sentence about the consequence.
@@ -68,7 +68,8 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
             slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
-    # An empty list of GPU types makes the finding say that a kubespawner_override names the RuntimeClass.
+    # If only a kubespawner_override names a RuntimeClass, its list of GPU types is empty: the finding then mentions the
+    # override instead of GPU types.
     for overrides in _list_overrides(facts):
         pod = as_dict(overrides.get("extra_pod_config"))
         if name := as_text(pod.get("runtimeClassName")) or as_text(pod.get("runtime_class_name")):

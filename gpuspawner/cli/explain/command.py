@@ -219,7 +219,7 @@ def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -
 
 
 def _format_details(details: ChoiceDetails) -> Iterator[str]:
-    """Yield lines: the preset, who may choose what is selected, the container's resources, the overridden traits."""
+    """Yield lines that name the preset, the allowed users, the container's resources and the overridden traits."""
     if not (details.parts or details.overrides or details.access):
         return
     if details.parts:

@@ -80,9 +80,9 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Return all nodes in groups: the nodes of a group have the same answer to whether the pod fits, and equal reasons.
+    """Group all nodes by whether the pod fits on them (yes, no, unknown), and by the reasons if it may not fit.
 
-    The groups are sorted by the answer (yes, no, unknown), then by size, the largest group first.
+    The groups are sorted by this answer, in the order above, then by size, the largest group first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -166,14 +166,15 @@ class Explanation:
     :param options: the user options that the hub would store; empty if the choice is invalid, or cannot be validated
         because the nodes cannot be read.
     :param invalid: problems that make the choice invalid for every user.
-    :param refused: problems that say why this user's policy or the namespace's quotas deny the choice; empty if both
-        allow it. None if the choice is invalid. Also None if the admin named no user and the quotas allow the choice.
+    :param refused: problems that say why this user's policy or the namespace's quotas deny the choice. Empty if both
+        allow the choice, or if the nodes cannot be read. None if the choice is invalid, or if no problem was found and
+        the admin named no user, so that the policy was not applied.
     :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
     :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
     :param nearest: user options of similar choices that start now; empty if there are none. Also empty if the choice is
         invalid, or if the hub accepts the choice and its verdict is now or unknown.
     :param manifest: the pod's manifest as the hub would send it to the API server.
-    :param details: what the choice means for the pod, or None if the choice is invalid.
+    :param details: what the choice means for the pod; None if the choice is invalid or cannot be validated.
     """
 
     options: Mapping[str, object]
@@ -189,7 +190,8 @@ class Explanation:
     def is_refused(self) -> bool:
         """Whether the hub refuses the choice: the choice is invalid, or the policy or a quota denies it.
 
-        The prediction does not matter: a hub may accept a choice although its server would never start.
+        The verdict has no effect on this result. If the policy and quotas allow a choice whose server would never
+        start, the result is False, and :attr:`outcome` is ``never``.
         """
         return bool(self.invalid or self.refused)
 
@@ -236,7 +238,7 @@ async def explain_choice(spawner: GPUSpawner, options: object, *, offer: Offer, 
     :param options: the user options, any JSON value.
     :param offer: the catalog of GPU types and images, and the inventory of the cluster.
     :param asks_policy: whether to apply the policy's rules to the user; if false, only the namespace's quotas apply.
-    :raises SettingsError: KubeSpawner cannot build a pod from the values.
+    :raises SettingsError: KubeSpawner cannot build a pod from the admin's Helm values and the choice.
     """
     allowed = await _read_allowance(spawner, offer, asks_policy=asks_policy)
     own = split_options(options, spawner.extra_options).own

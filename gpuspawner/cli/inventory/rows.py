@@ -51,8 +51,9 @@ class TypeAccess:
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return slug of a GPU type → users that may choose it.
 
-    The function applies the policy to an imaginary user without groups, to an imaginary user in each group, and to each
-    user that the policy names. It does not know the groups of the named users, so it applies no group rules to them.
+    The function applies the policy to an imaginary user without groups, to one imaginary user per group (a member of
+    only this group), and to each user that the policy names. It does not know the groups of the named users, so it
+    applies no group rules to them.
     """
     policy = catalog.policy
     if policy is None:
@@ -187,8 +188,9 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
     """Return the GPU types for whose slugs the settings contain ``enabled: false``.
 
-    The hub also hides a type that it discovered on nodes if other, configured types match all these nodes, and one of
-    the configured types is hidden. The result does not contain types that the hub hides for this reason.
+    The hub also hides a type that it discovered on nodes if types of the settings match all these nodes, and one of
+    these types is disabled and matches at least one of the nodes. The result does not contain types that the hub hides
+    only for this reason.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)

@@ -199,10 +199,11 @@ def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
-    """Return the path of the chart value that sets a trait on KubeSpawner, or "" if the chart does not set it.
+    """Return the path of the chart value that sets a trait on KubeSpawner, or "" if no chart value sets the trait.
 
-    A value that the chart sets on KubeSpawner, even an empty one, overrides ``hub.config.Spawner``. Two chart values
-    set the trait ``tolerations``: the function returns ``singleuser.extraTolerations`` if either of them is set.
+    The chart sets a trait on KubeSpawner even if the value is empty, and so overrides ``hub.config.Spawner``. The trait
+    ``tolerations`` is different, because the chart joins two values: if at least one of them is not empty, the function
+    returns ``singleuser.extraTolerations``, and otherwise "".
     """
     if trait == "tolerations":
         tolerations = (
@@ -217,7 +218,9 @@ def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
 
 
 def needs_chart_tag(values: Mapping[str, Any]) -> bool:
-    """Return whether the values name an image other than the chart's, but no tag. The chart then appends its own tag.
+    """Return whether the values replace the chart's default image, but set no tag.
+
+    The chart then appends the tag of its default image to the image's name.
 
     :param values: the chart's values, without its defaults.
     """

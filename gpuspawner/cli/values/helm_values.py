@@ -39,8 +39,8 @@ CHART_NAME = "jupyterhub"
 MAX_PARENTS = 3
 """Maximum number of nested keys of parent charts above zero-to-jupyterhub's values."""
 NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of zero-to-jupyterhub's values. A section with such a key is probably a part of these values, so
-:func:`_find_root` does not search for the values in the mappings inside it."""
+"""Keys of zero-to-jupyterhub's values. A section with such a key is probably a part of these values, not of
+a parent chart's values. :func:`_find_root` therefore does not search the mappings inside the section."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -108,7 +108,7 @@ class HelmValues:
         return found
 
     def locate(self, path: KeyPath, *, of_key: bool = False) -> FilePosition | None:
-        """Return the position that findings about a path show, or None if the files lack the path and all its parents.
+        """Return the position to show in findings about a path, or None if the files lack the path and all its parents.
 
         The position is that of the value at the path, or of its nearest parent if the files lack the value. For a
         mapping, list or null, it is the position of the key (:attr:`.LocatedValue.shown`).
@@ -190,7 +190,9 @@ def merge_settings(values: HelmValues) -> dict[str, Any]:
 
 
 def require_sections(values: HelmValues) -> None:
-    """Raise an error if a section of the values that contains settings, or a section above it, is not a mapping.
+    """Raise an error if ``hub``, ``hub.config`` or one of the :data:`SPAWNER_SECTIONS` is not a mapping.
+
+    A missing section is no error.
 
     :param values: the merged values files.
     :raises SettingsError: with one problem for each wrong section.

@@ -129,8 +129,8 @@ def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None
 def _locate_error(error: yaml.YAMLError, text: str, *, file: str) -> FilePosition:
     mark, opened = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None or (opened is not None and _ENDED.search(str(error))):
-        # The error's position, if there is one, is behind the faulty text. Return the position where this text begins:
-        # an opening quote or bracket, or a key without a colon.
+        # The parser noticed the error only behind the faulty text, or gave no position. Return the position where the
+        # faulty text begins: an opening quote or bracket, or a key without a colon.
         mark = opened
     if mark is not None:
         return FilePosition(file, mark.line + 1, mark.column + 1)
@@ -241,7 +241,7 @@ for _name, _pattern, _first in SCALAR_PATTERNS:
 
 
 class _TooLargeError(Exception):
-    """A file has too many values, or nests them too deeply."""
+    """A file has too many values, or mappings and lists that are nested too deeply."""
 
 
 def read_yaml(text: str, *, file: str, may_be_list: bool = False) -> YAMLDocument:

@@ -141,7 +141,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return resource → largest amount on any of the nodes, because a broken or starting node may report too little."""
+    """Return resource → largest of the nodes' amounts: a broken or starting node may report a smaller amount."""
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -150,11 +150,12 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
-    """Return resource → amount that Karpenter expects on a new node, without MIG slices and shared GPUs.
+    """Return resource → amount that Karpenter expects on a new node.
 
-    Only the device plugin reports MIG slices and shared GPUs, so Karpenter adds no node for them. A node with shared
-    GPUs may report more units of ``nvidia.com/gpu`` than it has physical GPUs. Karpenter's label ``instance-gpu-count``
-    counts physical GPUs, so the result never has more GPUs than the label says.
+    The result lacks the resources of MIG slices and shared GPUs: only the device plugin of an existing node reports
+    them, so Karpenter adds no node for them. A node with shared GPUs may report more units of ``nvidia.com/gpu`` than
+    the node has physical GPUs. Karpenter expects only the physical GPUs, which its label ``instance-gpu-count`` counts.
+    The result therefore never has more GPUs than the label says.
 
     :param allocatable: resource → allocatable amount of existing nodes of the same instance type.
     :param labels: labels of one of these nodes.
@@ -199,7 +200,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             and None not in decoded
             and is_complete
             # While Ready is missing or "Unknown", Karpenter has not processed the NodePool yet: gpuspawner must not
-            # promise its nodes. While Ready is "False", `remaining` above allows no new node.
+            # promise its nodes. "False" is reliable: Karpenter adds no node, and `remaining` above allows none.
             and conditions.get("Ready") in ("True", "False")
             # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster. gpuspawner must
             # not promise that the next node joins.
@@ -261,9 +262,10 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return possible numbers of a vendor's GPUs per machine, with 0 added: a machine may have another vendor's GPUs.
+    """Return the numbers of one vendor's GPUs that a machine may have, if it may have another vendor's GPUs instead.
 
-    If ``counts`` is a range, the result is a range from 0 to the same end. If ``counts`` is empty, the result is empty.
+    The result is ``counts`` with 0 added. If ``counts`` is a range, the result is a range from 0 to the same end. If
+    ``counts`` is empty, the result is empty.
     """
     if not counts:
         return counts

@@ -75,9 +75,10 @@ def has_capacity_left(
 def _charge(
     machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """Return the rest of a NodePool's limits after a machine for a pod is added; None if the machine is too large.
+    """Return what a NodePool's limits leave after a machine for a pod is added; None if they forbid this machine.
 
-    :param remaining: the rest of the limits before the machine is added: resource → amount.
+    :param requests: resource → requested amount of the pod.
+    :param remaining: what the limits leave before the machine is added: resource → amount.
     """
     left = {name: number - _compute_smallest_size(machines, requests, name=name) for name, number in remaining.items()}
     return None if any(number < 0 for number in left.values()) else left
@@ -196,8 +197,8 @@ def may_take_pod(scalable_pool: ScalableNodePool, pod: Pod) -> bool:
 def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints) -> bool:
     """Return whether a node pool's new nodes may fit a pod's node selector, node affinity and tolerations.
 
-    The function ignores the pod's requests. It checks the tolerations only if Karpenter chooses the pool's machines,
-    not if the machine type is fixed.
+    The function ignores the pod's requests. It checks the tolerations only for a Karpenter NodePool, because
+    only a Karpenter NodePool declares the taints of its new nodes.
 
     :param scalable_pool: the node pool.
     :param constraints: the pod's constraints.
@@ -209,14 +210,14 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a copy of a node pool whose new machines may have any number of a type's GPUs, or the pool unchanged.
+    """Return a copy of a node pool that allows machines with any number of a type's GPUs, or the pool unchanged.
 
     Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. For such a NodePool, the
     function returns the copy: Karpenter chooses machines that fit the pending pod, so gpuspawner assumes that a machine
     may have as many GPUs as the pod requests.
 
     The function returns a node pool unchanged if the pool does not declare the type's labels, if it declares the number
-    of GPUs, or if its machine type is fixed. Karpenter cannot predict the resources of MIG slices and shared GPUs
+    of GPUs, or if it is not a Karpenter NodePool. Karpenter cannot predict the resources of MIG slices and shared GPUs
     (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), so for types with such resources the function returns every
     node pool unchanged.
 
@@ -234,7 +235,8 @@ def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> Scala
 def may_add_gpu_type(scalable_pool: ScalableNodePool, gpu: GPUType) -> bool:
     """Return whether a Karpenter NodePool may add nodes with GPUs of a type.
 
-    :param scalable_pool: a node pool; if its machine type is fixed, the result is False.
+    :param scalable_pool: a node pool. The result is False for a pool from a ``scale_up`` setting, because this is no
+        Karpenter NodePool.
     :param gpu: a GPU type.
     """
     machines = scalable_pool.machines

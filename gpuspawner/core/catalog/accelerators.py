@@ -85,11 +85,13 @@ class AcceleratorTable:
                     self._by_name.setdefault((source, name), []).append(accelerator)
 
     def find(self, key: str, value: str, *, memory_mib: int | None = None) -> AcceleratorMatch | None:
-        """Return the GPU model that a label names, or None if no model or more than one has this label value.
+        """Return the GPU model that a label names, or None if no model or more than one model matches.
+
+        A model matches if it has this label value and, unless ``memory_mib`` is None, about this memory.
 
         :param key: name of the label, such as ``nvidia.com/gpu.product``.
         :param value: the label's value on the node.
-        :param memory_mib: memory of one GPU in MiB, to choose among models with the same label value; None if unknown.
+        :param memory_mib: memory of one GPU in MiB; None if unknown.
         """
         source = _LABEL_SOURCES.get(key)
         if source is None:

@@ -45,12 +45,12 @@ class CombinedType:
 
 
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
-    """Return a combined GPU type, or None while the catalog has none of its members.
+    """Return a combined GPU type, or None if the catalog has no member that the combined type can use.
 
-    ``overrides`` are values of KubeSpawner's traits for servers with a GPU type. If the admin sets no ``overrides`` for
-    the combined type, and its members have different ``overrides``, the function leaves out members with ``overrides``.
-    Servers with the combined type would not get a member's ``overrides``. If these restrict servers, users could choose
-    the combined type to evade the restrictions.
+    The ``overrides`` of a GPU type are values of KubeSpawner's traits, and may restrict the servers that use the type.
+    If the members have different ``overrides``, servers with the combined type get none of these. To let no user evade
+    a member's restrictions, the function then leaves out the members with ``overrides``, unless the admin sets
+    ``overrides`` for the combined type.
 
     The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
     members have different values. The combined type has the tolerations that the admin set and those of all
@@ -99,10 +99,12 @@ def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType |
 def merge_matches(gpu: GPUType) -> LabelMatch | None:
     """Return one label match (label → allowed values) that selects exactly the nodes of a GPU type, or None.
 
-    For a combined type, this is the merged label match of the members. The result is None if the members' matches
-    differ in more than one label: a merged match would also select nodes with the first label of one member and the
-    second label of another member. If the matches differ in one label, the result is None in two more cases: a member's
-    match lacks this label, or it has no allowed values for the label (the nodes must not have the label).
+    For a combined type, the function merges the label matches of the members. The result is None in two cases:
+
+    - The matches differ in more than one label. A merged match would also select nodes with the first label of one
+      member and the second label of another member.
+    - The matches differ in one label, and one of the matches does not contain this label or allows no values for it. No
+      allowed values mean that the nodes must not have the label.
     """
     first, *others = gpu.label_matches
     joined = dict(first)

@@ -1,8 +1,10 @@
 """Parse references of container images.
 
 The grammar and the default registry are those of https://github.com/distribution/reference, which kubelet and container
-runtimes use. This parser also rejects references that the grammar allows but no kubelet accepts: those whose first path
-component has capital letters, or both a dot and an underscore, and those with a digest of an unknown algorithm.
+runtimes use. This parser also rejects references that the grammar allows but no kubelet accepts:
+
+- The text before the first ``/`` is not a registry, and has capital letters, or both a dot and an underscore.
+- The digest has an unknown algorithm.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def parse_reference(text: str) -> ImageReference | None:
     host, path = found["host"], found["path"]
     folder, slash, _ = path.partition("/")
     if host is None and slash and "." in folder:
-        return None  # Container runtimes read a first component with a dot as a registry; it is no valid registry.
+        return None  # Container runtimes read `folder` as a registry because of the dot, but it is no valid registry.
     registry = _HUB if host is None else _normalize_registry(host)
     repository = f"{_OFFICIAL}{path}" if registry == _HUB and not slash else path
     if len(f"{registry}/{repository}") > _MAX_NAME_LENGTH:

@@ -92,7 +92,7 @@ class QuotaAnswer(IntEnum):
 
 
 class QuotaJudgment(NamedTuple):
-    """Whether a ClusterQueue could admit a pod, and why not.
+    """Whether a ClusterQueue could admit a pod, and if not, why.
 
     :param resource: the resource whose quota is missing, too small or in use; empty if the answer has another cause.
     :param flavors: names of all ResourceFlavors in the resource group that decides the answer; empty if no group does.
@@ -133,7 +133,7 @@ class FlavorChoice(NamedTuple):
 
     :param choices: for each resource group that the pod needs, the flavor that the pod would get now, followed by the
         flavors that the pod may get while the quota of the first flavor is in use.
-    :param places: for how many pods with the same requests there is certainly enough unused quota now, in the first
+    :param places: number of pods with the same requests for which the unused quota certainly suffices now, in the first
         flavor of each resource group.
     :param has_more: whether there may be enough unused quota for more such pods, in the first or in other flavors.
     """
@@ -173,7 +173,7 @@ class QueueCapacity:
     is_active: bool = True
 
     def judge(self, requests: Mapping[str, int], constraints: PodConstraints) -> QuotaJudgment:
-        """Return whether the ClusterQueue could admit a pod, and why not.
+        """Return whether the ClusterQueue could admit a pod, and if not, why.
 
         The pod needs quota in each resource group that covers a resource of the pod. The result is the worst answer
         among these groups.
@@ -351,7 +351,7 @@ class ClusterQueues:
 
 _NEXT_FLAVOR = "TryNextFlavor"
 _UNDECIDED: LabelSelector = (SelectorRequirement(key="unknown", operator=EXISTS),)
-"""Replaces an invalid namespace selector of a ClusterQueue; :attr:`.QueueState.is_selected` is then None (unknown)."""
+"""Replaces a ClusterQueue's invalid selector. It has an unknown label, so :attr:`.QueueState.is_selected` is None."""
 
 
 def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
@@ -374,7 +374,7 @@ def _may_preempt(spec: Mapping[str, object]) -> bool:
 
 
 def _is_readable(spec: object) -> bool:
-    """Return False if a ClusterQueue's or Cohort's quotas lack the structure of Kueue's API; True without quotas."""
+    """Return whether the quotas of a ClusterQueue or Cohort, if it has any, have the structure of Kueue's API."""
     groups = [] if spec is None else as_dict(spec).get("resourceGroups", [] if isinstance(spec, dict) else None)
     if not isinstance(groups, list):
         return False
@@ -444,7 +444,7 @@ class _QuotaNode:
     holders: Counter[_FlavorResource] = field(default_factory=Counter)
 
     def add_child(self, child: _QuotaNode) -> None:
-        """Add the quota that a child lends to this Cohort, and the quota that the child uses of this Cohort.
+        """Add to ``total`` what a child lends to this Cohort, and to ``used`` what the child borrows from this Cohort.
 
         :param child: a ClusterQueue or Cohort to which all its own children have been added.
         """

@@ -21,7 +21,7 @@ from gpuspawner.core.cluster.selectors import selects_namespace
 ComputeCapability = tuple[int, int]
 """Major and minor version of a GPU's CUDA compute capability."""
 TraitValues = Mapping[str, object]
-"""Name of a KubeSpawner trait → its value: ``kubespawner_override`` in the settings. As in a profile of KubeSpawner, a
+"""Name of a KubeSpawner trait → its value (``kubespawner_override`` in the settings). As in a KubeSpawner profile, a
 mapping is merged into the trait's mapping, and any other value replaces the trait's value."""
 NO_LIMIT = 0
 """An amount of CPU or memory that stands for no limit or no guarantee, as 0 does for KubeSpawner's traits."""
@@ -99,7 +99,7 @@ class CustomImages:
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
     def describe(self, reference: str) -> Image:
-        """Return a custom image; if the settings list the image, with the CUDA, vendors and so on that they declare.
+        """Return a custom image. If it is in ``listed``, the CUDA version, vendors and so on are those declared there.
 
         :param reference: full reference of the image.
         """
@@ -180,7 +180,7 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest limit for which the pod requests at most ``request``; None if it never requests more.
+        """Return the largest limit with which the pod requests at most ``request``; None if this is true of any limit.
 
         :param request: largest allowed resource request of the pod, in base units.
         """
@@ -382,7 +382,7 @@ class Preset:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether users cannot change the preset in the form, because it sets more than form fields can express."""
+        """True if the preset sets more than form fields can express, so that users cannot change it in the form."""
         is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
         return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
 
@@ -409,7 +409,7 @@ class KueueQueue:
     gpus: frozenset[str] | None = None
 
     def accepts(self, gpu: str) -> bool:
-        """Return whether servers with a GPU type are queued.
+        """Return whether servers with the given GPU type use this queue.
 
         :param gpu: slug of the type.
         """
@@ -437,8 +437,8 @@ class QueueState:
     :param capacity: what the LocalQueue's ClusterQueue can admit; None if unknown.
     :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
     :param priority: priority of the server's Workload; None if unknown.
-    :param missing_class: name of the server's WorkloadPriorityClass if it certainly does not exist: Kueue then creates
-        no Workload. Otherwise empty.
+    :param missing_class: name of the server's WorkloadPriorityClass if the hub knows that the cluster lacks it; Kueue
+        then creates no Workload. Empty if the class exists, or if the hub does not know.
     :param age_s: seconds since the hub read the oldest of these facts.
     """
 
@@ -506,8 +506,8 @@ class Catalog:
     :param default_gpus: (slug, number of GPUs) of each GPU type that can provide the GPUs in KubeSpawner's traits.
         Without a GPU type in the user options, a server gets the first one that the user's limits and image allow.
     :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, but servers do not get.
-        A server has one GPU type: only the resource of the first type in ``default_gpus`` is not dropped.
-    :param only_presets: whether users can only choose a preset, and pick entries from the lists in the preset.
+        A server has one GPU type, so all resources except that of the first type in ``default_gpus`` are dropped.
+    :param only_presets: True = users can choose only a preset, and entries from the lists in that preset.
     :param preset_images: slug → image for presets only, not in ``images``. Users cannot change presets with this image.
     """
 

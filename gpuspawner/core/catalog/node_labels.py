@@ -143,7 +143,7 @@ def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
 def read_node_gpu(
     node: Node, resource: str, *, table: AcceleratorTable, ambiguous: Collection[KarpenterModel] = ()
 ) -> NodeGPU | None:
-    """Return the GPU, slice or share that one unit of a GPU resource is on a node; None if the labels are ambiguous.
+    """Return what one unit of a GPU resource is on a node: a GPU, a slice or a share. None if the labels are ambiguous.
 
     :param ambiguous: GPU models for which Karpenter's labels do not tell whole GPUs from slices
         (:func:`find_divided_models`).
@@ -241,7 +241,7 @@ def _read_gke_labels(labels: Mapping[str, str], resource: str, *, table: Acceler
     """
     accelerator = labels[GKE_ACCELERATOR]
     partition, strategy = labels.get(_GKE_PARTITION), labels.get(_GKE_SHARING)
-    # With NVIDIA's own device plugin on GKE, the resource name shows whether a unit is a MIG slice or a share.
+    # NVIDIA's own device plugin may run on GKE, too. Its resource names show whether a unit is a MIG slice or a share.
     shared_resource, profile = _parse_nvidia_resource(resource)
     profile = profile or partition
     known = table.find(GKE_ACCELERATOR, accelerator)
@@ -294,8 +294,8 @@ def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *,
     """Return whether to identify a node's GPUs by Karpenter's labels instead of those of GPU Feature Discovery.
 
     - If the node has MIG slices or shared GPUs, the result is False: Karpenter's labels do not show these.
-    - If the table has the model that Karpenter's labels name, the result is True: Karpenter knows its labels before it
-      creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
+    - If the table of known models has the model that Karpenter's labels name, the result is True: Karpenter knows its
+      labels before it creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
     - Otherwise, the result is False if the table has the model that GPU Feature Discovery's label names, else True.
     """
     if _is_divided(labels):

@@ -89,7 +89,7 @@ def group_nodes_by_type(
     :param table: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
     :param layout: properties that the nodes of a pool must share, besides the labels by which the types match nodes.
-        ``table`` caches pools for a few layouts only, so few different layouts should be in use.
+        ``table`` caches pools for a few layouts only, so callers should use few different layouts.
     """
     types = tuple(gpus)
     keys = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -117,7 +117,10 @@ def count_units_for_pod(node: Node, resource: str) -> int:
 
 
 def may_have_units(node: Node, resource: str) -> bool:
-    """Return whether a node has GPUs (or MIG slices or shares) of a resource, or may have uncounted DRA devices."""
+    """Return whether a node has units (GPUs, MIG slices or shares) of a resource, or may have some.
+
+    It may have some if gpuspawner cannot count the node's DRA devices that provide the resource.
+    """
     return count_units(node, resource) > 0 or resource in node.uncounted
 
 

@@ -65,8 +65,8 @@ class Rule:
     :param deny: True = the rule only restricts what other rules allow.
     :param sources: in a merged rule, the ``gpus`` of each rule without ``deny`` that sets ``gpus``. May be empty if
         there is only one such rule. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources`` and
-        ``caps`` for a combined type (several GPU types, its members, offered as one): the limits for a member depend
-        on which of these rules allow the combined type.
+        ``caps`` for a combined type, which stands for several GPU types, its members. On a server with the combined
+        type, a member's limits depend on which of the rules before the merge allow the combined type.
     :param caps: in a merged rule, the ``gpus`` of each rule with ``deny`` that restricts what other rules allow.
     """
 
@@ -174,8 +174,8 @@ class Policy:
     :param pools: slug → pool of GPUs that groups share.
     :param hide: whether the form leaves out the choices that the policy always denies to the user. False = the form
         shows and disables these choices.
-    :param access: key of an entry of a form field → the users who may choose the entry. Every user may choose an entry
-        that is missing here, unless the rules deny it.
+    :param access: :data:`AccessKey` of an entry of a form field → the users who may choose this entry. An entry that
+        is missing in the mapping is open to every user. The rules may still deny any entry.
     """
 
     default: Rule = field(default_factory=Rule)

@@ -51,8 +51,8 @@ from gpuspawner.core.units.quantity import QuantityError, parse_millis, parse_wh
 _MAX_VALUES = 8192
 """gpuspawner caches at most this many values of each kind, such as labels or amounts."""
 _MAX_PARTS = 64
-"""gpuspawner does not cache labels, node affinity terms or tolerations with more parts (such as strings) than this:
-the selectors of one pod may take a megabyte."""
+"""gpuspawner does not cache labels, node affinity terms or tolerations with more parts (such as strings) than this.
+Otherwise, the cache could fill the memory: the selectors of one pod may take a megabyte."""
 
 _H = TypeVar("_H", bound=Hashable)
 
@@ -499,7 +499,7 @@ def decode_resources(raw: object) -> dict[str, int]:
 
 
 def decode_tolerations(raw: object) -> tuple[Toleration, ...]:
-    """Return v1 Tolerations, decoded from JSON; this function adds none of those that the API server gives a pod."""
+    """Return v1 Tolerations, decoded from JSON, without adding those that the API server adds to new pods."""
     return tuple(
         Toleration(
             key=as_text(each.get("key")),

@@ -10,7 +10,7 @@ devices smaller or unknown.
 :class:`DeviceCounter` counts the devices of each extended resource on the nodes, and those that ResourceClaims hold.
 kube-scheduler allocates devices to a pod that requests an extended resource; the counter uses the same rules
 (Kubernetes 1.36, ``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``). The newest
-DeviceClass whose ``extendedResourceName`` is the resource selects the devices. A device is allocatable if it has no
+DeviceClass with the resource as ``extendedResourceName`` selects the devices. A device is allocatable if it has no
 taint that keeps pods off, and if the device's pool has all its ResourceSlices. The number of a resource's devices on a
 node is unknown ("uncounted") if gpuspawner does not support a selector of the DeviceClass, or if devices are
 partitioned, shared, or usable from several nodes.
@@ -72,8 +72,8 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
     Like kube-scheduler's allocator, this function stops at the first selector that is false or unknown, and returns the
     result of that selector.
 
-    :param attributes: name with domain → text. The device may lack an attribute that a selector compares, which is an
-        error in CEL. The selector is then false if another of its comparisons is false, and otherwise unknown.
+    :param attributes: name with domain → text. If the device lacks an attribute that a selector compares, CEL raises an
+        error. As in CEL, the selector is still false if another of its comparisons is false; else it is unknown.
     :param driver: name of the device's driver.
     """
     for selector in selectors:
@@ -139,7 +139,8 @@ class DeviceClass:
     """A DeviceClass (resource.k8s.io/v1).
 
     :param created: ``metadata.creationTimestamp`` as text (RFC 3339), which sorts by age.
-    :param resource: extended resource that requests one device of the class, empty if there is none.
+    :param resource: name of an extended resource, or empty. A pod that requests one unit of it gets one device of the
+        class.
     """
 
     name: str
@@ -358,8 +359,9 @@ class OfferedDevices:
     """All devices that DRA drivers publish, whether or not they are allocated to ResourceClaims.
 
     :param nodes: node name → numbers of the node's devices; ``claimed`` is empty.
-    :param allocatable_devices: DRA driver's pool of devices → device that can be, or already is, allocated to a
-        ResourceClaim → (name of the device's node, extended resources of which the device is one unit).
+    :param allocatable_devices: pool of a DRA driver → device of the pool → (name of the device's node, extended
+        resources of which the device is one unit). The mapping has the devices that can be, or already are, allocated
+        to ResourceClaims.
     :param on_unknown_nodes: extended resources with devices that more than one node can use. gpuspawner cannot tell
         which node has such a device.
     """
@@ -506,9 +508,13 @@ class _PoolCounter:
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
         """Return the extended resources whose DeviceClass selects a device; the device is one unit of each of them.
 
-        The result never contains a resource of which gpuspawner cannot count the device: several nodes may use the
-        device; the device is partitioned, shared or usable only under conditions; or gpuspawner cannot tell whether the
-        DeviceClass selects the device. In these cases, the method records that the number of devices is unknown.
+        gpuspawner cannot count a device for a resource in these cases:
+
+        - Several nodes may use the device.
+        - The device is partitioned, shared or usable only under conditions.
+        - It is unknown whether the resource's DeviceClass selects the device.
+
+        The result then lacks the resource, and the method records that the resource's number of devices is unknown.
         """
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():

@@ -108,7 +108,8 @@ class PodConstraints:
     """A pod's constraints on its node besides resources, as kube-scheduler's filters read them.
 
     :param node_selector: label → value that the node must have.
-    :param node_terms: required node affinity: one term must match. None: no affinity; ``()``: no node matches.
+    :param node_terms: required node affinity; the node must match at least one term. None if the pod has no required
+        node affinity. With ``()``, no node matches.
     :param volume_terms: sets of node selector terms, decoded from the PersistentVolumes that the pod uses; the node
         must match at least one term of each set.
     :param tolerations: the pod's tolerations, and those that the API server will add.
@@ -255,7 +256,9 @@ class PriorityClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeClass:
-    """A RuntimeClass (node.k8s.io/v1), with the fields that the API server adds to the ``spec`` of pods that name it.
+    """A RuntimeClass (node.k8s.io/v1).
+
+    The API server adds the node selector, tolerations and overhead to the ``spec`` of each pod that names the class.
 
     :param overhead: resource → quantity as in JSON; None if the RuntimeClass sets no overhead.
     """
@@ -277,10 +280,10 @@ class MachineConstraints:
         while the pool's condition ``Ready`` is False, even if the pool has no limit for nodes.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
-    :param is_reliable: True if gpuspawner may predict that the autoscaler adds a node for a pod that fits the pool. If
-        False, the prediction for such a pod is ``unknown``. False if gpuspawner could not decode all of the pool, if
-        the pool is static (has ``replicas``), if the pool's condition ``Ready`` is missing or unknown, or if its
-        condition ``NodeRegistrationHealthy`` is False.
+    :param is_reliable: whether gpuspawner may predict that the autoscaler adds a node for a pod that fits the pool. If
+        not, the prediction for such a pod is ``unknown``. The reason may be that gpuspawner could not decode the whole
+        pool, that the pool is static (has ``replicas``), that the pool's condition ``Ready`` is missing or unknown, or
+        that the pool's condition ``NodeRegistrationHealthy`` is False.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -22,14 +22,14 @@ _K = TypeVar("_K")
 _MAX_GROUPINGS = 32
 """The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
 _MAX_CHANGES = 512
-"""The table remembers which rows the latest changes of free amounts affected, for at most this many changes. If a
-caller asks for older changes, :meth:`NodeTable.find_changed_rows` returns None."""
+"""The table remembers the rows of at most this many changes of free amounts, the latest. If a caller asks for older
+changes, :meth:`NodeTable.find_changed_rows` returns None."""
 _MAX_COLUMNS = 64
-"""The table keeps columns of allocatable amounts for at most this many resources. For each floor (``_MAX_FLOORS``), it
-also keeps columns of free amounts for at most this many resources. It drops the oldest columns first."""
+"""The table keeps at most this many columns of allocatable amounts, one per resource. It also keeps at most this many
+columns of free amounts for each floor (``_MAX_FLOORS``). It drops the oldest columns first."""
 _MAX_FLOORS = 8
-"""The table keeps free amounts for at most this many floors, the most recently used. A floor is a priority; pods with a
-lower priority do not count."""
+"""The table keeps free amounts for at most this many floors, the most recently used. A floor is a priority;
+amounts of pods with a lower priority count as free."""
 
 _AmountReader = Callable[[Node], int]
 
@@ -147,7 +147,7 @@ class NodeTable:
         self._nodes: list[Node | None] = []
         self._unused: list[int] = []
         self._free: dict[int | None, dict[str, list[int]]] = {}
-        """Floor → resource → free amount in each row. Pods with a priority below the floor do not count."""
+        """Floor → resource → free amount in each row. Amounts of pods with a priority below the floor count as free."""
         self._allocatable: dict[str, list[int]] = {}
         self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0

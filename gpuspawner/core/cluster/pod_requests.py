@@ -20,7 +20,8 @@ MilliAmounts = dict[str, int]
 
 _THOUSAND = 1000
 _POD_LEVEL_RESOURCES = frozenset({"cpu", "memory"})
-"""Resources that a pod may request in its ``spec.resources`` for all its containers together, besides huge pages."""
+"""Resources that a pod may request in its ``spec.resources`` for all its containers together. The pod may also request
+huge pages there."""
 _HUGE_PAGES = "hugepages-"
 _NATIVE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE_PREFIXES = (_HUGE_PAGES, "attachable-volumes-")
@@ -111,8 +112,8 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     held = statuses.get_pod_amounts(requests)
     for name in requests:
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
-            # During an infeasible resize, kube-scheduler counts only what the pod holds. If only the resize requests a
-            # resource, that is 0.
+            # During an infeasible resize, kube-scheduler counts only what the pod holds. The pod holds 0 of a resource
+            # that it requests only since the resize.
             total[name] = held.get(name, 0)
 
 

@@ -149,8 +149,9 @@ def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 
     The result is that of :func:`covers_namespace`, with one exception: if a namespace without labels would match the
     term's namespace selector, the result is None instead of False. kube-scheduler 1.36 applies such a term to all
-    namespaces, because its ``mergeAffinityTermNamespacesIfNotEmpty`` changes only a copy of the term. Earlier versions
-    apply the term to the selected namespaces only.
+    namespaces: it matches the selector against an empty set of labels instead of the namespace's labels, because its
+    ``mergeAffinityTermNamespacesIfNotEmpty`` changes only a copy of the term. Earlier versions apply the term to the
+    selected namespaces only.
     """
     found = covers_namespace(term, namespace)
     return None if found is False and selects_labels(term.namespace_selector, {}) else found
@@ -159,7 +160,7 @@ def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 def may_select_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
     """Return whether a pending pod's affinity term selects another pod, or None if that is unknown.
 
-    This differs from :func:`selects_pod` only in the check of the namespace, which is :func:`may_cover_namespace`.
+    The function differs from :func:`selects_pod` in one check: it uses :func:`may_cover_namespace` for the namespace.
 
     :param namespace: namespace of the pod to select.
     :param labels: labels of the pod to select.

@@ -246,13 +246,13 @@ class Occupancy:
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
         """Return node → ``VOLUMES_PREFIX`` + CSI driver → number of a pod's volumes that other pods on the node use.
 
-        These volumes do not count again for the pod. If other pods on a node use all of the pod's volumes of a CSI
-        driver, the number is ``UNLIMITED``: the pod adds no volume of this driver, so it may run on the node even if
-        the node's volumes exceed the driver's limit.
+        The node already counts these volumes, so the pod does not add them. If other pods use all of the pod's volumes
+        of a CSI driver, the number is ``UNLIMITED``: the pod adds no volume of this driver, so it may run on the node
+        even if the node's volumes exceed the driver's limit.
 
         :param pod: a pod that is not bound to a node yet.
-        :param floor: leave out volumes that only pods below this priority use. A node on which only such pods use the
-            pod's volumes is in the result, with an empty mapping.
+        :param floor: a priority; ignore pods with a lower priority. If only such pods use the pod's volumes on a node,
+            the result has an empty mapping for the node.
         """
         if not pod.attachments:
             return {}
@@ -347,10 +347,10 @@ class Occupancy:
         return self._nominated.values()
 
     def find_floor(self, pod: Pod) -> int | None:
-        """Return the floor for a pending pod, which may preempt bound pods below this priority, or None if it cannot.
+        """Return the priority below which a pending pod may preempt bound pods; None if it can preempt none.
 
-        :param pod: a pending pod, or one that is not created yet. If the pod's PriorityClass is unknown, assume that
-            kube-scheduler may preempt every bound pod: the result is above every priority.
+        :param pod: a pending pod, or one that is not created yet. If the pod's PriorityClass is unknown, the result is
+            above every priority: assume that kube-scheduler may preempt every bound pod.
         """
         if pod.preempts is False:
             return None
@@ -376,10 +376,10 @@ class Occupancy:
     def get_requested(self, node: str, floor: int | None = None) -> Mapping[str, int]:
         """Return resource → requested amount on a node, without zeros; resource ``pods`` is the node's number of pods.
 
-        If a DRA driver publishes a resource on the node, the amount is the number of devices that ResourceClaims hold.
-        Requests of pods for this resource do not count: kube-scheduler leaves the resource to DRA
-        (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``). For each CSI driver with a limit, the result
-        has the number of the driver's volumes.
+        If a DRA driver publishes a resource on the node, the amount is the number of devices that ResourceClaims hold,
+        not what pods request: kube-scheduler leaves the resource to DRA (plugins/noderesources/fit.go,
+        ``shouldDelegateResourceToDRA``). For each CSI driver with a limit, the result also has the number of the
+        driver's volumes on the node.
 
         :param node: name of the node, which may be unknown.
         :param floor: leave out pods below this priority. Their ResourceClaims still count, because the claims outlive a
@@ -412,7 +412,7 @@ class Occupancy:
         """Return the host ports that the pods on a node use.
 
         :param node: name of the node.
-        :param floor: a priority; leave out pods with a lower priority. None to leave out no pod.
+        :param floor: a priority; leave out pods with a lower priority. With None, all pods count.
         """
         ports = self._ports.get(node, {})
         if not ports or not (lower := self.list_lower_pods(node, floor)):

@@ -16,7 +16,7 @@ from gpuspawner.core.cluster.model import Node, Taint, Toleration
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
-"""Numbers that ``Lt`` and ``Gt`` compare: decimal integers in canonical form (apimachinery, ``IsDecimalInteger``)."""
+"""Matches what ``Lt`` and ``Gt`` compare: decimal integers in canonical form (apimachinery, ``IsDecimalInteger``)."""
 _INT64 = range(-(2**63), 2**63)
 _CORDON_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """Taint of a cordoned node. A pod that tolerates the taint may run on the node (node_unschedulable.go)."""

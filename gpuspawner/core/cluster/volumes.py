@@ -1,4 +1,4 @@
-"""Count the volumes that CSI drivers attach to each node, and how many a driver may attach to one node.
+"""Counts the volumes that CSI drivers attach to each node, and finds the limit of each driver on each node.
 
 The rules are those of kube-scheduler's plugin NodeVolumeLimits (nodevolumelimits/csi.go). gpuspawner treats each CSI
 driver as a resource (:data:`VOLUMES_PREFIX`). A node's allocatable amount of the resource is the driver's limit, and a

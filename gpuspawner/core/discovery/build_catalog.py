@@ -49,8 +49,10 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import select_usable_presets
 
 _MAX_VALUES = 32
-"""Maximum number of values of a label by which gpuspawner tells the nodes of a discovered GPU type from those of types
-in the settings. The node affinity of each pod lists all values of this label, so there must not be too many."""
+"""Maximum number of values of a label by which gpuspawner tells the nodes of a discovered GPU type from other nodes.
+
+The other nodes are those of types in the settings. Each pod with the discovered type lists all values of the label in
+its node affinity, so there must not be too many."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -61,10 +63,11 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a GPU type found by node labels (discovered), without the nodes of types from the settings (described).
 
-    A described type may match none of the discovered type's nodes yet. The result excludes the future nodes of such a
-    described type if both of these conditions are met:
+    A described type may match none of the discovered type's nodes yet, because its first node joins the cluster later.
+    The result excludes such later nodes, too, if both of these conditions are met:
 
-    - The described type selects nodes by all labels of the discovered type, with at least one common value for each.
+    - For each label by which the discovered type selects nodes, the two types have at least one value in common. The
+      described type requires no label that nodes of the discovered type must not have.
     - A label tells the nodes of the two types apart.
 
     The discovered type then stays the same when the first node of the described type joins.
@@ -83,7 +86,8 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # Drop a discovered type that selects nodes by no label: it would match all future nodes of described types.
+        # Drop the discovered type: it selects nodes by no label, so it would also match each node that joins the
+        # cluster later, even if a type of the settings describes that node.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -133,7 +137,8 @@ def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[st
 
     :param found: the label's values on nodes of the discovered type; None for a node without the label.
     :param asked: the values that the described type matches; empty if its nodes must not have the label.
-    :return: None if the label does not tell the nodes apart; empty if the discovered type's nodes must not have it.
+    :return: None if the label does not tell the nodes apart. Empty if only nodes of the described type have the label:
+        nodes of the discovered type must then not have the label.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -157,8 +162,8 @@ class ConfiguredCatalog:
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
     :param uncounted: slugs of described and combined types for which the settings have no ``max_count``. The limit of
-        such a described type is the largest number of its GPUs (or MIG slices) on one node; nodes that its ``scale_up``
-        would add count as well. The limit of such a combined type is the largest limit of the types that it combines.
+        such a described type is the largest number of its GPUs (or MIG slices) on one node, or on a new node according
+        to ``scale_up``. The limit of such a combined type is the largest limit of the types that it combines.
         Described types of shared GPUs are not in the set: their limit is 1.
     :param unions: slug → combined type, which offers several GPU types as one. The form shows combined types last.
     :param hidden: slugs of GPU types that the settings disable, whether described, combined or discovered.
@@ -247,10 +252,10 @@ def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[st
 
     - If the settings have no images, users can choose KubeSpawner's own image.
     - If the settings have images, and no preset names KubeSpawner's image, users can choose only the settings' images.
-    - If the settings have images, and a preset names KubeSpawner's image, this image is for presets only. Otherwise,
-      users who are not allowed to choose the preset could choose its image in the form.
-    - If users can choose only presets, the form has no field for images. KubeSpawner's image, if a preset names it, is
-      then added to the images of the settings.
+    - If the settings have images, and a preset names KubeSpawner's image, it depends on whether the form has a field
+      for images. With this field, KubeSpawner's image is for presets only: a user who may not choose the preset must
+      not get its image through the field. Without it (users can choose only presets), KubeSpawner's image is added to
+      the settings' images.
 
     :param configured: the admin's settings.
     :param own: KubeSpawner's own image.
@@ -342,9 +347,10 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return the number of GPUs in a node's label, such as ``nvidia.com/gpu.count``, if kubelet reports 0 GPUs.
+    """Return the number of GPUs from a node's label, such as ``nvidia.com/gpu.count``.
 
-    The result is 0 if kubelet reports another number or none, or if the node has no such label.
+    The label counts only if kubelet reports 0 GPUs. The result is 0 if kubelet reports another number or none, or if
+    the node has no such label.
     """
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0

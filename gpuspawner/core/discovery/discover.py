@@ -2,9 +2,9 @@
 
 Callers group equal nodes first, to save time: a cluster with thousands of nodes has a few dozen kinds of nodes.
 
-The module also reads facts about nodes: spot capacity, NVLink and GPUs from their labels, and the largest node. A GPU
-type is marked as spot or NVLink only if it selects nodes by a label that shows this fact, or if all existing nodes of
-the type have such a label.
+The module also reads from labels whether a node is a spot node, has NVLink or has GPUs, and finds the largest node. A
+GPU type is marked as spot or NVLink only if it selects nodes by a label that shows this fact, or if all existing nodes
+of the type have such a label.
 """
 
 from __future__ import annotations

@@ -192,7 +192,8 @@ GPU_COLUMNS = (
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
-"""Keys of errors and notices about presets. Such a message is no reason to open the form's other fields."""
+"""Keys of errors and notices about presets. With errors and notices about other fields, the form shows these fields
+from the start. With those about presets, the form may show only the presets."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)

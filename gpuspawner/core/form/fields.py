@@ -56,8 +56,8 @@ says why the policy denies this value to the user, or "" if the policy allows th
 
 _MAX_QUOTED_CHARS = 40
 _MAX_COMBINATIONS = 50
-"""Limits the search for a valid combination of entries, one from each of a preset's lists. The search tries at most
-this many of the combinations that differ from the default entries in at least two lists."""
+"""Limits the search for a valid combination of entries, with one entry from each list of a preset. The search tries the
+default entries, then all combinations that differ from these in one list, then at most this number of others."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -299,7 +299,7 @@ class PresetFields:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the user still has to name an image in a text field, because no entry is picked instead."""
+        """Whether a choice still has no value: no entry of its list is picked, and its text field is empty."""
         return any(not slug and not self.images[name].strip() for name, slug in self.entries.items())
 
 
@@ -338,14 +338,15 @@ def fill_fields(
 
     :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None for the defaults.
-    :param typed: field name → text of a submitted form or a link, which the form shows unchanged; None for neither.
-        If a field is missing, its text comes from the link's preset. Without a valid preset, the text comes from
-        ``options``.
+    :param typed: field name → text from a submitted form or a link; None without a form or link. The form shows these
+        texts unchanged. The text of a missing field comes from the preset that the link names. If the link names no
+        valid preset, the text comes from ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     saved = translate_profile(options, catalog)
     options = saved if isinstance(saved, Mapping) else None
-    # If the user may start no server at all, the form still shows the saved options, without notices of denied values.
+    # Use the full catalog for a user who may start no server at all: the form then still shows the saved options of the
+    # user, without notices of denied values.
     allowed = catalog if allowance is None or allowance.blocked else allowance.catalog
     values, notices = restore_fields(
         options,
@@ -482,9 +483,9 @@ def _read_wanted(
 def _list_preset_notices(
     options: Mapping[str, object] | None, presets: Mapping[str, PresetFields], *, allowance: Allowance
 ) -> dict[str, str]:
-    """Return field name → notice that a part of the user's last choice is no longer offered.
+    """Return field name → notice that the user's last preset, or an entry picked in it, is no longer offered.
 
-    The part is a preset, an entry in a preset's list or, if the form now has only presets, a choice without a preset.
+    If the user last started a server without a preset and the form now has only presets, a notice says so, too.
     """
     full = allowance.complete_catalog
     if not isinstance(options, Mapping) or not options or allowance.blocked:
@@ -512,8 +513,8 @@ def _list_preset_notices(
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     full = allowance.complete_catalog
-    # The options may name no image, and the default image may be unable to use the options' GPU type. So try every
-    # image until the options are valid.
+    # If the field is for an image, the options name one. Otherwise they may name none, and would be invalid if the
+    # default image cannot use their GPU type: try one image after the other until the options are valid.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)

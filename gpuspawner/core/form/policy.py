@@ -212,8 +212,9 @@ def build_preset_views(
 ) -> tuple[PresetView, ...]:
     """Return the views of all presets except those that are invalid now or that the policy hides.
 
-    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. If the user last
-    started a fixed preset (one whose values users cannot change), this preset comes first.
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. If the user's last
+    server had a fixed preset, this preset comes first. Users can change a fixed preset only with the preset's own
+    lists and text fields.
 
     :param allowance: what the user may have.
     :param filled: contents of the form's fields, including the fields in fixed presets.

@@ -75,9 +75,9 @@ class NumberView:
         not such an amount.
     :param default: amount in the field at first, unless ``is_optional``. In an empty field, the button + fills in
         this amount.
-    :param guarantee: the pod's resource request as a fraction (0 to 1) of the chosen amount, which is the pod's limit.
+    :param guarantee: fraction (0 to 1) of the pod's limit that the pod requests. The amount in the field is the limit.
     :param request: KubeSpawner's ``cpu_guarantee`` or ``mem_guarantee``, or "" if it is not set. If it is set, the pod
-        requests the smaller of this value and the chosen amount, and ``guarantee`` is unused.
+        requests the smaller of this value and the limit, and ``guarantee`` is unused.
     :param is_optional: True = the field is empty at first, and may stay empty.
     """
 
@@ -460,7 +460,7 @@ class FormView:
 
     @property
     def common_misfit(self) -> str:
-        """The reason why the selected image can use none of the GPU types.
+        """The reason why the selected image can use none of several GPU types, if it is the same for all of them.
 
         "" if the reasons differ, if the image can use a type, or if there is only one type.
         """
@@ -512,10 +512,10 @@ class _CachedRow:
 
 
 class FormCache:
-    """Cache of the views of images and GPU types, and of the counts of GPU units (GPUs or GPU slices).
+    """Cache of the views of images and GPU types, and of the counts of GPU units (GPUs, MIG slices or shares of GPUs).
 
-    A cache key consists of a language and the ``id`` of a catalog or GPU type. The cache entry holds a reference to
-    that catalog or type, so that Python cannot give the same ``id`` to another object.
+    The key of a cached view consists of a language and the ``id`` of a catalog or GPU type. The cached entry holds a
+    reference to that catalog or type, so that Python cannot give the same ``id`` to another object.
 
     :ivar availability: cache of the counts of GPU units.
     """
@@ -548,7 +548,7 @@ class FormCache:
         scalable_pools: tuple[ScalableNodePool, ...] | None,
         build: Callable[..., GPUTypeView],
     ) -> GPUTypeView:
-        """Return the view of a GPU type; the same object until one of the arguments changes.
+        """Return the view of a GPU type in the current language, cached until the type, counts or pools change.
 
         :param gpu: the type, compared by identity.
         :param available: the type's counts of units, compared by identity.

@@ -77,7 +77,7 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
         completed = _fill_in_defaults(options, allowance)
         if completed is None:
             raise
-        with suppress(SelectionError):  # If the completed options fail too, raise the error about the user's options.
+        with suppress(SelectionError):  # If completed options fail, too, keep the error about the user's options.
             return _admit_exactly(completed, allowance, unread_types=unread_types)
         raise
 
@@ -88,8 +88,8 @@ def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object
     In each of the preset's lists in which the user has picked no entry, the default is the first entry that the user
     may have. A list with a text field for an image gets no default if the options name a custom image.
 
-    The function returns None if the given or default preset is not a fixed preset that the user may have, or
-    if the options are malformed.
+    The preset is the one that the options name, or else the default preset. The function returns None if the user may
+    not have this preset, if the preset is not fixed, or if the options are malformed.
 
     :param options: any JSON value.
     """
@@ -153,9 +153,9 @@ def _explain_refusal(
         error = invalid  # Report these problems: the choice is invalid even without the user's limits.
     else:
         fields = {problem.field for problem in error.problems}
-        # Report a denial only if its field has a problem in the user's catalog. In a field that the user left out,
-        # validate() has filled in a default, which may be denied although the user did not choose it.
-        # If the problem is the preset, report all denials: any of its values may be why the user's catalog lacks it.
+        # Report only denials of fields that have a problem in the user's catalog. Another denial may be about a default
+        # that the user did not choose: validate() fills in defaults for the fields that the user left out.
+        # If the field "preset" has a problem, report all denials: each may be why the user's catalog lacks the preset.
         is_denied = "preset" in fields
         found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
         if denials := [each for each in found if is_denied or each.field in fields]:

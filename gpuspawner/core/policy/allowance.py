@@ -138,8 +138,9 @@ class Allowance:
         """The full catalog, with bounds of CPU and memory added if they are missing and the user has a limit.
 
         The full catalog has no bounds while neither the settings nor a node provides them. If a rule or a ResourceQuota
-        then limits the amount, this property adds bounds without an upper limit. :attr:`reachable_catalog` narrows the
-        added bounds to the user's limits, so that the limits hold even before the hub knows a node.
+        then limits the user's CPU or memory, this property adds bounds without an upper limit.
+        :attr:`reachable_catalog` narrows the added bounds to the user's limits, so that the limits hold even before the
+        hub knows a node.
         """
         full = self.full_catalog
         if full.cpu is not None and full.memory is not None:
@@ -284,7 +285,7 @@ class Allowance:
         return max(0, min([gpu.max_count, *(each.left for each in self._list_gpu_limits(gpu))]))
 
     def explain_max_count(self, slug: str) -> str:
-        """Return why the user's next server may not have ``max_count`` GPUs of a type, or "" if the server may.
+        """Return why the user's next server may not have ``max_count`` GPUs of a type, or "" if it may have them.
 
         ``max_count`` is the largest number of GPUs of the type that the hub offers in one server.
 
@@ -358,10 +359,10 @@ class Allowance:
         return all(kind == "preset" for kind, *_ in policy.access)
 
     def _is_usable_in_full(self, preset: Preset) -> bool:
-        """Return whether a preset of ``reachable_catalog`` needs no check, because it is valid in the full catalog.
+        """Return whether a preset of ``reachable_catalog`` is certainly valid, so that it needs no check.
 
-        The result is True if the only limits are on who may choose presets and entries, and if the first entry in each
-        of the preset's lists (the default) is the same as in the full catalog.
+        Every preset is valid in the full catalog. The preset stays valid if the only limits are on who may choose
+        presets and entries, and if the first entry in each of its lists (the default) is unchanged.
         """
         full = self.full_catalog.presets[preset.slug]
         return self._is_limited_by_preset_only and all(
@@ -430,7 +431,10 @@ class Allowance:
         return {each.slug: each for each in selected if each is not None}
 
     def _select_entries(self, preset: Preset) -> Preset | None:
-        """Return a preset with only the entries that the user may pick; None if a list then offers nothing."""
+        """Return a preset with only the entries that the user may pick.
+
+        The result is None if a list then has neither an entry nor a text field for an image.
+        """
         if not preset.choices:
             return preset
         choices = {name: self._narrow_choice(choice, preset) for name, choice in preset.choices.items()}
@@ -474,7 +478,8 @@ class Allowance:
     def _check_range(self, amount_field: AmountField, limit: int) -> Denial | None:
         """Return why the user may not have the CPU or memory of a fixed preset, or None.
 
-        The form's bounds do not apply to a fixed preset, so this method checks only the range in the user's rule.
+        Users cannot change the values of a fixed preset. The form's bounds do not apply to it, so this method checks
+        only the range in the user's rule.
 
         :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
         """
@@ -487,7 +492,7 @@ class Allowance:
         return Denial(field=amount_field.name, code=code, message=_explain_range(amount_field, amount, allowed=allowed))
 
     def _check_quota(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
-        """Return why the namespace's quota leaves no room for the amount of a fixed preset, or None.
+        """Return why the namespace's quota leaves no room for the CPU or memory of a fixed preset, or None.
 
         A quota on limits also refuses a pod without a limit. A quota on requests also refuses a pod without a request.
 

@@ -38,7 +38,7 @@ class GPULimit:
 
     @property
     def is_permanent(self) -> bool:
-        """Whether the limit leaves no GPU even while no server runs: the limit is 0, or the GPU type is not allowed."""
+        """Whether the limit leaves no GPU even while no server runs: the policy sets 0, or forbids the GPU type."""
         return self.code == denials.GPU_NOT_ALLOWED
 
 
@@ -93,10 +93,10 @@ def count_used_gpus(slug: str, catalog: Catalog, *, usage: Usage) -> int:
 
 
 def list_type_rules(gpu: GPUType, rule: Rule) -> Iterator[tuple[GPUType, GPUTypeRule]]:
-    """Yield pairs of a GPU type and its limits in a rule: for the given type, then for the members of a combined type.
+    """Yield pairs of a GPU type and its limits in a rule.
 
-    If the rule does not allow the given type, the pair of the given type is left out. If the rule sets no limits for a
-    member, the pair of this member is left out.
+    The first pair is for the given type, unless the rule does not allow this type. If the given type is a combined
+    type, a pair follows for each member for which the rule sets limits.
 
     :param gpu: the given type.
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.

@@ -52,15 +52,15 @@ def overlay_rule(base: Rule, own: Rule) -> Rule:
 
 
 def merge_most_generous(rules: Sequence[Rule]) -> Rule:
-    """Return a rule with the most generous value for each key. A missing key is the most generous: it means no limit.
+    """Return a rule with the most generous value for each key. If a rule lacks a key, the result has no limit for it.
 
     :param rules: at least one.
     """
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # All group rules without GPU types of their own have the same GPU types, those of the default rule. Remove these
-    # duplicates by identity.
+    # A group rule without GPU types of its own has the object with the GPU types of the default rule. Keep this object
+    # only once: compare by identity.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 

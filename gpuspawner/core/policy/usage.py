@@ -77,11 +77,11 @@ def sum_usage(
     quota: RemainingQuota | None = None,
     known: bool = True,
 ) -> Usage:
-    """Return what all servers use except one server of a user, which is about to start.
+    """Return what all servers use except the server that is about to start.
 
-    :param person: name of the server's user.
+    :param person: name of the user whose server is about to start.
     :param servers: servers of all users.
-    :param excluding: name of the excluded server; a pod of an earlier start of this server is not counted.
+    :param excluding: name of the server that is about to start; a pod of its earlier start is not counted.
     :param quota: what ResourceQuotas leave; None without a ResourceQuota, or if the hub may not read ResourceQuotas.
     :param known: False if ``servers`` may be incomplete.
     """

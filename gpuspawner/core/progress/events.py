@@ -159,10 +159,11 @@ _KEPT_REASONS: Mapping[EventSource, frozenset[str]] = {
 }  # fmt: skip
 _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAttachVolume"})
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
-"""Text in braces in an event's message: keys and values of taints and labels, which are redacted."""
+"""Text in braces in an event's message. It may contain keys and values of taints and labels, so it is redacted. Only
+a :data:`_NODE_GROUP` may be shown."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
-"""The only text in braces that users may see: cluster-autoscaler's name and sizes (current, new, largest) of a node
-group."""
+"""The only text in braces that users may see: a node group of cluster-autoscaler, with its name and its sizes (current,
+new, largest)."""
 _KARPENTER_PHRASES = re.compile(
     r"Pod should schedule on: (?:node|nodeclaim)/[\w.-]+(?:, (?:node|nodeclaim)/[\w.-]+)*|Failed to schedule pod"
     r"|incompatible with nodepool|did not tolerate|incompatible requirements|does not have known values"
@@ -194,7 +195,7 @@ def scrub_event(event: Mapping[str, object]) -> dict[str, object]:
     """Return a v1 Event in JSON with only what the pod's user may see; never raises.
 
     If this module does not know the event's component and reason, the whole message becomes ``…``. In other messages,
-    ``…`` replaces names of other users' pods, and labels and taints.
+    ``…`` replaces labels, taints, and the names of other users' pods.
 
     :param event: v1 Event in JSON.
     """
@@ -223,12 +224,12 @@ _REFUSAL_PHRASES = re.compile(
     r'|violates PodSecurity "[^"]+": .*',
     re.DOTALL,
 )
-"""Matches the parts that the pod's user may see in the API server's message about a refused pod. These parts are about
-this pod, or come from the admin's policy."""
+"""Matches those parts of the API server's message about a refused pod that the pod's user may see. They are about this
+pod, or come from the admin's policy."""
 
 
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
-    """Return the parts of the API server's refusal of a pod that the pod's user may see, or "" if there are none.
+    """Return what the user of a refused pod may see of the API server's message, or "" if the user may see nothing.
 
     :param answer: the message in the API server's error response.
     :param pod_name: name of the refused pod.

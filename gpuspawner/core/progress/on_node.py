@@ -35,7 +35,7 @@ _NO_PULL_SECRET_REASON = "FailedToRetrieveImagePullSecret"  # noqa: S105 - a rea
 
 
 def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMessage:
-    """Return a message about a problem of a pod on its node, or else about the pod's current step there."""
+    """Return a message about a problem of a pod on its node; if there is none, about the pod's current step there."""
     pod = facts.pod or {}
     if has_condition(pod, "Ready"):
         return ProgressMessage(
@@ -118,8 +118,8 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # A pod can have several images, but the message is about one image: prefer an image that kubelet pulled to an image
-    # that was already on the node.
+    # A pod can have several images, but the message is about the last event in this list. Put events about images that
+    # kubelet pulled last, behind those about images that were already on the node.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None

@@ -101,9 +101,9 @@ def read_phase(pod: Mapping[str, object]) -> str:
 
 
 def count_devices(pod: Mapping[str, object]) -> int:
-    """Return the largest number of devices, such as GPUs, that one container of a pod requests of one resource.
+    """Return the largest limit on an extended resource, such as GPUs, in one container of a pod.
 
-    Every extended resource counts as devices. The result is 0 if no container has a limit on an extended resource.
+    The result is 0 if no container has such a limit. Init containers do not count.
     """
     return max(_list_device_counts(pod), default=0)
 

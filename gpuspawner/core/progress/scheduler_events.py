@@ -153,7 +153,7 @@ class ScaleUpState(StrEnum):
     """The autoscaler pauses, because it failed to add a node recently."""
     NOT_READY = "not-ready"
     NO_POOL = "no-pool"
-    """The pod could run on no node that the autoscaler could add."""
+    """The autoscaler cannot add a node on which the pod could run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,10 +264,10 @@ _MISFITS = re.compile(
 
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
-    # The condition QuotaReserved has the reason Inadmissible in two cases. If the condition Requeued also has this
-    # reason, Kueue refuses what this Workload requests. Otherwise, the queue admitted no Workloads at all when Kueue
-    # wrote QuotaReserved. That may be long ago: core.catalog.kueue.read_queue_problem says whether the queue admits any
-    # now.
+    # The condition QuotaReserved has the reason Inadmissible in two cases:
+    # - Kueue refuses what this Workload requests. The condition Requeued then also has this reason.
+    # - The queue admitted no Workloads at all when Kueue wrote QuotaReserved. The queue may admit Workloads again, so
+    #   the result is NOT_EVALUATED; core.catalog.kueue.read_queue_problem says whether the queue admits any now.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
@@ -287,8 +287,8 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # Return None if the message contains text that no pattern matches. The text may be about a flavor in which quota
-    # becomes free later, so the reasons below may be wrong.
+    # Return None if the message contains text that no pattern matches. That text may be about a flavor in which quota
+    # becomes free later, and then neither EXCEEDS_QUOTA nor NO_FLAVOR would be true.
     if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR

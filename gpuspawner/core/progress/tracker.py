@@ -32,7 +32,7 @@ QUIET_PERIOD_S = 30.0
 
 - If kube-scheduler finds no node, this is an alarm only after the pod has had no scheduling gates for this long.
 - The tracker does not repeat a message that it has reported within this time.
-- The pod's scheduler counts as idle if the pod has shown no trace of a scheduler for this long.
+- The pod's scheduler counts as idle if the pod has shown no trace of it (node, condition or event) for this long.
 """
 
 _GONE_CONFIRMED_S = 5.0
@@ -93,7 +93,7 @@ class Tracker:
 
     @property
     def idle_scheduler(self) -> str:
-        """Name of the pod's scheduler if the pod has waited 30 s without any trace of a scheduler; else empty."""
+        """Name of the pod's scheduler if it has done nothing visible for the pod for 30 s; else empty."""
         return self._idle_scheduler
 
     def observe(self, facts: Facts) -> tuple[Report, ...]:
@@ -139,9 +139,9 @@ class Tracker:
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
         """Return the observed pod, or None if there is none, or if the pod is of an earlier start.
 
-        Until a pod of this start has been observed, a terminating pod is of an earlier start, and so is a finished pod
-        in the first seconds (``_GONE_CONFIRMED_S``). If an earlier process of the hub began the start, every pod is of
-        this start.
+        Until the tracker has observed a pod of this start, two kinds of pods count as pods of an earlier start:
+        terminating pods, and finished pods in the start's first seconds (``_GONE_CONFIRMED_S``). If an earlier process
+        of the hub began the start, every pod counts as a pod of this start.
         """
         pod = as_dict(raw)
         if not pod:

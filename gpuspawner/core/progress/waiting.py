@@ -40,8 +40,8 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""Reasons why kube-scheduler finds no node for a pod, although more free capacity would not help: a volume or a node
-must change its state."""
+"""Reasons why kube-scheduler finds no node for a pod and that more free capacity does not remove: first, the state of a
+volume or a node must change."""
 
 
 def describe_waiting(
@@ -277,8 +277,8 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
 
 HOPELESS_IN_QUEUE_AFTER_S = 30.0
 """If Kueue reports for this many seconds that it would never admit a pod, the hub ends the start. The hub waits this
-long because an admin may be changing the queue, Kueue may have just started, or Kueue's last attempt may have left out
-ResourceFlavors that it had tried before."""
+long because an admin may be changing the queue, Kueue may have just started, or Kueue's report may cover only its
+last attempt, which leaves out the ResourceFlavors that an earlier attempt tried."""
 _NOT_TAKEN_AFTER_S = 45.0
 """If Kueue has created no Workload for a pod for this many seconds, and the pod has a label with the name of a
 WorkloadPriorityClass, the hub ends the start: the class may not exist. The hub waits this long because Kueue takes a

@@ -90,7 +90,7 @@ class AmountField(Field):
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that the saved amount is no longer offered.
     :param kept: second sentence of the notice that the policy denies the saved amount; the first sentence says why.
-    :param step: default of the settings ``step`` and ``min`` of this amount, in base units.
+    :param step: value, in base units, of this amount's settings ``step`` and ``min`` if the admin does not set them.
     :param default: the field's default amount in base units if the settings have no default; None = the lower bound.
     :param guarantee: fraction of the amount (the pod's limit) that the pod requests, if the settings have no fraction.
     :param bounds_keys: names of those attributes of ``NumberView`` (the bounds in the form) that the hub passes to

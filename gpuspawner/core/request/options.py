@@ -1,8 +1,8 @@
 """Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
-Options for the admin's own hooks (the setting ``extra_options``) are split off first, and the hooks get their values
-unchanged. Only the option ``image`` has a meaning for gpuspawner, too: if it holds an image reference, gpuspawner reads
-this reference as the user's choice of a custom image (:func:`split_options`).
+The options that the setting ``extra_options`` names are for the admin's own hooks. They are split off first, and the
+hooks get their values unchanged. If ``image`` is one of these options and holds an image reference, gpuspawner also
+reads this reference as the user's choice of a custom image (:func:`split_options`).
 
 Forms and links contain only text, unlike JSON. A number without a unit means GiB for memory and hours for the run time,
 as the labels in the form say. Counts are converted to numbers.
@@ -26,8 +26,9 @@ _QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
 START_PRESET = "start_preset"
 """Name of the form's buttons that start a preset. The value of a button is the slug of its preset."""
 _ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
-"""Prefixes of the names of a preset's form fields, before ``PRESET:CHOICE``. The first is for the list of a choice's
-entries, the second for the text field in which the user names an image instead. Slugs contain no colon."""
+"""Prefixes of the names of form fields in a preset. After the prefix, a name has the slug of the preset, a colon, and
+the name of one of the preset's lists (``choices``). Slugs contain no colon. The first prefix is for the list, and the
+second is for the text field beside the list, in which the user names an image instead of picking an entry."""
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 """Form fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
@@ -76,12 +77,12 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
 
 
 def name_entry_field(preset: str, choice: str) -> str:
-    """Return the name of the form field for a list of entries, from the preset's slug and the name of its choice."""
+    """Return the name of the form field for a list in a preset, from the preset's slug and the list's name."""
     return f"{_ENTRY_PREFIX}{preset}:{choice}"
 
 
 def name_image_field(preset: str, choice: str) -> str:
-    """Return the name of the text field in which the user names an image instead of picking an entry of a choice."""
+    """Return the name of the text field beside a list, in which the user names an image instead of picking an entry."""
     return f"{_IMAGE_PREFIX}{preset}:{choice}"
 
 
@@ -207,9 +208,9 @@ def _convert_types(texts: Mapping[str, str]) -> dict[str, object]:
 
 
 def parse_preset_choices(text: str) -> object:
-    """Return name of a preset's choice → entry that a link picks, parsed from a text (``size:small,image:pytorch``).
+    """Return which entry a link picks in each list of a preset, from a text such as ``size:small,image:pytorch``.
 
-    The function returns a malformed text unchanged.
+    The result maps the name of a list to the slug of an entry. A malformed text is returned unchanged.
 
     :param text: value of the link's argument ``preset_choices``.
     """
@@ -219,7 +220,7 @@ def parse_preset_choices(text: str) -> object:
 
 
 def is_too_large(options: object) -> bool:
-    """Return whether user options are nested too deeply, or are too long, for the hub's database to store them.
+    """Return whether user options have more nested levels or characters than the hub accepts.
 
     :param options: any JSON value, untrusted.
     """
@@ -283,7 +284,7 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     own = {name: value for name, value in options.items() if name not in names}
     found = {name: value for name, value in options.items() if name in names}
     reference = _normalize_reference(own.get(_IMAGE)) if _IMAGE in extra else None
-    # Options saved by the hub have the reference twice: in ``image`` as sent, and normalized in ``custom_image``.
+    # Accept the same reference in both options: the hub saves it as sent in ``image``, normalized in ``custom_image``.
     if reference and own.get(_CUSTOM_IMAGE) in (None, "", reference):
         found[_IMAGE] = own.pop(_IMAGE)
         own[_CUSTOM_IMAGE] = reference

@@ -72,8 +72,8 @@ class PodRequirements(ContainerResources):
     :param alternatives: groups of expressions. The node must match all expressions of at least one group. Without
         groups, every node matches.
     :param avoided: expressions that keep a server without a GPU off GPU nodes: only nodes without GPUs match them. The
-        pod prefers such nodes (a preferred node affinity term of weight 100). Right before the hub creates the pod, it
-        checks whether such a node has room. If so, the hub turns the preferred node affinity into a required one.
+        pod prefers such nodes (a preferred node affinity term of weight 100). Right before the hub creates the pod, the
+        hub checks whether such a node has room. If so, the hub makes the preferred node affinity a required one.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
@@ -198,7 +198,8 @@ def _calculate_limit_and_request(
     """Return (limit, request) of CPU or memory in base units; None keeps KubeSpawner's value.
 
     :param amount: the limit that the selection contains.
-    :param request: the request that the preset sets. If None, this function computes the request.
+    :param request: the request that the preset sets. If None, this function computes the request from the limit,
+        unless the limit is ``NO_LIMIT``.
     """
     if request is not None or amount == NO_LIMIT:
         return amount, request

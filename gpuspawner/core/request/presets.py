@@ -48,11 +48,11 @@ _ANY_AMOUNT = Bounds(min=NO_LIMIT, max=UNLIMITED, step=1, default=NO_LIMIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedPreset:
-    """The values of a fixed preset, merged with the values of the entries that the user picked in its choices.
+    """The values of a fixed preset, merged with the values of the entries that the user picked in its lists.
 
     :param options: the merged values, as user options: name of a form field → value.
-    :param choices: name of a choice → slug of the chosen entry. The choice in which the user has named an image is
-        missing.
+    :param choices: name of a choice → slug of the chosen entry. If the user has named an image instead of an
+        entry in a choice, this choice is missing.
     :param requests: ``cpu`` or ``memory`` → resource request of the pod in base units (millicores or bytes), if the
         preset or an entry sets the request.
     """
@@ -63,7 +63,7 @@ class FixedPreset:
 
 
 def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> FixedPreset:
-    """Return the values of a fixed preset, merged with the values of the entries that the user picked in its choices.
+    """Return the values of a fixed preset, merged with the values of the entries that the user picked in its lists.
 
     :param given: the user options; ``preset_choices`` and ``custom_image`` may be any JSON values. If the user set any
         other field of the form, the function adds a problem, because the preset sets that field.
@@ -87,8 +87,8 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
             choices[name] = slug
     if reference is not None:
         _refuse(CUSTOM_IMAGE.name, preset, problems=problems)
-    # Other fields may be null or empty, which sets nothing. For the GPU type, this asks for no GPU: refuse it if the
-    # preset has a GPU.
+    # A null or empty value of another field sets nothing, so it is no problem. But a null or empty GPU type asks for a
+    # server without GPUs: refuse it if the preset has a GPU.
     if GPU.name in given and options.get(GPU.name) is not None:
         _refuse(GPU.name, preset, problems=problems)
     if CUSTOM_IMAGE.name in options:
@@ -133,8 +133,8 @@ def translate_profile(options: object, catalog: Catalog) -> object:
 
     JupyterHub's database has such options, for example ``{"profile": "t4", "image": "pytorch"}``, if users started
     servers before ``gpuspawner convert`` converted the profiles to presets. The function returns options with ``v`` or
-    ``preset`` unchanged, because gpuspawner wrote them. Unless the catalog offers only presets, the function returns
-    all options unchanged.
+    ``preset`` unchanged, because they do not come from KubeSpawner's profiles. It also returns all options unchanged if
+    the catalog does not offer only presets: such settings are not the result of ``gpuspawner convert``.
 
     :param options: any JSON value.
     :param catalog: what the user may choose from.
@@ -183,10 +183,10 @@ def pick_default_entries(preset: Preset) -> dict[str, str | None]:
 
 
 def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[str, object]]:
-    """Return the preset and user options with which :func:`resolve_preset` picks the entries in ``chosen``.
+    """Return a preset and user options with which :func:`resolve_preset` picks the entries in ``chosen``.
 
-    If ``chosen`` has None for a choice, the options name an example image for it, and the returned preset is a copy
-    that accepts every image in this choice.
+    If ``chosen`` has None for a choice, the returned options name an example image. The returned preset is then a copy
+    that has no entries in this choice and accepts every image there. Otherwise, ``preset`` itself is returned.
 
     :param preset: the preset.
     :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.

@@ -81,8 +81,8 @@ class Selection:
         fixed preset, ``cpu_millis`` and ``memory_bytes`` may be ``NO_LIMIT``.
     :param preset_choices: name of a choice of the preset → slug of its chosen entry. The choice in which the user has
         named a custom image is missing.
-    :param cpu_request_millis: CPU request in millicores; None = a fraction of the limit, or as KubeSpawner is
-        configured.
+    :param cpu_request_millis: CPU request in millicores, if the fixed preset sets a request. None = the hub computes
+        the request from the limit, or the pod gets the guarantee that is set for KubeSpawner.
     :param memory_request_bytes: memory request in bytes; None means the same as for ``cpu_request_millis``.
     """
 
@@ -104,8 +104,9 @@ class Selection:
 def validate(options: object, catalog: Catalog) -> Selection:
     """Return the selection that user options describe.
 
-    A missing field gets the value of the preset or, without one, the field's default. Beside a fixed preset, the
-    options may set only ``preset_choices`` and, if one of the preset's choices accepts an image, ``custom_image``.
+    A missing field gets the value of the preset or, without one, the field's default. A preset is fixed if users cannot
+    change its values. Beside a fixed preset, the options may set only ``preset_choices`` and, if one of the preset's
+    choices accepts an image, ``custom_image``.
 
     :param options: any JSON value; None = no options.
     :param catalog: what the user may choose from.
@@ -249,8 +250,8 @@ def _look_up_image(slug: str, custom_image: str | None, *, catalog: Catalog) -> 
 def build_options(selection: Selection, catalog: Catalog) -> dict[str, object]:
     """Return the user options that describe a selection; :func:`validate` converts them to the same selection.
 
-    The options name the preset only if it is fixed. The values of any other preset are written into the options, so
-    that the options stay valid when the admin removes the preset.
+    The options name a preset only if it is fixed (users cannot change its values). For any other preset, the options
+    contain the preset's values instead of its name, so that they stay valid when the admin removes the preset.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: the catalog; it has the display names for the option ``profile``.
@@ -321,7 +322,10 @@ def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, ca
 
 
 def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str]:
-    """Return the entries picked in fields such as the priority, except default entries, as parts of a sentence."""
+    """Return a phrase such as "priority Low" for each field with a fixed list in which the user chose an entry.
+
+    Fields for which the user chose the default entry are left out.
+    """
     return [
         describe_choice(selection, each, catalog=catalog)
         for each in CLOSED_CHOICES
@@ -405,10 +409,10 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 
 
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
-    """Yield the fields CPU and memory, except a field whose amount is KubeSpawner's configured limit.
+    """Yield those of the fields CPU and memory that :func:`build_options` writes into the user options.
 
-    Of CPU and memory, :func:`build_options` writes only the yielded fields into the user options. If a hook changes
-    KubeSpawner's limit for one start, a server without the field in its options gets the changed limit.
+    If the settings have no bounds for a field, and its amount is KubeSpawner's configured limit, the field is left
+    out. The server then gets the limit that KubeSpawner has at the start: a hook may change it for one start.
     """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
@@ -462,13 +466,13 @@ class CombinationSearch(Generic[SlugT]):
                 yield chosen
 
     def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
-        """After an invalid combination, skip all further combinations that must have one of its problems.
+        """Skip all further combinations that certainly have one of the problems of an invalid combination.
 
         :param chosen: the invalid combination: name of a choice → slug of the entry.
         :param problems: why the combination is invalid.
         """
         for problem in problems:
-            # Exclude nothing for a conflict. It is between two fields, so a different entry in any list may resolve it.
+            # Exclude nothing for a conflict: two fields cause it, so a different entry in any list may resolve it.
             if problem.code != "conflict" and (options := _DECIDING_OPTIONS.get(problem.field)):
                 choices = self._preset.choices.items()
                 decisive = [name for name, choice in choices if _sets_any(choice, options)]
@@ -531,7 +535,8 @@ def select_usable_presets(
 _MAX_COMBINATIONS = 256
 """Limits the search for a valid combination of the entries in a preset's lists.
 
-It may try each combination with at most one entry that is not the default, and at most this many other combinations."""
+The search may try all combinations with at most one entry that is not the default. Of the combinations with two or more
+such entries, it tries at most this number."""
 
 
 def _select_usable_entries(

@@ -2,9 +2,9 @@
 
 :class:`NodeFilters` finds obstacles (reasons why the node does not accept the pod) that depend on the node alone: they
 stay when other pods end. Its checks are those of kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
-NodeAffinity, VolumeBinding and VolumeZone. It also checks whether the node has the topology labels that
-PodTopologySpread and InterPodAffinity require, and the limit that DynamicResources sets on the devices of one
-ResourceClaim.
+NodeAffinity, VolumeBinding and VolumeZone. Two more checks are parts of other plugins: the node must have the topology
+labels that PodTopologySpread and InterPodAffinity require, and the pod must not get more devices than DynamicResources
+allows in one ResourceClaim.
 
 :func:`find_shortages` compares the pod's requests with the node's free resources and free pod slots (plugin
 NodeResourcesFit). It also compares the number of the pod's volumes with the number of volumes that CSI drivers may
@@ -91,7 +91,7 @@ class NodeFilters:
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._taint_obstacles: dict[int, tuple[Obstacle, ...]] = {}
-        """``id()`` of a node's ``taints`` → obstacles that the taints cause. Nodes with equal taints share one object
+        """``id()`` of a node's ``taints`` → obstacles that the taints cause. Nodes with equal taints share one tuple
         (:func:`.decode.decode_taints`)."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:

@@ -180,8 +180,8 @@ class PodFilters:
     def get_requested(self, node: str) -> Mapping[str, int]:
         """Return resource → amount that a node's bound pods and nominated pods request.
 
-        The number of volumes does not include volumes that the checked pod uses, too: the checked pod's own request
-        includes them, and a volume counts only once on a node.
+        A volume that the checked pod also uses is not in the number of volumes here, because the checked pod's own
+        request includes it, and a volume counts only once on a node.
         """
         requested, shared = self._nominated.get_requested(node), self._shared.get(node)
         if not shared:

@@ -82,7 +82,7 @@ class MatchingDomains:
                 (self._sure if known else self._maybe).setdefault((key, node.labels[key]), set()).add(holder)
 
     def is_sure(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain certainly has a matching pod even after a preemption on one node.
+        """Return whether a topology domain certainly still has a matching pod after a preemption on one node.
 
         :param domain: the topology domain.
         :param without: name of the node; all its pods with a priority below the floor count as preempted.
@@ -90,7 +90,7 @@ class MatchingDomains:
         return _is_held(self._sure.get(domain), without)
 
     def is_possible(self, domain: TopologyPair, *, without: str) -> bool:
-        """Return whether a topology domain has, or may have, a matching pod even after a preemption on one node.
+        """Return whether a topology domain still has, or may still have, a matching pod after a preemption on one node.
 
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
 
@@ -100,14 +100,14 @@ class MatchingDomains:
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
-        """Return whether any topology domain certainly has a matching pod even after a preemption on one node.
+        """Return whether any topology domain certainly still has a matching pod after a preemption on one node.
 
         :param without: name of the node; all its pods with a priority below the floor count as preempted.
         """
         return any(_is_held(holders, without) for holders in self._sure.values())
 
     def has_possible(self, *, without: str) -> bool:
-        """Return whether any topology domain has, or may have, a matching pod even after a preemption on one node.
+        """Return whether any topology domain has, or may have, a matching pod left after a preemption on one node.
 
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
 
@@ -123,7 +123,7 @@ def _is_held(holders: set[str] | None, without: str) -> bool:
 def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> MatchingDomains:
     """Return the topology domains from which the anti-affinity of bound pods excludes a given pod.
 
-    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. None if it preempts no pod.
+    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. If None, it preempts no pods.
     """
     domains = MatchingDomains()
     for term, places in occupancy.anti_affinity_index.iter_terms(pod.namespace):
@@ -140,11 +140,11 @@ def find_existing_anti_affinity(pod: Pod, occupancy: Occupancy, *, floor: int | 
 def find_domains_of_any_term(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the topology domains in which bound pods run that at least one pod affinity term selects.
+    """Return the topology domains of the bound pods that at least one of the pod affinity terms selects.
 
-    For each term that selects a pod, the pod adds one domain, that of the term's topology key.
+    A pod adds one domain for each term that selects the pod: the domain of the term's topology key.
 
-    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. None if it preempts no pod.
+    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. If None, it preempts no pods.
     """
     domains = MatchingDomains()
     for term in terms:
@@ -155,11 +155,11 @@ def find_domains_of_any_term(
 def find_domains_of_all_terms(
     terms: tuple[PodAffinityTerm, ...], occupancy: Occupancy, *, floor: int | None = None
 ) -> MatchingDomains:
-    """Return the topology domains in which bound pods run that all pod affinity terms select.
+    """Return the topology domains of the bound pods that all of the pod affinity terms select.
 
     Each of these pods adds one domain for each term's topology key.
 
-    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. None if it preempts no pod.
+    :param floor: a priority; kube-scheduler may preempt bound pods with a lower priority. If None, it preempts no pods.
     """
     domains = MatchingDomains()
     if terms:
@@ -234,7 +234,9 @@ class SpreadCheck:
         self._minimum = self._find_minimum(self._counts)
 
     def allows(self, node: Node) -> bool:
-        """Return whether the spread constraint accepts a node.
+        """Return whether the pod can run on a node without exceeding the constraint's ``maxSkew``.
+
+        The removable pods of the node count as preempted.
 
         :param node: a node that has the constraint's topology label.
         """
@@ -243,10 +245,12 @@ class SpreadCheck:
         return skew <= self._constraint.max_skew
 
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
-        """Return whether the spread constraint accepts a node that runs additional pods.
+        """Return whether the pod could run on a node without exceeding ``maxSkew`` if the node ran additional pods.
+
+        The removable pods of the node count as preempted.
 
         :param node: a node that has the constraint's topology label.
-        :param more: the additional pods; the node's own bound pods count, too.
+        :param more: the additional pods, without the pods that are already bound to the node.
         """
         counts = dict(self._counts)
         if node.name in self._domains:

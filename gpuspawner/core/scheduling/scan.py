@@ -158,7 +158,11 @@ def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int |
 
 
 def _doubt_priority(found: ScanResult) -> ScanResult:
-    """Replace YES by UNKNOWN, for a pod of unknown priority that fits only if kube-scheduler preempts other pods."""
+    """Return a scan's result with the answer UNKNOWN instead of YES.
+
+    Call this if the pod's priority is unknown, and the pod fits only after a preemption. Whether kube-scheduler can
+    preempt the other pods depends on the priority.
+    """
     if found.answer is Answer.NO:
         return found
     nodes: Counter[_Obstacles] = Counter()
@@ -194,7 +198,7 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
-    """Return, for each pod in ``others``, whether a node would accept ``pod`` if it had that pod's requests.
+    """Return for each pod in ``others`` whether any node would accept ``pod`` with the requests of the other pod.
 
     The function checks the constraints only once per node, for all requests together. It assumes that ``pod`` preempts
     no other pods. If ``pod`` has scheduling gates, or a constraint that gpuspawner cannot check, all results are False.
@@ -229,8 +233,9 @@ def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Ite
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
         highest[bisect_right(ascending, amount)] |= 1 << index
-    # ``highest`` has each amount only at the largest number that it reaches. The amount also reaches all smaller
-    # numbers, so the mask of a number is the union of its own bits and those of all larger numbers.
+    # In ``highest``, each amount sets a bit only for the largest number that is not above the amount. The amount is at
+    # least each smaller number, too. The mask of a number is therefore the union of its bits and those of all larger
+    # numbers.
     return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
 
 
@@ -263,8 +268,8 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # If the amount of a resource is unknown on one node of a group, it is unknown on all of them. One node of the
-        # group is therefore enough to separate the needs that can be compared from the others.
+        # If the amount of a resource is unknown on one node of a group, it is unknown on all nodes of the group. One
+        # node is therefore enough to find out which of the pod's requests can be compared with the nodes' amounts.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -336,7 +341,9 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """For some nodes of a group, count the nodes with the same obstacles, and the copies of the pod that fit.
+        """Compare the pod's requests with what some nodes of a group have free, and add to the counts of the scan.
+
+        The scan counts the nodes for each set of obstacles, and the copies of the pod that fit.
 
         The method represents a set of nodes as an integer with one byte per node: 1 for a node in the set, else 0.
 
@@ -368,9 +375,9 @@ class _Scan:
             self._places += 1 if self._pod.constraints.host_ports else max(1, min(copies))
 
     def _count_places(self, fits: bytes, pick: _Picker) -> None:
-        """Add the number of copies of the pod that fit on the nodes whose byte in ``fits`` is 1.
+        """Add to the scan's total how many copies of the pod fit on the nodes whose byte in ``fits`` is 1.
 
-        The method may skip the other nodes once the total exceeds the limit.
+        Once the total exceeds the limit, the method may skip the rest of these nodes.
         """
         # A node accepts only one copy of a pod with host ports, because the first copy takes the ports.
         if self._pod.constraints.host_ports:

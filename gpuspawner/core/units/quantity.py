@@ -251,7 +251,7 @@ def _check_range(number: Fraction) -> int:
 
 @lru_cache(maxsize=4096)
 def _format_decimal(number: Fraction) -> str:
-    """Return a number as an exact decimal. Its decimal expansion must be finite: with 1/3, the loop would not end."""
+    """Return a number as an exact decimal. For a number without a finite decimal form, such as 1/3, this never ends."""
     digits = 0
     while number * 10**digits % 1:
         digits += 1

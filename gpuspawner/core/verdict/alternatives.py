@@ -40,10 +40,12 @@ def find_alternatives(
 ) -> tuple[Selection, ...]:
     """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
 
-    An alternative with fewer GPUs, less CPU or less memory has the largest value that the search finds to fit, among
-    the values that the form's field allows. Other GPU types come in the order of ``types``. If it is not enough to
-    change one of GPU count, CPU, memory and GPU type, the search reduces both CPU and memory. If that does not fit
-    either, it changes the GPU type or count, and also reduces CPU and memory where necessary.
+    The search first changes only one of GPU count, CPU, memory and GPU type. If no such selection fits, the search
+    reduces CPU and memory together. If no such selection fits either, the search changes the GPU type or count, and
+    also reduces CPU and memory where necessary.
+
+    Among the values that the form's field allows, a reduced value is the largest with which the search has found a
+    selection that fits. Other GPU types come in the order of ``types``.
 
     The result is empty for a selection with a fixed preset (a server then gets exactly what the preset says). For such
     a selection, use :func:`list_preset_variants`.
@@ -88,12 +90,12 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
 def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
     """Yield the selections that could replace a selection with a fixed preset.
 
-    With a fixed preset, a server gets exactly what the preset says, except that users pick an entry in each list of the
-    preset, if it has any.
+    A server with a fixed preset gets exactly what the preset says. Users can change only one thing: if the preset has
+    lists, they pick an entry in each list.
 
-    The first selections have the same preset, with a different entry picked in one of the preset's lists. They keep the
-    custom image that the user typed, unless the user typed it instead of picking an entry in the changed list. The
-    other fixed presets follow, with the default entries of their lists.
+    The first selections have the same preset, with a different entry picked in one of the preset's lists. If the user
+    has typed a custom image in place of an entry of this list, the new entry replaces the image. Otherwise, the
+    selection keeps the image. The other fixed presets follow, with the default entries of their lists.
 
     :param selection: a selection with a fixed preset.
     :param catalog: what the user may choose from; may lack the preset.
@@ -198,9 +200,9 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Return ``found`` with its CPU, then its memory, raised to the largest amount that the search finds to fit.
+        """Return ``found`` with more CPU and memory, as much as the search finds to fit.
 
-        Neither amount becomes larger than that of ``selection``.
+        The method raises CPU first, then memory, and neither beyond the amount in ``selection``.
         """
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)

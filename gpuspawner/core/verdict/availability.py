@@ -10,8 +10,8 @@ of the type, and the tolerations that all servers have. A node with an untolerat
 ``not-ready``) counts, but none of its units is free.
 Unknown numbers are None, never 0.
 
-A free shape is the GPUs, CPU and memory that one node has free together. Only the Pareto front of the shapes is kept:
-the shapes that no other shape exceeds or equals in every amount.
+A free shape is the GPUs, CPU and memory that are free on one node at the same time. Only the Pareto front of the shapes
+is kept: the shapes that no other shape exceeds or equals in every amount.
 
 If the hub cannot read the pods of other namespaces, ``free`` is unknown. The hub then knows only how many units its own
 servers hold.
@@ -34,7 +34,7 @@ from gpuspawner.core.cluster.state import PODS, Inventory, Occupancy, get_occupa
 
 
 class FreeShape(NamedTuple):
-    """The CPU, memory and GPUs that one node has free together, or would have free without any pods.
+    """The CPU, memory and GPUs that are free on one node, or that would be free if no pods ran on the node.
 
     :param cpu_millis: CPU in millicores.
     :param memory_bytes: memory in bytes.
@@ -94,7 +94,7 @@ class Availability:
         lower priority than new servers do not count.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
-    :param largest_shapes: what ``shapes`` would be if no pods ran on the nodes, cordoned nodes included.
+    :param largest_shapes: like ``shapes``, but as if no node ran pods; includes cordoned and unready nodes.
     """
 
     total: int | None = None
@@ -147,7 +147,7 @@ takes less time."""
 
 
 class _TypeCounts:
-    """How many units (GPUs, MIG slices or shares) of several GPU types exist, work, are free and are waited for.
+    """Counts the units (GPUs, MIG slices or shares) of each GPU type: all, working, free and requested by pending pods.
 
     :meth:`update` counts again after pods have changed. After nodes have changed, :class:`AvailabilityCache` creates a
     new object.
@@ -267,10 +267,10 @@ class AvailabilityCache:
         tolerations: tuple[Toleration, ...],
         priority: int | None,
     ) -> _TypeCounts:
-        """Return how many units (GPUs, MIG slices or shares) of each GPU type exist, work, are free and are waited for.
+        """Return an object with the counts of the GPU types' units; if pods matter, call its ``update()`` afterwards.
 
-        The result is from the cache if no node has changed since an earlier call with the same arguments. For current
-        numbers of free and waited-for units, the caller calls :meth:`_TypeCounts.update`.
+        If no node has changed since a recent call with the same arguments, the result is the object of that call. Pods
+        may have changed since then, and only :meth:`_TypeCounts.update` counts what they use and request.
         """
         for basis in self._recent:
             if (

@@ -34,7 +34,7 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes. For this pod, the nodes of a group differ only in their amounts of resources.
-    :param unseen: names of resources of which DRA drivers may still publish devices. The result then also contains
+    :param unseen: names of resources of which DRA drivers may still publish devices. If given, the result also contains
         nodes on which such devices may appear, and nodes whose device plugin may not have registered yet. If None, a
         node counts as having only the devices that it reports.
     """
@@ -51,7 +51,7 @@ def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:
     :param nodes: the nodes to compare; the labels or taints of some of them may exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
-    # Compare amounts first, because they rule out more nodes: labels and taints exclude the pod from only a few.
+    # Compare amounts first, because they rule out more nodes: labels and taints exclude the pod from few nodes.
     fits = (_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
     return next((position for position, is_fitting in enumerate(fits) if is_fitting), None)
 
@@ -162,7 +162,8 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # Node selector terms are ORed. If one required only the architecture, any node matches now, so drop all terms.
+    # Node selector terms are ORed. A term that required only an architecture is now empty and stands for any node. Any
+    # node then matches the terms as a whole, so drop all terms.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -268,7 +269,7 @@ rounded down."""
 
 
 def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
-    """Return a requested amount with the resource: ``2 × A100``, ``4 CPUs``, ``16 GiB of memory``.
+    """Return a requested amount with the resource's name: ``2 × A100``, ``4 CPUs``, ``16 GiB of memory``.
 
     :param number: in the units of :class:`Node`.
     :param gpu: the chosen GPU type.
@@ -282,7 +283,7 @@ def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
 
 
 def format_number(resource: str, number: int) -> str:
-    """Return an available amount without the resource, rounded down: ``2``, ``15.9 GiB``.
+    """Return an available amount without the resource's name, rounded down: ``2``, ``15.9 GiB``.
 
     :param number: in the units of :class:`Node`.
     """
@@ -318,8 +319,8 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
             unseen is not None and _may_have_unseen_units(node, name, anywhere=name in unseen)
         ):
             continue
-        # CPU and memory must be within the allocatable amount. For devices, it is enough if the capacity is large
-        # enough: it includes broken devices, which may work again.
+        # CPU and memory must be within the allocatable amount. Devices need only be within the capacity, because the
+        # capacity includes broken devices, which may work again.
         if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
             return False
     return True

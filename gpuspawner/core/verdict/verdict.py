@@ -1,19 +1,21 @@
 """Predicts whether a server would start now, later or never, from the pod that would be created.
 
-A verdict (the prediction) is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. If no queue decides,
-NEVER requires all of this: the data is fresh; no node could take the pod even if the node were empty and healthy; no
-new node of a known node pool could take the pod; no autoscaler could add a node of unknown size; and the pod does not
-request devices that nodes may have but do not report at present.
-
-The verdict also counts the pods that wait for the same nodes and are scheduled first.
+A verdict (the prediction) is advice; only NEVER stops a start. In doubt, the verdict is UNKNOWN. The verdict also
+counts the pods that wait for the same nodes and are scheduled first.
 
 A pod that Kueue will queue is first compared with the queue's quotas. The nodes matter only if Kueue admits the pod at
 once. The verdict is NEVER if Kueue can never admit the pod, and UNKNOWN if the hub cannot read enough of the queue.
 
-Devices are unreported for a while after kubelet starts: kubelet deletes the ResourceSlices of DRA drivers until the
-drivers register again (pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go, ``wipeResourceSlices``), and reports 0 units of
-device plugins until the plugins register again. A hub that cannot read DeviceClasses does not know which resources are
-DRA devices, so it assumes that any extended resource may be one.
+If the pod is compared with the nodes, the verdict can be NEVER only if all of this is true:
+
+- The data about the nodes is fresh.
+- No node could take the pod even if the node were empty and healthy.
+- No new node of a known node pool could take the pod, and no autoscaler could add a node of unknown size.
+- The pod does not request devices that nodes may have but do not report at present.
+
+Nodes do not report all devices for a while after kubelet starts: kubelet then deletes the ResourceSlices of DRA drivers
+(``wipeResourceSlices`` in kubelet's dra_plugin_manager.go) and reports 0 units of device plugins, until the drivers and
+plugins register again. A hub that cannot read DeviceClasses treats each extended resource as a possible DRA device.
 """
 
 from __future__ import annotations
@@ -64,8 +66,8 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""A verdict compares at most this many different triples (node selector, affinity, tolerations) of pending pods with
-nodes. A pod with a further triple competes if its selector and affinity equal the server's or allow the GPU type."""
+"""A verdict compares at most this many combinations of a pending pod's selector, affinity and tolerations with nodes. A
+pod with any further combination competes if its selector and affinity equal the server's or allow the GPU type."""
 _MAX_COMPARED_NODES = 10_000
 """To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
 did not fit. All further pods then count as pods that fit a node."""
@@ -76,9 +78,9 @@ def find_pods_ahead(
 ) -> tuple[Pod, ...]:
     """Return the pending pods that compete with a pod and are scheduled first, in the order of ``waiting``.
 
-    A pod competes if it could run on one of ``nodes``. If ``pod`` requests extended resources, a competing pod also
-    requests at least one of them; otherwise, a competing pod requests none. kube-scheduler takes higher priorities
-    first, then older pods (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
+    A pod competes if it could run on one of ``nodes``, and if both pods request the same extended resource or neither
+    pod requests any extended resource. kube-scheduler takes pods with higher priorities first, then older pods
+    (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
 
     :param nodes: nodes that could take the pod.
     :param gpu: the GPU type of all ``nodes``; if ``nodes`` is empty, the type's labels decide whether a pod competes.
@@ -109,8 +111,6 @@ def select_runnable_pods(
     Pods that fit nowhere stay pending and delay no other pod. After about ``_MAX_COMPARED_NODES`` comparisons in which
     a pod did not fit, all further pods count as fitting, to save time.
 
-    :param pods: pending pods.
-    :param nodes: existing nodes.
     :param pools: node pools that may grow.
     """
     pools = tuple(pools)
@@ -135,7 +135,7 @@ def select_runnable_pods(
 
 
 def _make_choice_key(constraints: PodConstraints) -> tuple[object, ...]:
-    """Return a cache key for what a pod demands of an empty node; the key does not contain the pod's requests.
+    """Return a cache key for those constraints that, besides the requests, decide whether a pod fits an empty node.
 
     The key contains ``id()`` of parts of ``constraints``, so the key is valid only while ``constraints`` exists.
     """
@@ -156,12 +156,12 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Check the GPU type's labels first, because that is fast. If `nodes` is empty, these labels alone decide.
+    # Check the GPU type's labels first, because that is fast. If `nodes` is empty, a match with them suffices.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
         return gpu is not None
-    # Check cordoned nodes, too: once such a node takes pods again, kube-scheduler schedules its pending pods in order.
+    # Compare cordoned nodes, too: when such a node takes pods again, the pending pods are scheduled in their order.
     return any(
         matches_node_affinity(node, other) and not is_reserved_for_others(node, other.tolerations) for node in nodes
     )
@@ -186,9 +186,9 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
 _MAX_COMPARED_FLAVORS = 32
 """If no node can take a pod with the ResourceFlavors that Kueue chooses now, a verdict checks the nodes for at most
-this many other choices of flavors. With further choices, the verdict is UNKNOWN: a node may take the pod with those."""
+this many other choices of flavors. If Kueue has more choices, the verdict is UNKNOWN, because one of them may work."""
 _MAX_COMPARED_GROUPS = 5_000
-"""Maximum number of checks of one choice of flavors on one group of equivalent nodes; they block the event loop."""
+"""To save time, a verdict checks at most this many pairs of a choice of flavors and a group of equivalent nodes."""
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
 _MAX_PLACES = 100
@@ -296,9 +296,9 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     """Return whether a pod starts now even if all competing pending pods are bound first, to any node.
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
-    amount that any of the n + 1 pods requests, so a competing pod takes the place of at most one copy. Resources of
-    pods with a lower priority do not count as free: after True, the caller restricts the server to nodes that match the
-    node affinity of ``pod``, and kube-scheduler would preempt pods on these nodes even if other nodes were free.
+    amount that any of the n + 1 pods requests. Each competing pod therefore takes the place of at most one copy.
+    Resources of pods with a lower priority do not count as free. If they did, a pod that must not run on GPU nodes
+    would start by preempting such pods, even if a GPU node had room.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -431,7 +431,7 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # UNKNOWN, not WAITS: a Workload ahead blocks no others if Kueue requeues it, or if its namespace is excluded.
+        # UNKNOWN, not WAITS: Kueue may skip a Workload ahead that it has requeued or whose namespace is excluded.
         return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
@@ -440,7 +440,7 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
 def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
     """Return a pod without Kueue's gate, with ``nodeSelector`` and tolerations extended by what ``flavors`` add.
 
-    The result is the unchanged pod if flavors have different values for a label: Kueue takes one value at random.
+    If flavors have different values for a label, return the pod unchanged: which value Kueue will use is unknown.
     """
     own, selector, tolerations = pod.constraints, dict(pod.constraints.node_selector), [*pod.constraints.tolerations]
     added: dict[str, str] = {}
@@ -482,13 +482,13 @@ class _PodCase:
         self._groups: list[Sequence[Node]] = []
         self._nodes: list[Node] = []
         self._reserved = False
-        # Most pods fit. Find nodes and node pools only for a pod that does not fit, to explain the reason.
+        # Search for nodes and node pools only if the pod does not fit; otherwise the verdict does not need them.
         if self._survey.answer is Answer.NO:
             self._find_nodes()
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        # A gated pod does not count as blocked: Kueue may add tolerations and a node selector when it removes the gate.
+        # Give no reason for NEVER if the pod is gated: Kueue may add tolerations when it removes the gate.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
@@ -505,9 +505,9 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
-        """Return whether a node may take the pod if Kueue chooses other ResourceFlavors.
+        """Return whether a node may take the pod if Kueue chooses other ResourceFlavors; True if these are too many.
 
-        :param others: one copy of the pod for each other choice of flavors; if too many to check, the result is True.
+        :param others: one copy of the pod for each other choice of flavors. An unchecked copy may fit.
         """
         left = iter(others)
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
@@ -521,7 +521,7 @@ class _PodCase:
         The first rule that applies gives the result:
 
         - True if the hub cannot read NodePools.
-        - False if ``scale_up`` of the GPU type, or of each type that it combines, says which nodes can be added.
+        - False if the GPU type (or each member of a combined type) has ``scale_up``: it says which nodes can be added.
         - True if a node has a label of Karpenter or EKS Auto Mode, because they add nodes of any size.
         - False if no node has a label of another autoscaler.
         - True if the server has no GPU type, or no node has its type: a new node may differ from all known nodes.

@@ -2,8 +2,9 @@
 
 The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool of the policy is not an
 error, because a node with GPUs of this type may join the cluster later. Until then, the rule or pool has no effect
-for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. If a GPU
-type offers such GPUs, the hub makes this type and the requested number of GPUs the form's default choice.
+for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. If
+the trait is ``extra_resource_limits`` and a GPU type offers such GPUs, this type and the requested number of GPUs are
+the form's default choice.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[Admin
 OWN_GPUS_TRAIT = "extra_resource_limits"
 """KubeSpawner's trait in which an admin can request GPUs for each server."""
 CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default choice"
-"""Reason why servers do not get the GPUs in KubeSpawner's traits for containers, such as ``extra_containers``."""
+"""Reason why servers do not get GPUs that the admin requests in traits for containers, such as ``extra_containers``."""
 
 
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:

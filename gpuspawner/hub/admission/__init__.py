@@ -6,5 +6,5 @@ quotas; :func:`gpuspawner.core.policy.admission.admit` applies the policy to the
 pages or pod manifests.
 
 - ``service``: :class:`AdmissionService`, the interface of this package; the hub's process has one such object.
-- ``reservations``: :class:`Reservations` counts the GPUs of running servers and of starts without a pod.
+- ``reservations``: :class:`Reservations` counts the GPUs of running servers and of starts whose pod does not exist yet.
 """

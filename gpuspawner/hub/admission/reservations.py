@@ -102,7 +102,7 @@ class Reservations:
     ) -> tuple[ServerUsage, ...] | None:
         """Return all running and starting servers of the hub, or None until KubeSpawner's reflector has listed pods.
 
-        :param spawner: any spawner of the hub; gives access to reflectors and the database.
+        :param spawner: any spawner of the hub; gives access to the reflectors and to the users that the hub has loaded.
         :param catalog: all GPU types and pools (GPUs that groups share), including those denied to the user.
         :param inventory: the cluster's nodes; their labels identify GPU types.
         :param read_groups: returns the groups of users. The method calls it if the annotation that names a pod's pools
@@ -197,10 +197,10 @@ class Reservations:
         self, raw: Mapping[str, Any], owner: ServerKey | None, *, is_own: IsOwnPod, spawner: WatchingSpawner
     ) -> ServerPod | None:
         try:
-            # Prefer the owner from the hub's database: the pod's annotations keep the old name of a renamed user.
+            # Prefer the owner from the hub's spawners: the pod's annotations keep the old name of a renamed user.
             return read_server_pod(raw, owned_by=owner) if owner or is_own(raw) else None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # Leave out a malformed pod: it must not break every user's form.
+            # Skip a malformed pod: an exception here would break the form of every user.
             if not self._has_logged_failure:
                 self._has_logged_failure = True
                 spawner.log.warning("Limits leave out a pod of a server that cannot be understood: %s", error)

@@ -33,8 +33,8 @@ from gpuspawner.kube.resources.resource_quotas import QUOTA_CACHE_S
 class UserGroups:
     """Reads users' groups from JupyterHub's database; the hub's process has one object of this class.
 
-    If the hub cannot read groups several times in a row, it logs only the first failure. The row ends when
-    :meth:`read_person` reads groups.
+    If the hub repeatedly fails to read groups, it logs only the first failure. After :meth:`read_person` has read
+    groups successfully, the hub logs the next failure again.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class UserGroups:
     def read_groups(self, names: Collection[str], spawner: AdmittedSpawner) -> Mapping[str, frozenset[str]] | None:
         """Return a mapping from user names to normalized group names, or None if the database is not readable.
 
-        The mapping has no users without groups.
+        Users without groups are missing from the mapping.
 
         :param names: names of the users.
         :param spawner: any spawner of the hub, for its database session.

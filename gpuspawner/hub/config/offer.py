@@ -33,8 +33,8 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Maximum number of entries in each cache. Users with different settings, set by ``group_overrides``, need several
-entries."""
+"""Maximum number of entries in each cache. ``group_overrides`` may give groups of users different settings; each
+variant of the settings needs its own entry."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
@@ -77,9 +77,9 @@ class Offer:
         add: the priority of its PriorityClass, and the values of its RuntimeClass and the namespace's LimitRanges.
 
         :param manifest: JSON of the pod, as sent to the API server.
-        :param new_claims: name of a claim that the hub will create if it does not exist → name of the claim's
-            StorageClass, or None for the default class. The whole mapping is None if the hub has already created the
-            claims; see :meth:`VolumeTopology.resolve_claims`.
+        :param new_claims: the claims that the hub will create unless they exist: name of a claim → name of its
+            StorageClass, or None for the default class. Pass None instead of a mapping if the hub has already created
+            the claims; see :meth:`VolumeTopology.resolve_claims`.
         """
         spec, metadata = as_dict(manifest.get("spec")), as_dict(manifest.get("metadata"))
         is_new = not metadata.get("uid")
@@ -90,7 +90,8 @@ class Offer:
         if pod is not None and is_new:
             pod = decode.apply_priority_class(pod, spec, classes=self.inventory.priority_classes)
         if pod is not None and is_gated_on_creation(manifest):
-            # Kueue will add a scheduling gate to this pod, and may add node constraints when it removes the gate.
+            # Treat the pod as gated already: Kueue adds a scheduling gate when the pod is created. The pod's final node
+            # constraints are unknown, because Kueue may add some when it removes the gate.
             pod = replace(pod, constraints=replace(pod.constraints, is_gated=True))
         if pod is None or self.volume_topology is None:
             return pod
@@ -355,8 +356,8 @@ def make_settings_key(raw: Mapping[str, Any]) -> bytes | str:
     """
     values: Any = raw
     try:
-        # Use marshal, because it takes a quarter of the time of repr. Use version 2 of its format, because later
-        # versions may give equal values different keys.
+        # Use marshal, because it takes a quarter of the time of repr. Use version 2 of its format: later versions mark
+        # objects that are referenced more than once, so equal values may give different keys.
         return marshal.dumps(values, 2)
     except ValueError:
         return repr(raw)  # marshal raises ValueError for objects that are not of built-in types

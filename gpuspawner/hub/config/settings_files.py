@@ -25,8 +25,8 @@ _SETTLED_S = 1.0
 
 A program may still be writing the file, and a half-written file may be valid YAML."""
 _MAX_CACHED = 32
-"""Maximum number of entries in each cache. Users with different settings, set by ``group_overrides``, need several
-entries."""
+"""Maximum number of entries in each cache. If ``group_overrides`` gives users different settings, each variant of the
+settings needs an entry."""
 
 SettingsLogger = logging.Logger | logging.LoggerAdapter[Any]
 ParseSettings = Callable[[Mapping[str, Any]], ParsedSettings]

@@ -101,7 +101,8 @@ async def find_startable_alternatives(
 def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
     """Yield slug and selection of each preset that the user may start.
 
-    If the form's selected preset is fixed (its servers get exactly what the preset says), this preset comes first.
+    If the form's selected preset is fixed (its servers get exactly what the preset says), this preset comes first, so
+    that :data:`_MAX_PRESETS` does not cut it off.
     """
     fixed = {} if filled is None else filled.presets
     picked = "" if filled is None else filled.picked_preset
@@ -125,7 +126,8 @@ async def _predict_presets(
             found[slug] = _predict_verdict(selection, previews)
         except Exception:  # log any exception: the form must also open if the pod of one preset cannot be built
             previews.spawner.log.exception("Cannot predict whether the preset %s starts", quote(slug))
-    # Drop presets with an unknown outcome, except the selected one: the form shows the reason for "unknown" only once.
+    # Drop presets with an unknown outcome, except the selected one, so that the form does not repeat the reason for
+    # "unknown" at each preset.
     return {slug: each for slug, each in found.items() if each.outcome is not Outcome.UNKNOWN or slug == picked}
 
 

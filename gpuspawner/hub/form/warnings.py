@@ -133,7 +133,7 @@ class AdminWarnings:
     def _log_new(
         self, viewpoint: WarningScope, found: tuple[AdminWarning, ...], *, nodes: Mapping[str, Node], log: WarningLogger
     ) -> None:
-        """Log each warning once; log it again if its node has changed, or if an earlier search no longer found it.
+        """Log the warnings in ``found``, except those that the hub has already logged (see :class:`_LoggedFor`).
 
         If the hub has logged warnings before, and none applies any more, log that everything works again.
         """

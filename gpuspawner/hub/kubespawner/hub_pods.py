@@ -34,7 +34,8 @@ _ANY_NUMBER = "\0"
 class _UserId:
     """Placeholder for a user id: KubeSpawner expands ``{userid}`` to :data:`_ANY_NUMBER`.
 
-    The real id is unknown, because a pod contains its user's name but not the id.
+    A namespace template may contain ``{userid}``. When the hub expands the template for the user of a pod, the id is
+    unknown: the pod contains its user's name but not the id.
     """
 
     @override
@@ -127,9 +128,9 @@ def find_pods_failure(spawner: PodWatchingSpawner) -> BaseException | None:
 
 
 def _find_first_load(spawner: PodWatchingSpawner) -> asyncio.Future[None] | None:
-    """Return the future of the first list of KubeSpawner's reflector of pods.
+    """Return the completed future of the first list of KubeSpawner's reflector of pods.
 
-    The result is None if there is no reflector, if the list has not ended, or if the future was cancelled.
+    The result is None if there is no reflector, if the future is not done yet, or if it was cancelled.
     """
     reflector = spawner.pod_reflector
     loaded = reflector.first_load_future if reflector is not None else None
@@ -211,9 +212,9 @@ def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitab
 
 
 def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
-    """For each reflector of pods, yield its pods and a function that returns whether such a pod belongs to this hub.
+    """Yield the pods of each reflector, with a function that returns whether one of these pods belongs to this hub.
 
-    If each user has a namespace, the only reflector of pods covers all namespaces, including those of other hubs.
+    If each user has a namespace, a single reflector reads the pods of all namespaces, including those of other hubs.
 
     :param spawner: any spawner of the hub.
     """
@@ -265,7 +266,7 @@ PodEvent = Mapping[str, Any]
 _SORTED_S = 0.9
 """Seconds for which :class:`PodEventIndex` reuses its index.
 
-While a page is open, the hub checks a start once a second; with slightly less than 1 s, each check gets a new index."""
+While a page is open, the hub checks a start once a second. This value is lower, so each check gets a new index."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:

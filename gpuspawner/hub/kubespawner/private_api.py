@@ -179,7 +179,7 @@ def _takes(function: Any, wanted: PrivateName) -> bool:
 
 
 class _Spawner(Protocol):
-    # JupyterHub's Spawner defines these attributes.
+    # JupyterHub's Spawner defines these attributes. They are declared here for the type checker.
     user: Any
     _log_name: str
     _check_pending: bool
@@ -189,7 +189,7 @@ class _Spawner(Protocol):
     _start_pending: bool
     _stop_pending: bool
     _waiting_for_response: bool
-    # KubeSpawner defines these attributes and methods.
+    # KubeSpawner defines these attributes and methods. They are declared here for the type checker.
     _start_future: asyncio.Future[Any] | None
     delete_grace_period: int
     k8s_api_request_timeout: float
@@ -204,7 +204,7 @@ class _Spawner(Protocol):
     async def _start_watching_events(self) -> object: ...
     async def _start_watching_pods(self) -> object: ...
 
-    # The base classes of traitlets define this attribute and this method.
+    # Base classes in traitlets define this attribute and this method. They are declared here for the type checker.
     _trait_values: dict[str, Any]
 
     def _find_my_config(self, config: Any) -> Any: ...

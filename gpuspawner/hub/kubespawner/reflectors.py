@@ -34,8 +34,8 @@ def _is_dead(reflector: Any) -> bool:
 def give_up_dead_reflectors(reflectors: Mapping[Any, Any]) -> None:
     """Mark each reflector that no longer watches, so that the next ``KubeSpawner._start_reflector`` replaces it.
 
-    Call this for a start, a stop or a form, but not in ``poll()``: while the API server is down, ``poll()`` uses the
-    last known pods to decide whether a server runs.
+    Call this before a start, a stop or a form uses a reflector, but not in ``poll()``: while the API server is down,
+    ``poll()`` uses the last known pods to decide whether a server runs.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     """
@@ -138,8 +138,8 @@ def _retrieve_failure(reflector: Any) -> BaseException | None:
 async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
     """Wait while a reflector reads its first list; return at once if no reflector with this key is reading one.
 
-    In KubeSpawner, all starts await one future of the first list. A cancelled start cancels this future, and the other
-    starts fail with HTTP status 500. A cancelled start that waits with this function does not cancel the future.
+    In KubeSpawner, all starts await one future of the first list. If one of the starts is cancelled, it cancels this
+    future, and the other starts fail with HTTP status 500. A start that waits with this function never does so.
     If the start that reads the list is cancelled, this function returns, and the caller starts the reflector again.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
@@ -161,8 +161,8 @@ Each refusal adds a line to Kubernetes' audit log."""
 class EventsAccess:
     """Starts KubeSpawner's reflector of events if the hub may read events. All spawners share one object of this class.
 
-    If the hub may not read events, it logs one warning for each namespace. It logs another only if the hub was allowed
-    to read the namespace's events in between.
+    If the hub may not read the events of a namespace, the class logs one warning for this namespace. The class repeats
+    the warning only if the hub was allowed to read these events in between.
 
     :param clock: returns monotonic seconds.
     """
@@ -173,7 +173,7 @@ class EventsAccess:
         """Key of a reflector of events → monotonic seconds before which the hub does not request events again."""
 
     async def start_events_reflector(self, spawner: WatchingSpawner, start: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the running reflector of events, or None if the hub may not read events.
+        """Start the reflector of events unless it runs, and return it; None if the hub may not read events.
 
         :param spawner: any spawner of the namespace.
         :param start: KubeSpawner's method that starts the reflector or returns the running reflector.

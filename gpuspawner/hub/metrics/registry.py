@@ -29,9 +29,9 @@ from gpuspawner.kube.store import ClusterStore
 
 NO_GPU = "none"
 OTHER_LABEL = "other"
-"""Label value for GPUs whose type is unknown or that users cannot choose.
+"""Label value for GPUs of an unknown type, or of a type that users cannot choose.
 
-The value also replaces each new value of a label that already has :data:`_MAX_VALUES` values."""
+If a label already has :data:`_MAX_VALUES` values, this value also replaces each new value of the label."""
 
 _SUBSYSTEM = "gpuspawner"
 METRICS_PREFIX = f"{metrics_prefix}_{_SUBSYSTEM}"
@@ -278,7 +278,7 @@ class SettingsMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield two metrics: whether all settings files are valid, and when the hub last read valid files.
 
-        Yield nothing without settings files. With several :class:`ReloadingSettings`, yield the earliest time.
+        Without settings files, yield nothing. Each :class:`ReloadingSettings` has its own time; yield the earliest.
         """
         found = list(self._followed)
         for settings in found:

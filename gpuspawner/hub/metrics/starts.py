@@ -234,7 +234,7 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
 
 
 def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
-    """Return a fixed preset's options, merged with the options of the entry that the user chose in each of its lists.
+    """Return a fixed preset's options, merged with the options of the entries that the user chose in its lists.
 
     A server with a fixed preset gets exactly what the preset says. If the user options name no entry of a list, the
     function uses the list's first entry, which is the default. For an unknown entry, it adds no options.

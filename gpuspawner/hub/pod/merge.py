@@ -17,7 +17,7 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _KEY = "gpuspawner"
-"""Part of each key that gpuspawner adds to a dict of the admin; it shows that gpuspawner has added the entry."""
+"""Part of each key that gpuspawner adds to an admin's dict; it marks the entries that gpuspawner has added."""
 _PREFERENCE_WEIGHT = 100
 
 
@@ -76,7 +76,7 @@ def escape_braces(text: str) -> str:
 
 
 def append_entries(admins: Any, entries: Iterable[dict[str, Any]]) -> Any:
-    """Return a copy of the admin's entries, such as tolerations, followed by the new entries that the admin lacks.
+    """Return a copy of the admin's entries, such as tolerations, followed by the new entries that are not among them.
 
     :param admins: the admin's value: a list, a dict of entries (since KubeSpawner 7) or None.
     :param entries: the new entries.

@@ -66,7 +66,7 @@ _AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem
 
 
 def parse_settings(raw: Mapping[str, object]) -> Settings:
-    """Return validated settings, with values of KubeSpawner's traits that the installed KubeSpawner accepts.
+    """Return validated settings, after checking that the installed KubeSpawner accepts each ``kubespawner_override``.
 
     :param raw: the settings by key, as loaded from YAML.
     :raises SettingsError: the settings are invalid; the error has one problem for each wrong key.
@@ -185,8 +185,8 @@ class _PodBuilder(KubeSpawner):
         """
         building = self.get_pod_manifest()
         try:
-            # One step runs the coroutine to its end without an event loop: KubeSpawner awaits only the admin's
-            # functions, and the traits of this spawner contain none.
+            # One step runs the coroutine to its end without an event loop: KubeSpawner awaits only functions that
+            # an admin has set as traits, and this spawner has no such traits.
             building.send(None)
         except StopIteration as end:
             return as_dict(serialize_models(end.value))
@@ -258,7 +258,7 @@ def _describe_value(value: object) -> str:
 def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
     """Yield a problem for each trait whose value keeps KubeSpawner from building a pod.
 
-    If the values fail only together, yield one problem for the whole override.
+    If KubeSpawner can build a pod with each value alone but not with all together, yield one problem for the override.
 
     :param path: YAML path of the override.
     :param values: name of a trait → value that the trait accepts.

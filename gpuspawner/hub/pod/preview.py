@@ -145,11 +145,11 @@ def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
 def exclude_gpu_nodes(
     manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
 ) -> Mapping[str, Any]:
-    """Return a pod's manifest that requires a node without GPUs, if the pod would start on such a node now.
+    """Let a pod require a node without GPUs if the pod would start on such a node now, and return its manifest.
 
-    The nodes without GPUs need capacity for this pod and all competing pending pods. If the nodes may lack this
-    capacity, return the object ``manifest`` itself. The caller can thus check with ``is`` whether the result requires a
-    node without GPUs.
+    The pod would start if the nodes without GPUs certainly have capacity for it and for all competing pending pods.
+    Otherwise, the result is the object ``manifest`` itself, so the caller can check with ``is`` whether the pod now
+    requires a node without GPUs.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
@@ -206,7 +206,7 @@ class PodPreviews:
     spawner: PodBuildingSpawner
     offer: Offer
     _bases: dict[_BaseKey, _BasePod] = field(default_factory=dict)
-    """Key of the overrides of KubeSpawner's traits → the pod with these overrides but without a choice."""
+    """Key of some overrides of KubeSpawner's traits → the pod with these overrides, without a user's choice."""
     _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
@@ -309,7 +309,7 @@ class PodPreviews:
 def _set_priority(spec: dict[str, Any], additions: PodAdditions) -> dict[str, Any]:
     """Return a pod's spec with the PriorityClass that the user chose.
 
-    The result also contains the class's priority value, because the hub may have no right to read PriorityClasses.
+    The result also contains the class's priority value, so that the hub need not read the PriorityClass.
     """
     chosen = {"priorityClassName": additions.priority_class, "priority": additions.priority}
     return {**spec, **{name: value for name, value in chosen.items() if value is not None}}

@@ -105,7 +105,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
 
 
 CONTAINER_TRAITS = ("extra_container_config", "extra_containers", "init_containers")
-"""Names of the traits whose value is a list of containers, or a part of the notebook container."""
+"""Names of the traits that describe containers: a part of the notebook container, or additional containers."""
 OWN_RESOURCE_TRAITS = (
     *("cpu_limit", "cpu_guarantee", "mem_limit", "mem_guarantee"),
     *("extra_resource_limits", "node_selector"),

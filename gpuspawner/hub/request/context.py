@@ -195,7 +195,7 @@ def _format_preset_values(selection: Selection) -> dict[str, str]:
 
 
 def take_prefill(handler: Any) -> None:
-    """Remove the form values that a link contains from the request's query, and store them as a :class:`FormDraft`.
+    """Remove a link's form values from the request's query, and store these values as a :class:`FormDraft`.
 
     Call this in the request's own task, before JupyterHub reads the query. If the query still had values then,
     JupyterHub would start a server.

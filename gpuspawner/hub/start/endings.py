@@ -228,7 +228,7 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
 async def _stop_until_released(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable[None]], *, now: bool) -> None:
     """Stop a server, and wait while finalizers keep its pod from being deleted.
 
-    The stop must not end earlier: the next start creates a pod of the same name, which the old pod would prevent.
+    The stop must not end earlier: while the old pod exists, the next start cannot create a pod of the same name.
     """
     while True:
         try:
@@ -293,7 +293,7 @@ class ServerEnd:
 
 
 class RepeatingSpawner(PodWatchingSpawner, Protocol):
-    """A spawner that repeats requests to the API server.
+    """What :func:`repeat_until_accepted` needs from a spawner.
 
     :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
     """
@@ -319,7 +319,7 @@ class RemovedStart(Protocol):
 
 
 class StoppingSpawner(WatchingSpawner, Protocol):
-    """The spawner of a server that the hub stops.
+    """What :func:`stop_server` and :func:`read_pods` need from a spawner.
 
     :ivar k8s_api_request_retry_timeout: seconds for which KubeSpawner repeats a request that times out.
     """
@@ -332,7 +332,7 @@ class StoppingSpawner(WatchingSpawner, Protocol):
 
 
 class EndedStart(Protocol):
-    """The state of a server's last start.
+    """The part of a start's state that :func:`note_end` uses.
 
     :ivar last_pod: JSON of the server's pod, from the last poll that found the pod; empty if no poll has found it.
     :ivar end: why the server ended; None while the server runs, or if there is no reason to announce.
@@ -343,7 +343,7 @@ class EndedStart(Protocol):
 
 
 class EndedSpawner(WatchingSpawner, Protocol):
-    """The spawner of a server that JupyterHub polls.
+    """What :func:`note_end` needs from the spawner of a server that has ended.
 
     :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
     :ivar events_enabled: whether KubeSpawner watches events.

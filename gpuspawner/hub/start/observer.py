@@ -56,7 +56,10 @@ class WorkThrottle:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure how long the ``with`` block takes; the longer it takes, the longer :meth:`wait` delays the next."""
+        """Measure how long the work in a ``with`` block takes.
+
+        The longer the work takes, the later :meth:`wait` allows the next work.
+        """
         began = self._clock()
         try:
             yield
@@ -137,8 +140,8 @@ class StartObserver:
             queue=None if waiting is None or offer is None else await offer.find_queue_place(waiting),
             gpu_name="" if gpu is None else gpu.display_name,
             lacks_events=self._feed.lacks_events,
-            # Do not check the node of a pod that still waits for one. If the pod is gone, check its last node: a pod
-            # may be deleted together with its node.
+            # A pod that still waits for a node has no node to check. If the pod is gone, check its last node: the pod
+            # may be gone because its node is.
             is_node_ready=self._is_node_ready() if waiting is None else None,
         )
 

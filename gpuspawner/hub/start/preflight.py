@@ -59,13 +59,14 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""HTTP statuses from which the hub concludes that a start's pod does not exist, when it looks for this pod.
+"""HTTP statuses of the hub's search for a start's pod after which the hub acts as if the pod did not exist.
 
-The pod's namespace does not exist (404), or the hub has no permission to list pods (403)."""
+After 404, this is certain: the pod's namespace does not exist. After 403, the hub cannot know, because it has no
+permission to list pods. It then leaves an existing pod to KubeSpawner, which deletes it and creates a new one."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
-    """Return the pod as KubeSpawner would create it; this calls the admin's functions, such as ``modify_pod_hook``.
+    """Call the admin's functions, such as ``modify_pod_hook``, and return the pod as KubeSpawner would create it.
 
     :param spawner: the spawner of the server, with the user's choice in its traits.
     """
@@ -91,7 +92,7 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
 
 
 def drop_draft(spawner: StartingSpawner) -> None:
-    """Discard the pod that :func:`use_draft` has set, so that the spawner builds the next pod itself.
+    """Discard the pod that :func:`use_draft` has set; the spawner then builds its next pod itself.
 
     :func:`use_draft` has also set the trait ``modify_pod_hook`` to None. This function does not change the trait back:
     ``trait_overrides.restore()`` does.
@@ -194,17 +195,19 @@ def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
 async def send_pod(
     spawner: StartingSpawner, pod: Any, *, send: Callable[[Any], Awaitable[bool]], is_repeated: bool
 ) -> bool:
-    """Send a start's pod if it does not exist, and return whether it exists now; if not, KubeSpawner repeats the call.
+    """Send a start's pod unless it exists, and return whether it exists now. After False, KubeSpawner calls again.
 
-    An earlier request may have created the pod although the hub never received the answer. KubeSpawner would take this
-    pod for that of an earlier start, delete it and create a new one. The new pod would then wait behind other pending
-    pods, or the API server might refuse it. Look for the pod before the request is repeated. Look again if the API
-    server answers that the pod exists, because the API server may have processed the earlier request in between.
+    An earlier request of this start may have created the pod although the hub never received the answer. KubeSpawner
+    would take this pod for that of an earlier start, delete it and create a new one. The new pod would then wait behind
+    other pending pods, or the API server might refuse it.
+
+    Before a repeated request, the function therefore looks for the pod. It looks again if the API server answers that
+    a pod exists: the API server may have processed the earlier request after the first look.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
-    :param send: KubeSpawner's method that sends the pod and returns whether it exists. If a pod exists already, the
-        method stops the server.
+    :param send: KubeSpawner's method that sends the pod and returns whether the pod exists. If the API server answers
+        that a pod of this name exists already, the method stops the server.
     :param is_repeated: whether the start has sent the pod before.
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
@@ -239,10 +242,10 @@ class _SparedPodError(Exception):
 
 
 async def _has_own_pod(spawner: StartingSpawner, pod: Any) -> bool | None:
-    """Return whether the pod that this start has created exists, or None if the hub cannot find out.
+    """Return whether a pod that this start has created exists and is not being deleted; None if that is unknown.
 
-    The request is a list of one pod, because the shipped Role lets the hub list pods but not get them. If the hub may
-    not list pods, return False.
+    The request lists pods by name, because the shipped Role lets the hub list pods but not get a single pod. For HTTP
+    statuses in :data:`_LACKS_POD`, the result is False.
     """
     selector, timeout_s = f"metadata.name={pod.metadata.name}", spawner.k8s_api_request_timeout
     look = partial(spawner.api.list_namespaced_pod, spawner.namespace, field_selector=selector)
@@ -321,8 +324,11 @@ class NewClaims:
     def can_remove(self, spawner: ClaimingSpawner, *, token: str) -> bool:
         """Return whether a start may remove the volume claim of its server.
 
-        The start may if it has marked the claim with its random ID, and no other start has used the claim since. After
-        :meth:`forget`, the start may not.
+        The result is True only if all of this applies:
+
+        - the start has called :meth:`mark`, at a time when no other start could remove the claim
+        - no other start has used the claim since
+        - the start has not called :meth:`forget`
 
         :param spawner: the spawner of the server.
         :param token: the random ID of the start (see :meth:`mark`).

@@ -131,7 +131,8 @@ def build_record(spawner: ResumableSpawner) -> dict[str, object]:
     record = write_end(state.end)
     if state.feed.language is not ENGLISH:
         record[_LANGUAGE_KEY] = state.feed.language.tag
-    # Record the start until JupyterHub has stopped the server, even after the start has failed: the pod still exists.
+    # Record a failed start, too: the pod exists until JupyterHub has stopped the server. If the hub ends before that,
+    # the next process of the hub ends the start with the stored reason.
     if state.feed.is_sent and (_is_in_progress(spawner) or state.end is not None):
         record[_START_KEY] = {"timeout_s": float(spawner.start_timeout)}
     return {RECORD_KEY: record} if record else {}
@@ -394,7 +395,7 @@ async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind
 
 
 def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
-    """Return a Service that fits the labels and port of an existing pod, even if the settings have changed since."""
+    """Return a Service for the labels and port of a pod, even if the settings have changed since the pod's creation."""
     ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
     port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), None)
     # Pass the port only if get_service_manifest() has a parameter for it; in KubeSpawner 7.0, it has none.

@@ -44,7 +44,8 @@ class StartState:
         does.
     :param is_resumed: whether an earlier process of the hub began the start. If such a start fails, the failure does
         not count toward JupyterHub's ``consecutive_failure_limit``.
-    :param is_hidden: whether JupyterHub, when it starts, must not check the server, because the start is to be resumed.
+    :param is_hidden: whether to hide the server from the check of servers when JupyterHub starts, because the hub will
+        resume the start.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
     :param last_pod: JSON of the pod, from the last poll that found the pod; empty if no poll has found it.
     :param end: why the server ended; None while the server runs, or if there is no reason to announce.
@@ -77,8 +78,8 @@ class StartState:
         # start reads this feed.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing, hold and warned_pod_uid, which describe the pod: it may outlast this start. Keep end: after
-        # this call, JupyterHub stores the reason why the server ended.
+        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the
+        # attribute end, because JupyterHub stores the reason why the server ended only after this call.
         return StartState(
             feed=feed,
             is_removing=self.is_removing,
@@ -89,7 +90,7 @@ class StartState:
 
 
 class StartingSpawner(AdmittedSpawner, PodBuildingSpawner, Protocol):
-    """A spawner during a start.
+    """What the code that starts a server needs from the server's spawner.
 
     :ivar user_options: the user's choice, as JupyterHub stores it.
     :ivar start_timeout: seconds until JupyterHub ends the start.

@@ -82,7 +82,7 @@ class ProgressFeed:
         self.language = get_language()
 
     def resume(self, began_at: datetime | None, *, elapsed_s: float) -> None:
-        """Continue a start that an earlier process of the hub began, and whose pod was sent.
+        """Continue the feed of a start that an earlier process of the hub began; that process has sent the pod.
 
         :param began_at: when the start began, None if unknown.
         :param elapsed_s: seconds since the start began.
@@ -104,7 +104,7 @@ class ProgressFeed:
 
     @property
     def has_not_begun(self) -> bool:
-        """Whether the start has neither begun nor ended."""
+        """Whether the start can still begin: False once it has begun, or has ended without beginning."""
         return self._began is None and not self.is_over
 
     @property
@@ -163,7 +163,7 @@ class ProgressFeed:
                 self._has_reader.clear()
 
     async def wait_for_reader(self, *, timeout_s: float) -> None:
-        """Wait until a page reads the feed; return at once if one does.
+        """Wait until at least one page reads the feed.
 
         :param timeout_s: maximum number of seconds to wait.
         """
@@ -369,8 +369,8 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
     """Wait until the server's port accepts connections, and return True.
 
     Return False after ``timeout_s``, or if the hub cannot reach the pod. While this function waits, the supervisor ends
-    the start if the server's container ends. JupyterHub would wait until ``http_timeout``, even if the container has
-    ended.
+    the start if the server's container ends. Without this function, JupyterHub alone would wait for the server, until
+    ``http_timeout``, even if the container has ended.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
     :param timeout_s: maximum number of seconds to wait.

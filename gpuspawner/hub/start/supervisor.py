@@ -36,17 +36,16 @@ _EARLY_END_SHARE = 0.2
 """The supervisor ends a start at its own deadline, before ``start_timeout``. The time between the two is this share of
 ``start_timeout``, but at most 2 s."""
 _ALTERNATIVES_SHARE = 0.3
-"""Share of the time between the supervisor's deadline and ``start_timeout``. The search for similar choices may wait
-this long for its turn.
+"""When a start reaches the supervisor's deadline, the hub searches for similar choices to show in the error. The search
+may wait for its turn during this share of the time between the deadline and ``start_timeout``.
 
-When a start reaches the deadline, the hub searches for similar choices to show in the error. Searches have to take
-turns, because the hub limits the time that the searches of all starts take."""
+Searches have to take turns, because the hub limits the time that the searches of all starts take."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
 ``start_timeout`` has passed."""
 _ALTERNATIVES_S = 10.0
-"""Maximum number of seconds for which the search for similar choices waits for its turn (``_ALTERNATIVES_SHARE``) if
-the start fails before the supervisor's deadline."""
+"""When a start fails before the supervisor's deadline, the search for similar choices may wait for its turn for at most
+this many seconds. :data:`_ALTERNATIVES_SHARE` says why searches take turns."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
@@ -92,8 +91,8 @@ async def _wait_until_end(
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
-    # In a busy event loop, the supervisor may decide to end a start just as it succeeds. Then the start counts as a
-    # success.
+    # In a busy event loop, the start may succeed at the moment when the supervisor decides to end it. The start then
+    # counts as a success.
     if ending.done() and (not starting.done() or starting.exception() is not None):
         raise ending.result()
     # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so KubeSpawner may end the start
@@ -148,7 +147,7 @@ class _Supervisor:
             # observations. If a page is open or opens, do not wait any longer.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             if self.is_late:
-                break  # Observe no more: during an observation in a busy event loop, JupyterHub's timer might go off.
+                break  # In a busy event loop, an observation may take so long that JupyterHub's timer goes off.
             failure = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._left_s()):

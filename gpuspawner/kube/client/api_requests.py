@@ -177,7 +177,7 @@ async def find_missing_verb(
     """Return the first verb that the hub may not use on a resource, or an empty string if the hub may use all verbs.
 
     Return :data:`NOT_SERVED` if the API server does not serve the resource. If a SelfSubjectAccessReview fails, the
-    verb counts as allowed; the list request then shows whether the hub has the right.
+    verb counts as allowed; the hub's later request with this verb then shows whether the hub has the right.
     https://kubernetes.io/docs/reference/access-authn-authz/authorization/#checking-api-access
 
     :param api_client: the hub's ``kubernetes_asyncio.client.ApiClient``.

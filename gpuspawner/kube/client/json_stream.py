@@ -76,8 +76,9 @@ _DECODER = json.JSONDecoder()
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]{}]', re.DOTALL)
 """Matches a bracket, a complete string, or the opening quote of a string whose end has not arrived."""
 _LONGEST_END = len("e+")
-"""If a text ends inside a number, ``raw_decode`` may read only the number's beginning (``1`` of ``1e+``). It then
-leaves at most this many characters of the text unread."""
+"""Maximum number of characters that ``raw_decode`` leaves unread at the end of a text that ends inside a number.
+
+For ``1e+``, for example, ``raw_decode`` reads only the ``1``."""
 
 
 async def parse_members(pieces: AsyncIterator[str]) -> AsyncGenerator[tuple[str, object], None]:
@@ -166,7 +167,7 @@ class _JSONReader:
         return json.JSONDecodeError(problem, self._text, self._at)
 
     async def _read_deep_value(self) -> object:
-        """Parse a value that Python found nested too deeply, now without ``managedFields``; return None on failure."""
+        """Parse a too deeply nested value again, but without ``managedFields``; return None if that fails, too."""
         while (end := self._find_end()) is None:
             if not await self._read_more():
                 raise self.make_error("nested too deeply")

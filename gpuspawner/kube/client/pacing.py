@@ -31,7 +31,7 @@ class Pacer:
         self._since = self._clock()
 
     async def yield_if_due(self) -> None:
-        """Let other tasks run if the time slice is used up; callers await this after each object."""
+        """Let other tasks run if the time slice is used up; callers await this after each object they process."""
         if self._clock() - self._since >= self._slice_s:
             await asyncio.sleep(0)
             self.reset()

@@ -40,7 +40,7 @@ class _DeviceClassCache(VersionedCache[DeviceClass]):
 class DRADevices:
     """Watches DRA's resources and keeps the devices in the cluster's :class:`Occupancy` up to date.
 
-    :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. The caller passes it
+    :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. Its arguments are
         the plural name of a resource of :data:`DRA_GROUP`, and the cache for the resource's objects.
     :param occupancy: nodes and pods of the cluster; receives the devices.
     :ivar resources: names of the extended resources that DRA provides, or None if unknown.

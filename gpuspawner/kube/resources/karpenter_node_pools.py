@@ -106,8 +106,8 @@ class KarpenterNodePools:
             if error.status not in _REFUSALS:
                 raise
             verb = await self._missing_verb()
-            # An API server that has just started answers 403 to all requests. Keep the NodePools in memory if a check
-            # of the hub's rights after the 403 finds that the hub may list them.
+            # A 403 does not prove that the hub may not list NodePools: an API server that has just started answers 403
+            # to all requests. If a check of the hub's rights finds that the hub may list them, keep the last NodePools.
             if self.scalable_node_pools and not verb:
                 raise
             return self._keep(_explain_unlisted(verb), asked_at)

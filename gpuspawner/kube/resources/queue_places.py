@@ -55,13 +55,15 @@ QUEUE_SETUP_CACHE_S = 30.0
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""Maximum age of an answer that the hub still uses while it waits for a newer one, as a multiple of the seconds for
-which the hub reuses the answer (:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`)."""
+"""If a newer answer does not arrive in time, the hub uses the old answer up to this multiple of its caching time.
+
+The caching time is :data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`. An older answer counts as unknown."""
 NEW_POD_S = 1.0
-"""Minimum seconds between two requests for a namespace's Workloads if the second is for a new pod, which the first did
-not name. For other pods, the minimum is :data:`QUEUE_CACHE_S`."""
+"""Minimum seconds between two requests for a namespace's Workloads, if the first did not name the pod of the second.
+
+If the first request already named the pod, the minimum is :data:`QUEUE_CACHE_S`."""
 _FORGOTTEN_S = 30.0
-"""Seconds after the last :meth:`QueuePlaces.find_place` for a pod until the hub stops reading the pod's Workload."""
+"""Seconds without a call of :meth:`QueuePlaces.find_place` for a pod until the hub no longer asks for its Workload."""
 _PER_REQUEST = 100
 """Maximum number of pods in one request for Workloads. The URL contains the uid of each pod, so this number limits the
 URL's length."""

@@ -49,7 +49,7 @@ class _CachedAnswer(NamedTuple, Generic[_T]):
     """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
 
     :param value: the result; None if the request failed.
-    :param at: seconds of the clock at which the hub sent the request; after a failure, at which the request failed.
+    :param at: clock time in seconds at which the hub sent the request, or if the request failed, at which it failed.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 
@@ -124,7 +124,9 @@ class ResourceQuotas:
     async def read_remaining(
         self, namespace: str, *, max_age_s: float = QUOTA_CACHE_S, wait_s: float | None = None
     ) -> RemainingQuota | None:
-        """Return how much a namespace's quotas leave, or None if no quota applies or the hub cannot read them in time.
+        """Return how much a namespace's ResourceQuotas leave for new pods.
+
+        The result is None if no quota applies, or if the hub cannot read the quotas in time.
 
         :param namespace: namespace of the pods.
         :param max_age_s: greatest age in seconds of a cached result.

@@ -108,7 +108,7 @@ class VolumeTopology:
         self._timeout_s = timeout_s
         self._clock = clock
         self._cache: OrderedDict[tuple[str, str], tuple[float, _VolumePlacement]] = OrderedDict()
-        """Namespace and name of a claim → seconds of the clock until which the result is cached, and the result."""
+        """(namespace, name) of a claim → (time of ``clock`` until which the result is cached, result)."""
         self._requests: SharedTasks[tuple[str, str], _VolumePlacement] = SharedTasks()
 
     async def resolve_claims(
@@ -248,7 +248,7 @@ class VolumeLimits:
 
     async def wait_for_first_attempt(self) -> None:
         """Wait until the first list of each watched resource has succeeded or failed."""
-        # The first list of CSINodes may start three more watches; this loop then also waits for them.
+        # Do not copy the list: the first list of CSINodes may add three watches to it, for which this loop waits, too.
         for watch_loop in self._watch_loops:
             await watch_loop.first_attempt.wait()
 

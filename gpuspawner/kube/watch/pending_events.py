@@ -47,7 +47,7 @@ class ListReconciler(Generic[_T]):
         self._changed: list[_T] = []
 
     async def begin(self) -> None:
-        """Record which objects the cache holds now."""
+        """Note which objects are in the cache, so that :meth:`finish` can drop those that the list does not contain."""
         for value in self._cache.list_values():
             self._unseen[self._cache.make_key(value)] = value
             await self._pacer.yield_if_due()
@@ -295,9 +295,9 @@ class ReadBatcher:
         self._processed.set()
 
     async def catch_up(self) -> None:
-        """End the pause and wait until the cache has all unread events, if the cache is at least ``fresh_s`` old.
+        """If the cache is at least ``fresh_s`` old, end the pause and wait until the cache has all unread events.
 
-        Return at once if the cache is younger, or if no pause has begun since the last events were processed.
+        If the cache is younger, or no pause has begun since the last events were processed, return at once.
         """
         age_s = asyncio.get_running_loop().time() - self._since
         if self._requested is not None and age_s >= self._fresh_s:

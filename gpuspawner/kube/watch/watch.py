@@ -45,7 +45,7 @@ the number of old objects is therefore small, and a few new objects already exce
 
 
 class GCTuning:
-    """Adjusts Python's garbage collector while the hub reads large lists, also for several lists at the same time."""
+    """Adjusts Python's garbage collector while the hub reads large lists. The hub may read several lists at a time."""
 
     def __init__(self) -> None:
         self._readers = 0
@@ -101,8 +101,9 @@ class WatchTiming:
         so this is also the usual maximum age of the data.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
     :param settle_s: time from the response's headers within which the API server should begin to send the changes
-        since the last watch. During this time, the hub concludes that all changes have arrived only if no event comes
-        for ``settle_s``. Afterwards, a gap of :data:`IDLE_GAP_S` without an event is enough.
+        since the last watch. During this time, a short gap may only mean that the API server has not begun. Until a
+        bookmark comes, only a gap of ``settle_s`` without an event then shows that all changes have arrived.
+        Afterwards, a gap of :data:`IDLE_GAP_S` is enough.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
@@ -176,7 +177,7 @@ class Watch:
         return not self._pending.version
 
     def forget(self) -> None:
-        """Forget the version to watch from, so that the caller must :meth:`relist` before the next :meth:`stream`."""
+        """Forget the resourceVersion to watch from; the caller must :meth:`relist` before the next :meth:`stream`."""
         self._pending.reset("")
         self._silent_watches = 0
 
@@ -219,8 +220,8 @@ class Watch:
 
         :raises APIUnavailableError: the API server did not answer or refused the request, the connection broke, or the
             watch ended before all changes since the last watch had arrived.
-        :raises RelistError: the watch cannot continue from the last version, or the last :data:`MAX_SILENT_WATCHES`
-            watches brought neither an event nor a bookmark.
+        :raises RelistError: the watch cannot continue from the last resourceVersion, or the last
+            :data:`MAX_SILENT_WATCHES` watches brought neither an event nor a bookmark.
         """
         timing = self._timing
         watch_s = max(1, round(timing.watch_s * (1 - self._random() / 5)))

@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDelays:
-    """Delays before a retry, in seconds.
+    """Upper bounds, in seconds, of the random delay before a retry.
 
     :param first_s: upper bound after the first failure; it doubles with each further failure.
     :param longest_s: upper bound after any failure.
@@ -113,8 +113,8 @@ class WatchLoop:
         self._changed = on_change
         self._sleep = sleep
         self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
-        # Lists are expensive in a large cluster. This backoff between lists therefore resets only after a complete
-        # watch.
+        # Lists are expensive in a large cluster. A successful list therefore does not reset this backoff between lists;
+        # only a watch that runs to its regular end does.
         self._list_backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
         self._was_known = False
         self._is_suspect = False
@@ -188,7 +188,7 @@ class WatchLoop:
         self.restarts += 1
         if status == HTTPStatus.FORBIDDEN:
             # An API server that has just started answers 403 until it has loaded its roles. A 403 alone thus proves
-            # nothing, so the next attempt checks the right.
+            # nothing, so the next attempt asks the API server whether the hub has the right to read the resource.
             self._is_suspect = True
         self._set_reason(describe_failure(status, missing_right=describe_missing_right(verb, what=self._what)))
         return self._backoff.draw_delay_s()

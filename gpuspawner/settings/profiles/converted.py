@@ -1,4 +1,4 @@
-"""The settings to which a profile list is converted; also converts KubeSpawner's user options to gpuspawner's."""
+"""The result of converting a profile list: the settings, and methods that convert KubeSpawner's user options."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Several profiles may have the same slug if a hook of the hub shows each user onl
 """
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _EMPTYING = (NOT_VALID, NEVER_STARTED, NO_USER_ALLOWED, NO_ENTRY, SAME_SLUG)
-"""Reasons for which the conversion may leave out a profile."""
+"""Reasons for which the conversion may leave out a profile; the error about an empty result lists them."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class ConvertedProfiles:
     profiles: Mapping[str, Profile]
 
     def convert_options(self, options: Mapping[str, object]) -> dict[str, object] | None:
-        """Return gpuspawner's user options that are equivalent to KubeSpawner's, or None if no preset offers them.
+        """Return gpuspawner's user options that are equivalent to KubeSpawner's; None if no preset offers the choice.
 
         :param options: KubeSpawner's user options: ``profile``, and a key for each option in which the user picked a
             choice; or an empty mapping if the user chose nothing.
@@ -100,7 +100,7 @@ class ConvertedProfiles:
         return {**converted, "preset_choices": chosen} if chosen else converted
 
     def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
-        """Return the result without the preset, or without the entry of a preset's list, that has a problem.
+        """Return the result without the part that has a problem: a preset, or an entry in a list of a preset.
 
         If the list then offers nothing, the preset is left out, too. Return None if the problem is in no preset.
 

@@ -40,7 +40,8 @@ BASE_TRAITS = (
     "extra_pod_config",
     "environment",
 )
-"""Names of KubeSpawner's traits that the conversion needs to know; callers read their values from the configuration."""
+"""Names of the KubeSpawner traits whose configured values the conversion of a profile list needs. Callers read
+these values from the configuration."""
 
 _OTHER_ACCELERATORS = re.compile(
     r"google\.com/tpu|cloud-tpus\.google\.com/.+|aws\.amazon\.com/neuron[a-z]*|habana\.ai/.+|huawei\.com/(Ascend|npu).*"
@@ -155,7 +156,7 @@ class _RefusedValueError(ValueError):
 class OverrideSplitter:
     """Splits each ``kubespawner_override`` of a profile list into parts.
 
-    :param traits: what KubeSpawner's class accepts.
+    :param traits: names of KubeSpawner's traits, and a function that checks their values.
     :param notes: receives notes about traits that are left out or changed.
     """
 
@@ -167,8 +168,8 @@ class OverrideSplitter:
         """Return the parts of a ``kubespawner_override``, or None if KubeSpawner or Kubernetes refuses a value in it.
 
         :param overrides: the ``kubespawner_override``: trait → value.
-        :param profile: text that says in notes where the override is: the display name of its profile and, for an
-            override of a choice, those of the option and the choice.
+        :param profile: the place of the override, for notes: the display name of its profile. If a choice of a profile
+            option has the override, the text also contains the display names of this option and this choice.
         """
         known = self._select_known(overrides, profile)
         parts: dict[str, Any] = {"amounts": {}, "labels": {}, "variables": {}, "rest": {}}
@@ -236,7 +237,7 @@ class OverrideSplitter:
 
 
 def _drop_container_gpus(value: Any) -> tuple[Any, set[str]]:
-    """Return a copy of containers without the GPUs in their limits and requests, and the names of the removed GPUs.
+    """Remove GPUs from the limits and requests of containers; return the changed copy, and the names of these GPUs.
 
     :param value: a part of a container, or a list or dict of containers.
     """
@@ -291,7 +292,7 @@ def _read_bytes(value: Any) -> int:
 
 
 def split_resources(value: Any) -> tuple[dict[str, int], dict[str, Any]]:
-    """Split a mapping of resources; return accelerator → number, and other resource → value.
+    """Split a mapping of resources into two mappings: accelerator → number, and any other resource → value.
 
     An accelerator whose number exceeds :data:`_MOST_UNITS` counts as one of the other resources.
 

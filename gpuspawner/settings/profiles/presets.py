@@ -178,8 +178,8 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
-        # KubeSpawner replaces `{value}` in any trait with the user's text. In a preset, this text can only set the
-        # image, so leave out a text field that sets other traits.
+        # KubeSpawner replaces `{value}` in any trait with the user's text. In a preset, the user's text can only set
+        # the image. Leave out a text field whose overrides contain `{value}` in another trait.
         if any("{value}" in text for text in _list_texts(constants)):
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
@@ -205,10 +205,10 @@ class _Converter:
         return {key: value for key, value in found.items() if value}
 
     def _drop_extra_images(self, options: list[SplitOption]) -> None:
-        """Remove all but one of the options' text fields for an image, or all of them.
+        """Keep at most one of the options' text fields for an image.
 
-        The method removes a text field if a choice of a later option sets the image: in KubeSpawner, that choice
-        overrides the user's text. Of the other text fields, the method keeps the first.
+        The method removes a text field if a choice of a later option sets the image, because in KubeSpawner that choice
+        overrides the user's text. Of the remaining text fields, the method keeps only the first.
         """
         has_image = False
         for index, option in enumerate(options):
@@ -224,9 +224,13 @@ class _Converter:
     def _is_within_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
         """Check that guarantees of CPU and memory do not exceed the limits, and remove entries that break this rule.
 
-        The method checks CPU and memory separately. If no option sets the limit or guarantee, return False for a
-        profile that breaks the rule. If exactly one option sets them, remove the entries of this option that break the
-        rule. In all other cases, return True.
+        The method checks CPU and memory separately:
+
+        - If no option sets the limit or the guarantee, the method checks the profile's own values.
+        - If exactly one option sets them, the method removes the entries of this option that break the rule.
+        - If several options set them, the method checks nothing.
+
+        :return: False if the profile's own values break the rule, else True.
         """
         for key, traits in AMOUNT_TRAITS.items():
             setting = [each for each in options if any(each.touches(trait) for trait in traits)]
@@ -244,8 +248,11 @@ class _Converter:
     def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
         """Check that accelerators' guarantees equal their limits, and remove entries that break this rule.
 
-        If no option sets accelerators, return False for a profile that breaks the rule. If exactly one option sets
-        them, remove the entries of this option that break the rule. In all other cases, return True.
+        - If no option sets accelerators, the method checks the profile's own values.
+        - If exactly one option sets them, the method removes the entries of this option that break the rule.
+        - If several options set them, the method checks nothing.
+
+        :return: False if the profile's own values break the rule, else True.
         """
         setting = [each for each in options if each.sets_accelerators]
         if not setting and level.mismatch:
@@ -373,7 +380,7 @@ def _format_access(access: ProfileAccess) -> dict[str, Any]:
 
 
 def _drop_needless_order(entries: Mapping[str, dict[str, Any]]) -> None:
-    """Remove ``order`` from all entries if their keys are in alphabetical order, because Helm sorts keys like this."""
+    """Remove ``order`` from all entries if their keys are in alphabetical order, the order in which Helm sorts keys."""
     if list(entries) == sorted(entries):
         for entry in entries.values():
             del entry["order"]

@@ -88,7 +88,8 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
     :param text: any text.
     :param taken: the slugs that other texts already have.
     :param fallback: slug for a text without letters and digits.
-    :param has_underscores: whether the slug may contain ``_``; it may only for a preset's list or an entry of a list.
+    :param has_underscores: whether the slug may contain ``_``. Pass True only for the slug of a preset's list, or of an
+        entry in such a list.
     """
     words = text if has_underscores else text.replace("_", "-")
     parts = [slugify(part) for part in words.split("_")]
@@ -104,10 +105,10 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
 def plan_gpus(
     level: EffectiveValues, options: list[SplitOption], *, gpus: ProfileGPUs, notes: NoteList, profile: str
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return two results: a preset's keys ``gpu`` and ``gpu_count``, and the same keys for entries of its lists.
+    """Return the keys ``gpu`` and ``gpu_count`` of a preset, and the same keys of the entries in the preset's lists.
 
-    The first result is a dict, which is empty if the preset does not set the keys. The second result is ``id(entry)`` →
-    dict of the entry's keys; entries that do not set the keys are missing.
+    The first result is a dict with the preset's keys; it is empty if the preset does not set them. The second result is
+    ``id(entry)`` → dict with the entry's keys; it lacks each entry that does not set them.
 
     A GPU type consists of an extended resource and of labels in the node selector. If several options of the profile
     change the resource or the labels, the GPU type has only the labels that none of these options changes.

@@ -1,7 +1,8 @@
-"""Finds the values that servers with a profile have, and derives the CPU and memory settings of the new preset.
+"""Finds the values of servers with a profile, and derives CPU and memory of the preset that replaces the profile.
 
-The preset replaces the profile, and each option of the profile becomes a list in the preset. A server's values come
-from KubeSpawner's own traits, from the profile, and from the user's choices in the profile's options.
+Each option of the profile becomes a list in the preset. Each choice in an option becomes an entry of the list. A
+server's values come from KubeSpawner's own traits, from the profile, and from the user's choices in the profile's
+options.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class EffectiveValues:
 
 @dataclass(slots=True, kw_only=True)
 class SplitEntry:
-    """A choice of a profile's option, which becomes an entry of a list in a preset.
+    """A choice in a profile's option. The choice becomes an entry of a list in a preset.
 
     :param slug: key of the entry in the settings.
     :param parts: the parts of the choice's ``kubespawner_override``.
@@ -110,7 +111,7 @@ class SplitEntry:
 
 @dataclass(slots=True, kw_only=True)
 class SplitOption:
-    """An option of a profile, which becomes a list in a preset (a key of the preset's ``choices``).
+    """An option of a profile. The option becomes a list in a preset (a key of the preset's ``choices``).
 
     :param name: key of the list in the settings.
     :param entries: the option's choices, which become the entries of the list.
@@ -138,7 +139,7 @@ class SplitOption:
 
     @property
     def resources(self) -> set[str]:
-        """The extended resources of accelerators whose limit at least one entry sets."""
+        """Extended resources of accelerators for which at least one entry sets a limit."""
         return {resource for entry in self.entries for resource in entry.parts.accelerators}
 
     @property
@@ -148,7 +149,7 @@ class SplitOption:
 
     @property
     def labels(self) -> set[str]:
-        """Labels that an entry removes from the node selector, and labels by which it may select a GPU type's nodes."""
+        """Labels that an entry removes from the node selector, and labels by which an entry may select a GPU type."""
         return {
             key
             for entry in self.entries
@@ -196,18 +197,18 @@ def _naming(trait: str) -> Iterator[None]:
 def plan_amounts(
     level: EffectiveValues, options: list[SplitOption], *, base: EffectiveValues
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return the keys that set CPU and memory in a preset, and those in the entries of its lists.
+    """Return the settings of CPU and memory for a preset, and those for the entries of the preset's lists.
 
-    Each key is in the result with its value. The second result is a dict: ``id(entry)`` → the keys of the entry.
+    Settings are a dict: key, such as ``cpu_guarantee`` → value. The second result is ``id(entry)`` → settings.
 
-    If a server has a limit but no guarantee, Kubernetes requests as much as the limit. The keys then contain:
+    If a server has a limit but no guarantee, Kubernetes requests as much as the limit. The settings then contain:
 
     - a guarantee equal to the limit, if at most one option of the profile changes the limit or guarantee,
-    - the guarantee 0 (no guarantee, as for KubeSpawner), if several options change the limit or guarantee. The limit
+    - the guarantee 0, which means no guarantee, if several options change the limit or guarantee. The limit
       then depends on several choices of the user, so no entry can set a guarantee that is equal to it.
 
     If a server has neither a limit nor a guarantee, but the hub's configuration of KubeSpawner sets a guarantee, the
-    keys contain the guarantee 0, which replaces it.
+    settings contain the guarantee 0, which replaces the configured guarantee.
 
     :param level: the values of servers with the profile, without the user's choices.
     :param options: the profile's options.
