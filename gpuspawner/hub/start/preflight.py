@@ -42,10 +42,11 @@ _DRY_RUN_ALL = "All"
 """The only valid value of ``dryRun``: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run"""
 
 _LEFT_TO_KUBESPAWNER = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
-"""HTTP statuses of the dry run that do not end the start yet: KubeSpawner's own request to create the pod decides.
+"""HTTP statuses of the dry run that do not end the start: KubeSpawner's own request to create the pod decides.
 
-If the namespace is still missing then (404), the start fails. If the server's earlier pod still exists (409),
-KubeSpawner deletes this pod, waits until it is gone, and repeats the request."""
+404 means that the namespace is missing. If it is still missing when KubeSpawner sends its request, the start fails. 409
+means that the server's earlier pod still exists. KubeSpawner then deletes this pod, waits until it is gone, and repeats
+the request."""
 
 _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
 """HTTP statuses after which the hub repeats the dry run: the API server or a webhook is overloaded or restarts."""
@@ -59,10 +60,11 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""HTTP statuses of the hub's search for a start's pod after which the hub acts as if the pod did not exist.
+"""If the hub looks for a start's pod and gets one of these HTTP statuses, it acts as if the pod did not exist.
 
-After 404, this is certain: the pod's namespace does not exist. After 403, the hub cannot know, because it has no
-permission to list pods. It then leaves an existing pod to KubeSpawner, which deletes it and creates a new one."""
+After 404, the pod certainly does not exist: the requested path, which names the namespace, does not exist. After 403,
+the hub cannot know, because it has no permission to list pods. If the pod exists then, KubeSpawner deletes it and
+creates a new one."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -75,7 +77,7 @@ async def draft_pod(spawner: StartingSpawner) -> Any:
 
 
 def use_draft(spawner: StartingSpawner, pod: Any) -> None:
-    """Have KubeSpawner create the pod that the preflight has built, so that the admin's functions run once in a start.
+    """Have KubeSpawner create a given pod instead of building one, so that the admin's functions run only once.
 
     :param spawner: the spawner of the server during the start.
     :param pod: result of :func:`draft_pod`.
@@ -133,9 +135,9 @@ async def run_preflight(spawner: StartingSpawner, pod: Any, *, offer: Offer, gpu
 
 
 async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] | None:
-    """Return the pod in the answer to a dry run.
+    """Send a pod as a dry run, and return the pod in the API server's answer.
 
-    The result is None if the answer contains no pod, or after an HTTP status in :data:`_LEFT_TO_KUBESPAWNER`.
+    The result is None if the answer contains no pod, or has an HTTP status in :data:`_LEFT_TO_KUBESPAWNER`.
 
     While the API server or a webhook is overloaded or fails, repeat the dry run for ``k8s_api_request_retry_timeout``
     seconds. Do not leave this wait to KubeSpawner: KubeSpawner repeats its own request to create the pod only after a
@@ -195,11 +197,13 @@ def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
 async def send_pod(
     spawner: StartingSpawner, pod: Any, *, send: Callable[[Any], Awaitable[bool]], is_repeated: bool
 ) -> bool:
-    """Send a start's pod unless it exists, and return whether it exists now. After False, KubeSpawner calls again.
+    """Send a start's pod unless it exists, and return whether it exists now.
 
-    An earlier request of this start may have created the pod although the hub never received the answer. KubeSpawner
-    would take this pod for that of an earlier start, delete it and create a new one. The new pod would then wait behind
-    other pending pods, or the API server might refuse it.
+    After False, KubeSpawner calls this function again.
+
+    An earlier request of this start may have created the pod although the hub never received the answer. If KubeSpawner
+    then sent the pod again, it would mistake the existing pod for that of an earlier start, delete it and create a new
+    one. The new pod would wait behind other pending pods, or the API server might refuse it.
 
     Before a repeated request, the function therefore looks for the pod. It looks again if the API server answers that
     a pod exists: the API server may have processed the earlier request after the first look.
@@ -250,14 +254,15 @@ async def _has_own_pod(spawner: StartingSpawner, pod: Any) -> bool | None:
     selector, timeout_s = f"metadata.name={pod.metadata.name}", spawner.k8s_api_request_timeout
     look = partial(spawner.api.list_namespaced_pod, spawner.namespace, field_selector=selector)
     try:
-        found = (await look(_request_timeout=timeout_s)).items
-    except (TimeoutError, aiohttp.ClientError):
-        return None
+        answer = json.loads(await private_api.read_answer(partial(look, _request_timeout=timeout_s)))
     except ApiException as error:
         return False if error.status in _LACKS_POD else None
+    except (TimeoutError, aiohttp.ClientError, ValueError):
+        return None
+    found = [as_dict(each.get("metadata")) for each in as_dicts(as_dict(answer).get("items"))]
     token = spawner.start_state.token
     return any(
-        (each.metadata.annotations or {}).get(_CREATOR_ANNOTATION) == token and each.metadata.deletion_timestamp is None
+        as_dict(each.get("annotations")).get(_CREATOR_ANNOTATION) == token and "deletionTimestamp" not in each
         for each in found
     )
 

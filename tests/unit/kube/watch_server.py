@@ -136,6 +136,9 @@ class WatchServer:
         if request.path.startswith("/apis/") and request.path.count("/") == VERSION_DEPTH:
             return web.json_response({"kind": "APIResourceList", "resources": self._served(request.path)})
         objects = list(self.objects[request.path].values())
+        field, _, name = request.query.get("fieldSelector", "").partition("=")
+        if field == "metadata.name":
+            objects = [each for each in objects if each["metadata"]["name"] == name]
         first, limit = int(request.query.get("continue", "0")), int(request.query.get("limit", "500"))
         metadata = {"resourceVersion": str(self.version)}
         if first + limit < len(objects):
