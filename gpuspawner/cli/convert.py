@@ -78,9 +78,10 @@ REFUSED = 5
 VERIFICATION = "verification"
 """Name to pass to ``--accept`` if ``--verify`` finds wider access or different resources that no note explains."""
 _REFUSED_LINE = f"{Effect.REFUSED}: "
-"""Beginning of each output line about a cause for which users get more access or servers get different resources.
+"""Beginning of each output line about a cause that gives users more access or servers different resources.
 
-The program writes the settings only if the admin passes the name of each such cause to ``--accept``.
+A cause is a named reason why the settings differ from the profile list. The program writes the settings only if the
+admin passes the name of each such cause to ``--accept``.
 """
 
 _CHART_PATHS: tuple[tuple[str, ...], ...] = (
@@ -157,7 +158,7 @@ class ProfileSource:
 
     @property
     def emptied(self) -> dict[str, Any]:
-        """Helm values that replace each profile list in the files with an empty list."""
+        """Helm values that replace profile lists with empty lists; {} if the files are only a section of a chart."""
         found: dict[str, Any] = {}
         for path in _CHART_PATHS if self.is_chart else ():
             if _get_at(self.values.chart, path):
@@ -215,7 +216,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
-    """Check that each name that ``--accept`` gives is the name of a cause in this run.
+    """Check that each name given to ``--accept`` is :data:`VERIFICATION` or a cause that the conversion found.
 
     :raises SettingsError: one of the names is unknown.
     """
@@ -226,11 +227,12 @@ def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
 
 
 def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
-    """Return the choices that have wider access or different resources and that no note explains.
+    """Return the choices with wider access or different resources that the notes of the conversion do not explain.
 
-    If the cause of a note has the effect ``REFUSED``, the note explains all choices of its profile. The report also has
-    a result for users who choose nothing: they get the server of a default profile. This result counts as explained if
-    it has the same differences as an explained choice.
+    A note names the cause of a difference between the profile list and the settings. If the cause of a note has the
+    effect ``REFUSED``, the note explains all choices of the note's profile. The report also has a result for users who
+    choose nothing: they get the server of a default profile. This result counts as explained if it has the same
+    differences as an explained choice.
     """
     names = {profile.display_name for profile in converted.profiles.values()}
     named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
@@ -344,9 +346,9 @@ def describe_spawner() -> SpawnerTraits:
 def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[str, Any]:
     """Return Helm values with the settings.
 
-    If the files have zero-to-jupyterhub's values below the key of a parent chart, the result has them there, too. The
-    result also has an empty profile list at the place of the old one. The empty list replaces the old list if the admin
-    passes the old file to Helm first, and then the new file.
+    If the files have zero-to-jupyterhub's values below the key of a parent chart, the result has the settings below the
+    same key. The result also has an empty profile list at the place of the old list. If the admin passes the old file
+    to Helm first, and then the new file, the empty list replaces the old list.
 
     :param source: the profile list and its values.
     :param converted: the settings.
@@ -373,7 +375,7 @@ def verify(
     :param source: the profile list and its values.
     :param converted: the settings.
     :param values: the Helm values with the settings.
-    :param scope: limit and seed of the sample of choices to compare; the function sets the other attributes.
+    :param scope: limit and seed of the sample of choices to compare; the function sets the scope's other attributes.
     """
     without_list = merge_values(source.values.merged, {})
     _set_at(without_list, source.path, value=[])
@@ -383,10 +385,9 @@ def verify(
 
 
 def make_pair_finder(converted: ConvertedProfiles) -> Callable[[Mapping[str, object]], ChoicePair]:
-    """Return a function that converts user options for the old profile list to user options for the new settings.
+    """Return a function that takes user options for the old profile list, and finds those for the new settings.
 
-    The returned function puts the old and the new options into a pair. The new options are None if the settings lack
-    the choice.
+    The returned function returns both in a pair. The new options are None if the settings lack the choice.
 
     :param converted: the settings.
     """
@@ -429,7 +430,7 @@ for _name, _pattern, _first in SCALAR_PATTERNS:
 
 
 def read_profile_source(files: Sequence[str], notes: TextIO) -> ProfileSource:
-    """Return the profile list of the files.
+    """Read a profile list from files, and return it with the Helm values that contain it.
 
     :param files: names of files; ``-`` is standard input.
     :param notes: stream for warnings about keys that are written twice.
@@ -464,9 +465,10 @@ def _place_document(document: YAMLDocument) -> ProfileSource:
 
 
 def _wrap(document: YAMLDocument, path: KeyPath) -> HelmValues:
-    """Return chart values that contain a document at a path.
+    """Return Helm values of zero-to-jupyterhub in which a document is the value at a path.
 
-    The values also remove the chart's default memory guarantee, so that profiles without a guarantee do not get it.
+    The chart guarantees memory to every server by default. The result removes this guarantee, so that profiles without
+    a guarantee of their own do not get it.
     """
     tree = document.tree
     for key in reversed(path):

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
         command.append(f"CONTEXT={arguments.context}")
     out.flush()
     try:
-        # On Ctrl-C, do not signal make: the terminal sends Ctrl-C to make as well, and make ends its child processes.
+        # This command need not stop make: on Ctrl-C, the terminal also signals make, which ends its child processes.
         return OK if subprocess.run(command, check=False).returncode == 0 else FAILED
     except KeyboardInterrupt:
         return OK

@@ -39,7 +39,7 @@ try:
 except ImportError:
 
     class SpawnException(web.HTTPError):  # type: ignore[no-redef]
-        """Replaces JupyterHub 6's ``SpawnException``, which JupyterHub 5 lacks."""
+        """Stands in for JupyterHub 6's ``SpawnException`` if the hub runs JupyterHub 5, which has no such class."""
 
         def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
             super().__init__(status_code, message, reason=reason)
@@ -220,12 +220,12 @@ def _explain_api_refusal(error: ApiException, *, pod_name: str, namespace: str) 
 
 
 def _parse_status_message(body: Any) -> str:
-    """Return the message in a response body of type metav1.Status, or "" for any other body."""
+    """Return the ``message`` in a response body, a JSON object such as metav1.Status, or "" if there is none."""
     return as_text(_parse_status(body).get("message"))
 
 
 def _parse_status(body: Any) -> Mapping[str, object]:
-    """Return a response body of type metav1.Status, or an empty dict for a body that is no JSON object."""
+    """Return the JSON object in a response body, usually a metav1.Status, or an empty dict for any other body."""
     try:
         return as_dict(json.loads(body))
     except (TypeError, ValueError, RecursionError):
@@ -233,12 +233,13 @@ def _parse_status(body: Any) -> Mapping[str, object]:
 
 
 class FailureCount:
-    """Prevents failed starts from stopping the hub if the hub did not cause them; the hub has one object of this class.
+    """Corrects JupyterHub's count of failed starts, so that only the hub's own failures stop the hub.
 
     JupyterHub stops the hub after ``consecutive_failure_limit`` failed starts in a row (5 in zero-to-jupyterhub),
     because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
     cause. After one failure of a user, further failures of this user do not count until a start of any user succeeds or
     is cancelled. Otherwise a single user could stop the hub, for example if the admin's hook fails only for this user.
+    The hub has one object of this class.
     """
 
     def __init__(self) -> None:

@@ -164,7 +164,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Let an open form keep the error of the server's failed start when the form refreshes itself.
 
         After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error
-        only if this new spawner has the future of the start. Any other request forgets the failed start.
+        only if this new spawner has the failed start's future. A request that is no refresh forgets that start.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
         # If this spawner has a start of its own, keep that start: it is newer, and may still be in progress.
@@ -180,7 +180,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return self._read_form if self._is_ours() else super()._options_from_form_default()
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
-        # Not a coroutine: JupyterHub may run coroutines in another task, but keep_draft() needs the request's own task.
+        # Do not use `async def`: JupyterHub may run a coroutine in another task, but keep_draft() needs the request's.
         own, extra = split_form(form_data, self.extra_options)
         draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
@@ -319,7 +319,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None while a starting JupyterHub must not check the server."""
+        """JupyterHub's record of the server's address; None hides the server from the check at JupyterHub's start."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -417,7 +417,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # If this is False, the pod may exist despite the error: this request or an earlier one may have created it.
+            # Unless was_refused, the pod may exist despite the error: this or an earlier request may have created it.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -433,7 +433,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Check ``pod`` with the preflight; if it is None, build and check a pod. A second call does nothing."""
+        """Run the start's preflight (checks before the pod's creation) once: on ``pod``, or if None on a draft."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -504,7 +504,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if is_ours:
             if not await resumption.can_read_pods(self):
                 return None
-            # Remember the pod before KubeSpawner's poll() may delete it.
+            # Remember the pod now, because KubeSpawner's poll() below may delete the pod if it has ended.
             self.start_state.last_pod = find_pod(self) or self.start_state.last_pod
         status: int | None = await super().poll()
         if is_ours and status is None:
@@ -518,7 +518,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def stop(self, now: bool = False) -> None:
-        """Delete the pod, without a grace period if the start failed or was cancelled, and no container had run yet.
+        """Delete the pod; give no grace period if the start failed or was cancelled before any container ran.
 
         Wait until the pod is gone. Without permission to list pods, do not wait: the hub cannot see when it is gone.
 
@@ -554,7 +554,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def make_offer(self) -> Offer:
         """Return what users can choose and the cluster's state; schedule a task that logs new warnings for admins.
 
-        All requests to the API server for the result together take at most ``capacity_timeout`` seconds from this call.
+        The method waits for the API server at most ``capacity_timeout`` seconds, however many requests it makes.
         """
         answer_by = asyncio.get_running_loop().time() + self.capacity_timeout
         store = self.offer_factory.get_store(
@@ -565,7 +565,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
-            # Policy limits on GPUs need the pods in KubeSpawner's reflector, so start it while making the offer.
+            # Policy limits on GPUs need the pods in KubeSpawner's reflector: start the reflector beside `making`.
             offer, _ = await asyncio.gather(making, ensure_pods_watched(self, timeout_s=self.capacity_timeout))
         else:
             offer = await making

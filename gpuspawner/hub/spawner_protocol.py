@@ -100,7 +100,7 @@ class WatchingSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 class AdmittedSpawner(WatchingSpawner, Protocol):
-    """A spawner whose user options the hub checks.
+    """The attributes of a spawner that the hub needs to check the spawner's user options.
 
     :ivar active: whether the server is running or starting.
     :ivar extra_options: names of user options that the admin has added.

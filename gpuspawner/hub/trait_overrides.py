@@ -51,8 +51,8 @@ class TraitOverrides:
     def copy_for(self, twin: Any) -> TraitOverrides:
         """Return a copy of this object for ``twin``, a copy of the spawner.
 
-        Like the spawner's traits, the traits of ``twin`` have the values of the current start. The result also contains
-        the admin's values that this object has saved, so its method :meth:`restore` sets ``twin`` to these values.
+        The traits of ``twin`` have the values of the current start, because ``twin`` is a copy. The result contains the
+        admin's values that this object has saved, so the result's :meth:`restore` can set them on ``twin``.
 
         :param twin: the copy of the spawner.
         """

@@ -32,13 +32,13 @@ from gpuspawner.kube.watch.watch_loop import BEING_READ_AGAIN, HUB_STOPPING, NOT
 
 NODES_PER_PAGE = 100
 PODS_PER_PAGE = 500
-"""Number of pods on a list's page. A page has fewer nodes than pods, because labels and image lists make nodes large:
-500 pods are about as large as 100 nodes."""
+"""Maximum number of pods on one page of a list. A page of nodes has only :data:`NODES_PER_PAGE` objects, because labels
+and image lists make nodes large: 500 pods are about as large as 100 nodes."""
 DEVICES_PER_PAGE = 100
-"""Number of DRA objects, PriorityClasses or RuntimeClasses on a list's page. The number is small because a
-ResourceSlice may be large: it may contain 128 devices."""
+"""Maximum number of DRA objects, PriorityClasses or RuntimeClasses on one page of a list. The number is small because
+a ResourceSlice may be large: it may contain 128 devices."""
 VOLUMES_PER_PAGE = 500
-"""Number of PersistentVolumes, VolumeAttachments, CSINodes or StorageClasses on a page of a list."""
+"""Maximum number of PersistentVolumes, VolumeAttachments, CSINodes or StorageClasses on one page of a list."""
 
 PRIORITY_GROUP, PRIORITY_CLASSES = "scheduling.k8s.io", "priorityclasses"
 RUNTIME_GROUP, RUNTIME_CLASSES = "node.k8s.io", "runtimeclasses"
@@ -50,8 +50,11 @@ a pod as DELETED when the pod finishes (``cacher/cache_watcher.go``, ``convertTo
 _T = TypeVar("_T")
 
 _LONG_WATCHES = 3
-"""A watch request for a resource that changes rarely lasts this many times as long as one for nodes or pods: up to
-30 s. This is less than :data:`STALE_AFTER_S`, so the data does not become stale between two requests."""
+"""Duration of a watch request for resources that change rarely, divided by that of a request for nodes or pods.
+
+A request for nodes or pods lasts up to 10 s, so a long request lasts up to 30 s. This is less than
+:data:`STALE_AFTER_S`, so the data does not become stale between two requests.
+"""
 
 STALE_AFTER_S = 45.0
 """Age in seconds above which nodes and pods count as stale; they reach this age only after failed requests."""
@@ -188,7 +191,7 @@ class ClusterStore:
 
     @property
     def restarts(self) -> dict[str, int]:
-        """Plural name of each watched resource → number of its failed lists and watches."""
+        """Plural name of each watched resource → how many of its list and watch requests have failed so far."""
         return {resource: watch_loop.restarts for resource, watch_loop in self._watch_loops.items()}
 
     async def stop(self) -> None:

@@ -227,7 +227,7 @@ def _check_range(
 
 
 _Limit = tuple[str, int | None]
-"""YAML path of an entry in the settings, and its ``max_runtime`` in seconds (None if the entry sets no limit)."""
+"""YAML path of a part of the settings that may contain ``max_runtime``, and this limit in seconds (None if not set)."""
 
 
 def check_run_time_limits(settings: SettingsModel) -> Iterator[Problem]:
@@ -503,7 +503,7 @@ def _list_variants(preset: Preset) -> Iterator[ChosenEntries]:
 
 
 def _list_values(preset: Preset, chosen: ChosenEntries) -> Iterator[tuple[str, tuple[str, object]]]:
-    """Yield the values that a preset and the entries picked in its lists set for fields of the form.
+    """Yield the values for fields of the form, first those of a preset, then those of the chosen entries in its lists.
 
     Each item is (name of the field, (YAML path of the preset or entry, value)). If the items contain a field several
     times, servers get its last value.

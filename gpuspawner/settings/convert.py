@@ -116,7 +116,8 @@ def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> 
     """Return the bounds of an amount in whole base units (millicores, bytes, seconds), or None if they are not set.
 
     If the setting has no default, the result has the form field's default (or, without one, the minimum), moved into
-    the range and rounded down to a step. If the setting has no guarantee, the result has the form field's guarantee.
+    the range and rounded down to a step. If the setting has no guarantee (fraction of the limit that becomes the pod's
+    request), the result has the form field's guarantee.
 
     :param amount_field: the form field of the amount.
     :param setting: the bounds in the settings, or None.

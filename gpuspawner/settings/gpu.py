@@ -130,7 +130,7 @@ class GPUEntry(OverridingEntry):
 
     @property
     def is_union(self) -> bool:
-        """Whether the entry combines several GPU types (``any_of`` or ``min_memory``)."""
+        """Whether this entry of ``gpus`` is a choice that combines several GPU types (``any_of`` or ``min_memory``)."""
         return bool(self.any_of) or self.min_memory is not None
 
 

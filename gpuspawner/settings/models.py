@@ -1,8 +1,8 @@
 """Defines the admin's settings as pydantic models. :mod:`gpuspawner.settings.checks` checks keys against each other.
 
-A mapping with slugs or names as keys may be merged from several values files. If a file
-sets ``enabled: false`` in an entry of another file, the entry is disabled but stays in the settings. If a file has a
-null in place of the entry, the entry is removed from the settings.
+A mapping with slugs or names as keys may be merged from several values files. A file may disable or remove an entry
+that another file contains: with ``enabled: false`` in the entry, the entry stays in the settings but is disabled. With
+null in place of the entry, the settings do not contain the entry.
 ``order`` sorts the entries that users see.
 """
 
@@ -99,7 +99,7 @@ class CustomImagesSetting(StrictModel):
 
 
 class AmountSetting(StrictModel):
-    """Base class of CPU and memory settings; contains the resource request, as a fraction of the limit."""
+    """Base class of CPU and memory settings; says which fraction of a pod's limit is the pod's request."""
 
     guarantee: UnitFraction | None = Field(default=None, description="Part of the limit that is requested.")
 

@@ -34,7 +34,7 @@ _OVERRIDE = "kubespawner_override"
 
 
 class _WholeValue(dict[str, Any]):
-    """A mapping that :func:`merge_values` puts in the place of another one, instead of merging both."""
+    """A mapping among overrides: :func:`merge_values` replaces the old value of the key by it and merges nothing."""
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
 def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the overrides that turn one mapping into another; a removed key is null.
 
-    If a ``kubespawner_override`` has changed, the result contains all of it, not only the changed keys. There, null may
-    be the value of a trait, so null cannot also mean that a key was removed.
+    If a ``kubespawner_override`` has changed, the result contains all of it, not only the changed keys. In an override,
+    null may be the value of a trait, so null cannot also mean that a key was removed.
 
     :param before: the values to start from.
     :param after: the values to reach with :func:`merge_values`.
@@ -73,7 +73,7 @@ def diff_values(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
         elif isinstance(old, Mapping) and isinstance(value, Mapping):
             if inside := diff_values(old, value):
                 changed[key] = inside
-        elif key not in before or repr(old) != repr(value):  # Compare by repr, because True == 1.
+        elif key not in before or repr(old) != repr(value):  # != would miss a change from 1 to True.
             changed[key] = value
     return changed
 
@@ -127,7 +127,7 @@ def drop_nulls(value: object, annotation: object) -> object:
 
 
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
-    """Yield a problem for each mapping with only null values at ``match`` of a GPU type or ``gpus`` of a policy rule.
+    """Yield a problem for each GPU type whose ``match``, and each policy rule whose ``gpus``, has only null values.
 
     Nulls remove entries, so such a mapping would become empty: ``match`` would match all nodes, and ``gpus`` would
     allow no GPU type. YAML also reads ``t4:`` as null, and an admin who writes ``t4:`` in ``gpus`` wants to allow the
@@ -173,7 +173,10 @@ def _list_entries(raw: object, section: str) -> Iterator[tuple[object, Mapping[s
 
 
 def _find_removed_key(entries: object) -> str:
-    """Return the first key of a mapping in which all values are null; "" if ``entries`` is empty or anything else."""
+    """Return the first key of the mapping ``entries`` if all its values are null.
+
+    The result is "" if any value is not null, or if ``entries`` is empty or not a mapping.
+    """
     if not isinstance(entries, Mapping) or any(entry is not None for entry in entries.values()):
         return ""
     return sanitize_name(next(iter(entries), ""))
@@ -202,7 +205,7 @@ class Settings:
             raise SettingsError(*explain_validation_errors(error.errors(include_url=False), SettingsModel)) from None
         settings = cls(model)
         problems = check_settings(model, frozenset(load_builtin_accelerators()))
-        if not problems:  # No catalog can be built from settings that have a problem so far.
+        if not problems:  # A catalog can be built only from settings that check_settings() accepts.
             configured = settings.build_configured()
             problems = [*check_member_overrides(configured), *check_presets(configured)]
         if problems:

@@ -21,9 +21,9 @@ PathPart = str | int
 
 
 class DottedPaths(Generic[NodeT]):
-    """Resolves paths such as ``gpus.l4.match`` in nested values.
+    """Resolves paths such as ``gpus.l4.match`` in nested values, although keys may contain dots.
 
-    The class lists each value's entries once, because thousands of paths may go through the same value.
+    The class calls ``entries`` only once for each value, because thousands of paths may go through the same value.
 
     :param entries: called with a value; yields three things for each entry of the value: its name in a path, its key or
         index, and the entry itself.

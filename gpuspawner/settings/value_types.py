@@ -143,7 +143,7 @@ Version = Annotated[
     WithJsonSchema({"type": "string", "pattern": VERSION_PATTERN}),
 ]
 UnitFraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-# `max_length` precedes the validator; otherwise pydantic's message says "items" instead of "characters".
+# Keep `max_length` before the validator: in the other order, pydantic's message says "items", not "characters".
 Text = Annotated[str, StringConstraints(max_length=2000), BeforeValidator(require_quoted_text)]
 ShortText = Annotated[str, StringConstraints(max_length=40), BeforeValidator(require_quoted_text)]
 """Text that is short enough for a badge in the form."""

@@ -90,7 +90,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
     settings = merge_settings(values)
     for key, replaced in _REPLACED_TRAITS.items():
-        # With only_presets, the setting images does not replace KubeSpawner's image: a preset may still use that image.
+        # With only_presets, do not report KubeSpawner's image as replaced by the setting images: a preset may use it.
         if not settings.get(key) or (key == "images" and settings.get("only_presets")):
             continue
         message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"

@@ -40,9 +40,9 @@ _FREE_KEYS = frozenset(
 """Names of chart sections in which the admin may choose any key; the search for misplaced sections skips them."""
 _OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
-"""Section of zero-to-jupyterhub's values → keys that are values of the chart and also have the name of a setting.
+"""Section of zero-to-jupyterhub's values → chart keys in it that have the same name as a setting of gpuspawner.
 
-In this section, such a key is a value of the chart and no misplaced setting of gpuspawner.
+:func:`_find_misplaced_keys` does not report such a key in this section, because the chart reads it.
 """
 _UNCHECKED_TRAITS = frozenset({"node_affinity_required", "node_affinity_preferred"})
 """Traits that this module does not check, because :mod:`gpuspawner.cli.values.chart_config` checks their values."""
@@ -69,7 +69,10 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
 
 def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait accepts only numbers or booleans. Such a value is no secret, so messages may show it."""
+    """Return whether a trait accepts only numbers or booleans, so that messages may show its value.
+
+    A number or boolean is no secret.
+    """
     return isinstance(trait, Int | Float | Bool)
 
 

@@ -141,11 +141,12 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the path of the settings section to which a problem belongs, and the problem's path in it in two parts.
+    """Return the path of the settings section to which a problem belongs, and two parts of the problem's path.
 
-    The first part is the keys that exist in the section; the second part is the rest of the problem's path, as text.
-    Of the sections in :data:`SPAWNER_SECTIONS` that the files contain, the function takes the one with the shortest
-    rest. If the files contain none, return the path of ``hub.config.GPUSpawner``, () and the problem's whole path.
+    The problem's path starts at the section. Its first part has the keys that exist in the section. Its second part is
+    the rest of the path, as text. Of the sections in :data:`SPAWNER_SECTIONS` that the files contain, the function
+    takes the one with the shortest rest. If the files contain none of these sections, the result is the path of
+    ``hub.config.GPUSpawner``, () and the problem's whole path.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]

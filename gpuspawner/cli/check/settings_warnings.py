@@ -167,8 +167,8 @@ def find_unknown_slugs(model: SettingsModel) -> Iterator[Problem]:
 def _may_be_found(slug: str, models: set[str]) -> bool:
     """Return whether gpuspawner may derive a GPU type with the slug from node labels.
 
-    Such a slug is the slug of a GPU model, perhaps with a suffix for MIG or sharing, or begins with one of the prefixes
-    for unknown models.
+    If the labels name the GPU model, the slug is that of the model, perhaps with a suffix for MIG or sharing.
+    Otherwise, the slug begins with one of :data:`_UNNAMED_TYPE_PREFIXES`.
     """
     return slug.startswith(_UNNAMED_TYPE_PREFIXES) or any(
         slug == model or slug.startswith(f"{model}-") for model in models
@@ -216,7 +216,7 @@ KNOWN_LABELS = frozenset(
         *("karpenter.sh/nodepool", "hub.jupyter.org/node-purpose", "amd.com/gpu.compute-memory-partition"),
     }
 )
-"""Labels that vendors and clouds set on GPU nodes; a setting with a similar label is probably misspelled."""
+"""Labels that vendors and clouds set on GPU nodes. The settings probably misspell a label that only resembles one."""
 _TAINTS = frozenset(
     {"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "kubernetes.azure.com/scalesetpriority"}
     | {"kubernetes.io/arch", "hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated", "sku"}
@@ -331,7 +331,7 @@ def _check_precision(path: str, values: Mapping[str, object]) -> Iterator[Proble
             )
             yield Problem(field=f"{path}.{key}", code="rounded", message=message)
         except ValueError:
-            continue  # "unlimited" or null: there is no number to round
+            continue  # "unlimited" or null: Kubernetes rounds only numbers
 
 
 def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Iterator[Problem]:
@@ -342,7 +342,7 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
     find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
     for slug, preset in catalog.presets.items():
         if not all(choice.entries for choice in preset.choices.values()):
-            continue  # Skip a preset in which users must write an image's reference: the program knows no valid one.
+            continue  # Skip the preset: users must write an image's reference, and the program knows no valid one.
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]
@@ -367,7 +367,7 @@ def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]
 
 
 def _list_persons(policy: Policy) -> list[Person]:
-    """Return sample users who together have all rights that the policy gives.
+    """Return sample users who together have all rights that the policy gives, but at most :data:`_MAX_PERSONS` users.
 
     They are a user of no group, a user of all groups, a user of each group, and each user that the policy names, once
     in all groups and once in none.
@@ -387,8 +387,9 @@ def _find_denial(
 ) -> str | None:
     """Return why no user may start the server that user options describe, or None if at least one user may.
 
-    The reason is empty for a preset that is hidden from all users. The result is also None if the program cannot
-    decide. This is so if the decision needs the cluster's nodes, or an image's reference that only the user knows.
+    If the options name a preset that is hidden from all users, the reason is an empty text. The result is also None if
+    this program cannot decide: the decision may need the cluster's nodes, or an image's reference that only the user
+    knows.
     """
     reason = ""
     for allowance in allowances:
@@ -400,17 +401,17 @@ def _find_denial(
             reason = reason or error.problems[0].message
         except SelectionError as error:
             if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
-                return None  # Users must write an image's reference, and the program knows none that is valid.
+                return None  # Users must write an image's reference, and this program knows no valid reference.
         else:
             return None
     return reason
 
 
 def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
-    """Yield a problem for each KubeSpawner trait that two overrides of one server set to different values.
+    """Yield a problem for each KubeSpawner trait that two overrides set to different values for the same server.
 
-    The overrides are the ``kubespawner_override`` of a preset or of an entry in its ``choices``, of the server's image,
-    and of the server's GPU type.
+    A server gets the ``kubespawner_override`` of its preset, of the entries that the user picks in the preset's
+    ``choices``, of its image and of its GPU type.
     """
     found: dict[str, Problem] = {}
     for slug, preset in configured.presets.items():
@@ -444,7 +445,7 @@ def _list_override_layers(preset: Preset) -> Iterator[tuple[str, Mapping[str, ob
 
 
 def _list_conflicts(lower: TraitValues, upper: TraitValues) -> Iterator[str]:
-    """Yield the dotted name of each value that two overrides set differently."""
+    """Yield the dotted name of each value in ``upper`` that replaces a different value in ``lower``."""
     for name, value in upper.items():
         if name not in lower or lower[name] == value:
             continue
@@ -485,9 +486,10 @@ def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _is_default_image(slug: str, model: SettingsModel) -> bool:
-    """Return whether an image is the first of the settings, and at least one preset may use it as the default.
+    """Return whether at least one preset may start servers with an image because no other image is named.
 
-    A preset uses the first image if neither the preset nor the entries that the user picks in its ``choices`` name one.
+    Only the first image of the settings can be such a default. A server gets it if neither the preset nor the entries
+    that the user picks in the preset's ``choices`` name an image.
     """
     presets = (each for each in model.presets.values() if each.enabled)
     first = next(iter(sort_entries(model.images)), None)

@@ -26,7 +26,7 @@ from gpuspawner.kube.client.api_requests import is_allowed
 _TLS_CLOSE_S = 0.25
 """Seconds that a command waits at its end, so that its TLS connections can close.
 
-aiohttp does not signal when they are closed:
+A fixed time is necessary, because aiohttp does not signal when TLS connections are closed:
 https://docs.aiohttp.org/en/stable/client_advanced.html#graceful-shutdown
 """
 FIRST_READ_TIMEOUT_S = 15.0

@@ -1,8 +1,8 @@
 """A spawner that needs no hub: it builds pods but does not start them.
 
-KubeSpawner's constructor would use the cluster of its pod, or outside a pod the cluster of the default kubeconfig
-($KUBECONFIG or ~/.kube/config). The command may need a different cluster or account. KubeSpawner caches its API client
-at module level, so this module puts the command's API client into that cache.
+In a pod, KubeSpawner's constructor would connect to the cluster of this pod. Outside a pod, it would connect to the
+cluster of the default kubeconfig ($KUBECONFIG or ~/.kube/config). The command may need a different cluster or account.
+KubeSpawner caches its API client at module level, so this module puts the command's API client into that cache.
 """
 
 from __future__ import annotations

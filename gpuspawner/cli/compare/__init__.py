@@ -1,4 +1,4 @@
-"""`gpuspawner diff`, and the comparison that `gpuspawner convert --verify` uses: what changes for whom.
+"""Compares two values files for `gpuspawner diff` and `gpuspawner convert --verify`: what changes for which users.
 
 In: two values files, with a ``profile_list`` or with settings of gpuspawner. Out: for each choice that users have,
 whether both files lead to the same pod, whether they allow the choice to the same users, and what differs. The package

@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--limit`` and ``--seed``.
+    """Add ``--limit`` and ``--seed``, which decide how many of the users' choices, and which, the command compares.
 
     :param parser: the parser of a command that compares two values files.
     """
@@ -118,7 +118,7 @@ def format_report(report: ComparisonReport, paint: Paint, *, shows_same: bool = 
 
 
 def format_counts(report: ComparisonReport) -> str:
-    """Return a sentence with the number of choices and of each outcome, such as ``12 choices: 12 same.``.
+    """Return a sentence with the number of all choices, and of choices with each outcome: ``12 choices: 12 same.``.
 
     :param report: the comparison.
     """

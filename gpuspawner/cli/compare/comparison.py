@@ -62,7 +62,7 @@ class ChoicePair:
 
 
 FindPair = Callable[[Mapping[str, object]], ChoicePair]
-"""Function that gets a choice's user options for the old file, and returns them with those for the new file."""
+"""Function that takes a choice's user options for the old file, and returns these and those for the new file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> Compari
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TriedPair:
-    """A choice, and what the user picks for it in the menus of the old and the new file.
+    """A choice, and the user's picks for this choice in the menus of the old and the new file.
 
     ``old`` or ``new`` is None if that file's menu lacks the choice, or if the user chooses nothing.
     """
@@ -352,8 +352,8 @@ class _Comparer:
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
         for user in users:
-            # A user who is in all groups may gain or lose the choice because of a group that is named above. After such
-            # texts, name the user only if the user gains or loses the choice without any group, too.
+            # `found` may contain this user only as a member of all groups. If the texts above name groups, one of these
+            # may be the reason. Then name the user only if `found` also contains the user without groups.
             if not named or Person(name=user) in found:
                 yield f"user {user}"
 

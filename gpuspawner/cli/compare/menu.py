@@ -52,12 +52,12 @@ class MenuOption:
 
     @property
     def listed(self) -> tuple[MenuEntry, ...]:
-        """The entries without the text field. If the text field is the option's only entry, the result contains it."""
+        """The entries that are not a text field, or the text field if the option has no other entry."""
         return tuple(each for each in self.entries if each.slug != UNLISTED) or self.entries
 
     @property
     def unlisted(self) -> MenuEntry | None:
-        """The text field; None if there is none, or if it is the only entry and thus in :attr:`listed`."""
+        """The text field beside other entries; None without a text field, or if the option has only the text field."""
         return self.entries[-1] if len(self.listed) < len(self.entries) else None
 
     @property
@@ -94,7 +94,7 @@ class MenuProfile:
         return Pick(profile=self, entries=tuple(option.default for option in self.options))
 
     def find_pick(self, slugs: Mapping[str, object]) -> Pick:
-        """Return the pick with the named entries; an option for which no entry is named has its default entry.
+        """Return the pick with the entries in ``slugs``, and with the default entry of each other option.
 
         :param slugs: name of an option → slug of its entry; unknown names and slugs have no effect.
         """
@@ -179,9 +179,9 @@ class Sample:
 
 
 def draw_sample(profiles: Sequence[MenuProfile], *, limit: int, seed: int) -> Sample:
-    """Return all picks of a menu; if there are more than the limit, a random part of them.
+    """Return all picks of a menu, or a random part of the picks if the menu has more picks than the limit.
 
-    The part contains each profile and each entry of its options at least once, as far as the limit allows.
+    As far as the limit allows, the part contains each profile, and each entry of each option, at least once.
 
     :param profiles: the menu.
     :param limit: maximum number of picks.
@@ -222,7 +222,7 @@ class ReachedPicks:
     """The picks of the new menu that correspond to picks of the old menu.
 
     :param keys: :attr:`Pick.key` of each of these picks.
-    :param entries: the profile's slug, the option's name and the entry's slug, for each entry in these picks.
+    :param entries: a triple for each entry in these picks: the profile's slug, the option's name, the entry's slug.
     """
 
     keys: set[PickKey] = field(default_factory=set)
@@ -239,9 +239,9 @@ class ReachedPicks:
         If the new menu has at most ``limit`` picks, the method yields all such picks. Otherwise it yields only
         examples:
 
-        - For a profile of which :meth:`add` got no pick: the pick with the default entries.
-        - For any other profile: a pick for each entry that is in no added pick. All other entries of the example are
-          the defaults.
+        - If :meth:`add` was never called with a pick of a profile: the profile's pick with the default entries.
+        - For any other profile: a pick for each entry that is in no pick passed to :meth:`add`. Its other options have
+          their default entries.
 
         :param profiles: the new menu.
         :param limit: number of picks in a menu up to which the method yields all; None = always yield examples.
@@ -261,16 +261,16 @@ class ReachedPicks:
 
     def _has(self, pick: Pick) -> bool:
         texts = [(option, entry) for option, entry in pick.chosen if entry.slug == UNLISTED]
-        # Compare a pick with a text field only by this field: it counts as added if any added pick has the field. The
-        # keys may differ, because get_pick() combines a text field only with the default entries of the other options,
-        # and the old menu may have other defaults than the new menu.
+        # A pick with a text field counts as added if any added pick has the same text field. The other entries of the
+        # two picks may differ, because get_pick() combines a text field only with the default entries of the other
+        # options, and the old menu may have other defaults than the new menu.
         return pick.key in self.keys or (
             bool(texts) and all((pick.profile.slug, each.name, UNLISTED) in self.entries for each, _ in texts)
         )
 
 
 class MenuMatch:
-    """Finds the pick of a new menu that corresponds to a pick of an old menu.
+    """Finds, for a pick of an old menu, the corresponding pick of a new menu.
 
     Profiles, options and entries correspond if their keys are equal, else if their titles are equal and unique.
 
@@ -334,7 +334,7 @@ def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[Tit
 
 
 def _index_titles(found: Iterable[TitledT]) -> dict[str, TitledT | None]:
-    """Return title, in lower case → the object with this title, or None if several objects have the title."""
+    """Return a mapping from each title, in lower case, to its object, or to None if several objects have the title."""
     titles: dict[str, TitledT | None] = {}
     for each in found:
         title = each.title.strip().casefold()

@@ -63,7 +63,7 @@ class Difference:
 
     @property
     def changes_resources(self) -> bool:
-        """Whether the server gets a different amount of CPU, memory or devices, or may run on different nodes."""
+        """Whether the two servers get different amounts of CPU, memory or devices, or may run on different nodes."""
         return self.aspect in _RESOURCES or self.aspect.startswith(_EXTENDED)
 
     @override
@@ -286,7 +286,10 @@ _Variables = dict[str, Any]
 
 
 def _list_others(server: Server) -> dict[str, _Variables]:
-    """Return the environment variables of a server's containers and init containers, by the container's name."""
+    """Return container name → environment variables, for all containers and init containers of a server.
+
+    The argument is the other one of the two compared servers: :func:`_read_variables` looks up its variables.
+    """
     spec = as_dict(server.manifest.get("spec"))
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return {as_text(each.get("name")): _index_variables(each.get("env")) for each in containers}

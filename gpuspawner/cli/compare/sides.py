@@ -101,14 +101,14 @@ class Side(ABC):
 
     @abstractmethod
     def make_options(self, pick: Pick) -> dict[str, object]:
-        """Return the JupyterHub user options of a user who picks these entries in the spawn form.
+        """Return the JupyterHub user options that the hub gets from a user who makes a given pick in the spawn form.
 
-        :param pick: one of :attr:`profiles`, with the entries picked in its options.
+        :param pick: one of :attr:`profiles`, with one entry picked in each of the profile's options.
         """
 
     @abstractmethod
     def find_pick(self, options: Mapping[str, object]) -> Pick | None:
-        """Return the profile and entries that user options pick, or None if the options pick no profile.
+        """Return the profile that user options pick, and an entry for each option; None if they pick no profile.
 
         :param options: user options that the hub accepts.
         """
@@ -183,8 +183,8 @@ class ProfileSide(Side):
     """A hub with plain KubeSpawner, with or without a profile list.
 
     Plain KubeSpawner ignores the keys ``allowed_groups`` and ``allowed_users`` in a profile list. This class assumes
-    that the hub has a hook that applies them: if a profile or a choice has at least one of the keys, only the named
-    users and members of the named groups may have it. The menu leaves out profiles and entries that no user may have.
+    that the hub has a hook that applies them: if a profile or a choice has one or both keys, only the users and the
+    members of groups in these keys may have it. :attr:`profiles` leaves out what no user may have.
 
     :param config: the configuration of the hub's spawners.
     :raises SettingsError: KubeSpawner does not accept the values.
@@ -300,7 +300,7 @@ class ProfileSide(Side):
             raise UncomparedError(message) from error
 
     def _list_profiles_for(self, person: Person) -> list[Mapping[str, Any]]:
-        """Return the profiles that a user may have, without the choices of their options that the user may not have."""
+        """Return the profiles that a user may have; their options contain only choices that the user may have."""
 
         def is_denied(*key: str) -> bool:
             return key in self._access and not self._access[key].admits(person)
@@ -445,7 +445,7 @@ class SettingsSide(Side):
             rule = Rule() if policy is None else resolve_rule(policy, person)
             self._allowances[person] = Allowance(full_catalog=self._catalog, person=person, rule=rule)
         allowance = self._allowances[person]
-        # Check each choice once for all users with the same rules: hundreds of choices times dozens of users take long.
+        # Cache the result for all users with an equal key: a check of each choice for each single user would take long.
         key = (repr(options), self._number_rule(allowance.rule), self._list_relevant(options, person))
         if key not in self._admissions:
             try:
@@ -469,7 +469,7 @@ class SettingsSide(Side):
         """Return the keys of the restricted parts of the catalog that the user may have and the options may refer to.
 
         A restricted part is an image, a GPU type, a preset or an entry of a preset that only some users may have. The
-        hub's answer to the options is the same for all users with the same rule and the same result.
+        hub gives the same answer to all users with the same rule for whom this method returns the same keys.
         """
         access = self._catalog.policy.access if self._catalog.policy is not None else {}
         preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
@@ -506,7 +506,8 @@ class SettingsSide(Side):
 def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
     """Return whether user options may refer to a given part of the catalog: an image, a GPU type, a preset or an entry.
 
-    The result is False only if the options name a different preset, or a different entry of the same list.
+    The result is False only if the part is, or belongs to, a preset other than the one that the options name, or if the
+    part is an entry of a list in which the options pick a different entry.
 
     :param key: key of the part; an entry is one in a preset's ``choices``.
     :param preset: slug of the preset that the user options name; None = they name none.

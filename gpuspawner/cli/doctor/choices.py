@@ -132,7 +132,9 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU type of the settings that is on no node and has no ``scale_up``.
+    """Yield a finding for each GPU type of the settings that no node has.
+
+    Types with ``scale_up`` are left out: for these types, the settings say that an autoscaler adds nodes.
 
     The finding is a warning if the cluster may have an autoscaler, else a fault.
     """
@@ -184,7 +186,9 @@ def check_preset_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def list_preset_overrides(slug: str, preset: Preset) -> Iterator[tuple[str, TraitValues]]:
-    """Yield, for each ``kubespawner_override`` in a preset, the YAML path of the section around it, and its values.
+    """Yield (path, values) for each ``kubespawner_override`` in a preset.
+
+    The path is the YAML path of the section that contains the override. The values are those of the override.
 
     :param slug: key of the preset.
     :param preset: the preset.

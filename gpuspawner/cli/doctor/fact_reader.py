@@ -96,10 +96,10 @@ class FactReader:
         self.unread: dict[ObjectKind, str] = {}
 
     async def read_kind(self, kind: ObjectKind, paths: Iterable[str], **options: Any) -> None:
-        """Read all objects of a kind from the first path that the API server serves, and add them to ``read``.
+        """Read all objects of a kind from the first path that the API server serves, and add the objects to ``read``.
 
-        If the API server serves none of the paths, add the kind to ``unserved``. If a request fails, add the kind and
-        the reason to ``unread``.
+        If the API server serves none of the paths, add the kind to ``unserved``. If a request fails for another reason,
+        add the kind and the reason to ``unread``.
         """
         for path in paths:
             try:

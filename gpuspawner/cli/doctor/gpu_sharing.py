@@ -49,10 +49,10 @@ def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if nodes have a label with the MIG strategy "single", but resources named by MIG profile.
+    """Yield a finding for nodes on which the device plugin and GPU Feature Discovery have different MIG strategies.
 
-    Such names come from a device plugin with the strategy "mixed". The label comes from GPU Feature Discovery, so the
-    two programs have different strategies.
+    On such a node, GPU Feature Discovery has set the label of the MIG strategy to "single". The names of the node's
+    resources contain a MIG profile, however, and only a device plugin with the strategy "mixed" uses such names.
     """
     found = [
         node
@@ -106,7 +106,8 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # If the label "<resource>.replicas" has the value 0, the GPUs are divided into MIG slices and are not shared.
+    # The label "<resource>.replicas" contains the number of shares of each GPU: 1 if the GPUs are not shared, and 0 if
+    # they are divided into MIG slices, which do not count as shares here.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))
@@ -141,7 +142,8 @@ kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec"
 def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding that names the nodes on which a probe pod sees GPUs, although it requests none.
 
-    If a probe pod sees GPUs even with ``NVIDIA_VISIBLE_DEVICES=void``, the finding names only the nodes of such pods.
+    If GPUs are visible on some nodes even with ``NVIDIA_VISIBLE_DEVICES=void``, the finding names only these nodes: the
+    leak there is more serious.
     """
     open_nodes = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way == VOID))
     leaking = list(dict.fromkeys(each.node for each in facts.probe_results if each.devices and each.way != VOID))

@@ -269,7 +269,7 @@ def is_device_plugin(daemon_set: KubernetesObject) -> bool:
 
 
 def check_plugins_run(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each DaemonSet of a device plugin with pods that don't run."""
+    """Yield a finding for each DaemonSet that belongs to a device plugin and has at least one pod that doesn't run."""
     for found in filter(is_device_plugin, facts.list_objects(ObjectKind.DAEMON_SETS)):
         desired = as_int(as_dict(found.get("status")).get("desiredNumberScheduled")) or 0
         # Look at the pods, because the DaemonSet's status counts a crashing pod as available between two crashes.
@@ -312,10 +312,10 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU resource for which some nodes have no label that names the GPU model.
+    """Yield a finding for each GPU resource of nodes without a label that names the GPU model.
 
-    The finding names these nodes, except nodes that a GPU type in the settings describes: the type has this resource,
-    and its ``match`` fits the node's labels.
+    The finding names these nodes. It leaves out each node that a GPU type in the settings describes: the type has this
+    resource, and the type's ``match`` fits the node's labels.
     """
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)

@@ -68,8 +68,8 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
             slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
-    # If only a kubespawner_override names a RuntimeClass, its list of GPU types is empty: the finding then mentions the
-    # override instead of GPU types.
+    # A RuntimeClass that only a kubespawner_override names gets an empty list of GPU types. The finding then says that
+    # an override asks for the RuntimeClass.
     for overrides in _list_overrides(facts):
         pod = as_dict(overrides.get("extra_pod_config"))
         if name := as_text(pod.get("runtimeClassName")) or as_text(pod.get("runtime_class_name")):
@@ -203,8 +203,8 @@ def _explain_inactive(queue: KubernetesObject) -> str:
 
 def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     above = _find_cluster_queue(facts, name)
-    # Check the ClusterQueue first: its message names the cause; a LocalQueue's message says only that the ClusterQueue
-    # is not active.
+    # Report only one of the two queues, the ClusterQueue if it is inactive: its message names the cause, while the
+    # LocalQueue's message says only that the ClusterQueue is not active.
     for kind, key, called, where in (
         (ObjectKind.CLUSTER_QUEUES, above, f"ClusterQueue {above} of LocalQueue {name}", ""),
         (ObjectKind.LOCAL_QUEUES, name, f"LocalQueue {name}", f" -n {facts.namespace}"),

@@ -80,9 +80,10 @@ class NodeGroup:
 
 
 def group_nodes(pod: Pod, known: KnownOccupancy) -> tuple[NodeGroup, ...]:
-    """Group all nodes by whether the pod fits on them (yes, no, unknown), and by the reasons if it may not fit.
+    """Group all nodes by whether the pod fits on them, and by the reasons if it does not fit or may not fit.
 
-    The groups are sorted by this answer, in the order above, then by size, the largest group first.
+    The order of the groups: those on which the pod fits, those on which it does not, those with an unknown answer.
+    Groups with the same answer are sorted by size, the largest first.
 
     :param pod: the pod to place.
     :param known: the nodes with their pods, and whether the hub can read all pods.
@@ -166,13 +167,13 @@ class Explanation:
     :param options: the user options that the hub would store; empty if the choice is invalid, or cannot be validated
         because the nodes cannot be read.
     :param invalid: problems that make the choice invalid for every user.
-    :param refused: problems that say why this user's policy or the namespace's quotas deny the choice. Empty if both
-        allow the choice, or if the nodes cannot be read. None if the choice is invalid, or if no problem was found and
-        the admin named no user, so that the policy was not applied.
+    :param refused: problems that say why the policy for this user or the namespace's quotas deny the choice. Empty if
+        policy and quotas allow the choice, or if the nodes cannot be read. None if the choice is invalid. Also None if
+        the admin named no user and the quotas deny nothing: without a user, the policy is not applied.
     :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
     :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
     :param nearest: user options of similar choices that start now; empty if there are none. Also empty if the choice is
-        invalid, or if the hub accepts the choice and its verdict is now or unknown.
+        invalid, or if the hub accepts the choice and the server starts now or the verdict is unknown.
     :param manifest: the pod's manifest as the hub would send it to the API server.
     :param details: what the choice means for the pod; None if the choice is invalid or cannot be validated.
     """

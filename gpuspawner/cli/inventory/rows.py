@@ -28,7 +28,7 @@ from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeAccess:
-    """Users that the policy allows to choose a GPU type, regardless of the GPUs that they use now.
+    """Users that the policy allows to choose a GPU type. The GPUs that their servers use now do not matter.
 
     :param everybody: if true, all users except ``groups`` and ``users`` may choose the type; if false, only ``groups``
         and ``users`` may.
@@ -41,7 +41,7 @@ class TypeAccess:
     users: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return the users in words."""
+        """Return the users as text, such as "everybody but group guests" or "user ann"."""
         named = [f"group {name}" for name in self.groups] + [f"user {name}" for name in self.users]
         if self.everybody:
             return f"everybody but {', '.join(named)}" if named else "everybody"
@@ -98,7 +98,7 @@ class TypeRow:
     :param gpu: the GPU type.
     :param offered: false if the settings hide the type.
     :param nodes: number of nodes with GPUs of the type, without the nodes that ``reserved`` counts.
-    :param reserved: number of nodes with such GPUs and a permanent taint that servers of the type don't tolerate.
+    :param reserved: number of nodes with GPUs of the type and a permanent taint that the type's servers don't tolerate.
     :param there_is: numbers of total, healthy and free GPUs, and the largest number that one server could get now.
     :param taints: each permanent NoSchedule or NoExecute taint of the type's nodes, and whether servers of the type
         tolerate the taint.
@@ -186,11 +186,14 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 
 
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
-    """Return the GPU types for whose slugs the settings contain ``enabled: false``.
+    """Return the GPU types that the settings disable by their slugs (``enabled: false``).
 
-    The hub also hides a type that it discovered on nodes if types of the settings match all these nodes, and one of
-    these types is disabled and matches at least one of the nodes. The result does not contain types that the hub hides
-    only for this reason.
+    The hub hides further types that it discovered on nodes. It hides such a type if both of these are true:
+
+    - Each node of the type also matches a type in the settings.
+    - At least one of these nodes matches a type that the settings disable.
+
+    The result does not contain types that the hub hides only for this reason.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
@@ -214,9 +217,10 @@ def format_count(value: int | None) -> str:
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return (usable nodes, nodes reserved for other pods) of each type.
+    """Return (usable nodes, reserved nodes) of each type.
 
-    If nodes cannot be read, the list has None for each type.
+    A reserved node has a permanent taint that servers of the type do not tolerate. If nodes cannot be read, the list
+    has None for each type.
     """
     known = get_occupancy(view.inventory)
     if known is None:

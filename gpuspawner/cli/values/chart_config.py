@@ -193,7 +193,10 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for the admin if the hub also reads settings from files in its pod (``settings_files``)."""
+    """Yield a sentence for the admin if the values set ``settings_files``, which names files in the hub's pod.
+
+    The hub reads settings from these files, but the command cannot read them.
+    """
     if any(get_chart_value(values, f"hub.config.{section}.settings_files") for section in _SECTIONS):
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 

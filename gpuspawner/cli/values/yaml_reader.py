@@ -109,7 +109,7 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
 
 
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
-    """Return the start of a quoted text that spans several lines and ends on the line of an error, or None.
+    """Return where a quoted text starts that spans several lines and ends on the line of an error; None without one.
 
     Such a text probably lacks its closing quote: the parser took the opening quote of the next quoted text as the
     closing quote, and then failed.
@@ -143,7 +143,8 @@ _MOST_VALUES = 100_000
 multiply the values of a small file (billion laughs attack)."""
 _DEEPEST = 100
 _LONGEST_NUMBER = 100
-"""Maximum length of a number in characters; Python takes quadratic time for long numbers, or refuses to print them."""
+"""Maximum length of a number in characters. Python takes quadratic time to read longer numbers, or refuses to print
+them."""
 
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = {f"{_TAG}{name}": name for name in ("str", "int", "float", "bool", "null", "merge")}
@@ -178,7 +179,7 @@ class LocatedValue:
 
     @property
     def shown(self) -> FilePosition:
-        """The position that findings show: that of the key for a mapping, list or null, otherwise that of the value."""
+        """The position that findings show: the key's if the value is a mapping, list or null, else the value's."""
         return self.key if self.key is not None and isinstance(self.value, dict | list | None) else self.place
 
 
@@ -219,7 +220,7 @@ class _Loader(yaml.SafeLoader):
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Accept an anchor that is defined twice, as go-yaml does and PyYAML does not."""
+        """Return the next YAML node; first forget an earlier anchor of its name, or PyYAML would reject the node."""
         if not self.check_event(yaml.AliasEvent):
             self.anchors.pop(getattr(self.peek_event(), "anchor", None), None)  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)
@@ -348,7 +349,7 @@ class _Reader:
             if key_node.tag == f"{_TAG}merge":
                 merged = self._merged(value_node, path, depth=depth + 1)
                 self._warn_of_overridden(key_node, path, found=found, merged=merged, own=own)
-                found |= merged  # as in Helm, the values of a merge key << replace those of keys above <<
+                found |= merged  # as in Helm, values that a merge key << adds replace earlier ones
                 continue
             name = self._key(key_node, path)
             if name is None:
@@ -370,7 +371,7 @@ class _Reader:
         merged: Mapping[str, LocatedValue],
         own: Mapping[str, FilePosition],
     ) -> None:
-        """Warn about each key above a merge key ``<<`` if the merge key gives the key a different value."""
+        """Warn about each key that stands before a merge key ``<<`` and gets a different value from it."""
         for name, value in merged.items():
             if name in found and found[name].plain != value.plain:
                 message = "is overridden by << below it: Helm takes the last one, so write << first"
@@ -379,7 +380,7 @@ class _Reader:
                 self.flaws.append(replace(flaw, severity=Severity.WARNING))
 
     def _merged(self, node: Any, path: KeyPath, *, depth: int) -> dict[str, LocatedValue]:
-        """Return the values that a merge key ``<<`` adds.
+        """Return the values that a merge key ``<<`` adds to the mapping that contains it.
 
         If ``<<`` has a list of mappings and several of them contain a key, the value in the first of them wins.
         """

@@ -45,8 +45,8 @@ _KARPENTER_LABELS = frozenset(
         _ZONE,
         "topology.kubernetes.io/region",
         "topology.k8s.aws/zone-id",
-        # Volumes of the EBS CSI driver require this label of their node. Karpenter treats the label as another name of
-        # topology.kubernetes.io/zone.
+        # A volume of the EBS CSI driver can only be used on a node that has the volume's zone in this label. Karpenter
+        # treats the label as another name of topology.kubernetes.io/zone.
         "topology.ebs.csi.aws.com/zone",
         "kubernetes.io/arch",
         "kubernetes.io/os",
@@ -141,7 +141,10 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 
 
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return resource → largest of the nodes' amounts: a broken or starting node may report a smaller amount."""
+    """Return resource → largest amount that any of the nodes reports.
+
+    The function ignores smaller amounts, because a broken or starting node may report less than it has.
+    """
     maximum: dict[str, int] = {}
     for each in amounts:
         for name, number in each.items():
@@ -200,7 +203,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             and None not in decoded
             and is_complete
             # While Ready is missing or "Unknown", Karpenter has not processed the NodePool yet: gpuspawner must not
-            # promise its nodes. "False" is reliable: Karpenter adds no node, and `remaining` above allows none.
+            # promise nodes. If Ready is "False", Karpenter certainly adds no node; `remaining` above then allows none.
             and conditions.get("Ready") in ("True", "False")
             # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster. gpuspawner must
             # not promise that the next node joins.
@@ -262,7 +265,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return the numbers of one vendor's GPUs that a machine may have, if it may have another vendor's GPUs instead.
+    """Return possible numbers of one vendor's GPUs in a machine that may have another vendor's GPUs instead.
 
     The result is ``counts`` with 0 added. If ``counts`` is a range, the result is a range from 0 to the same end. If
     ``counts`` is empty, the result is empty.

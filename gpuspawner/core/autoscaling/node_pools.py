@@ -117,7 +117,7 @@ _ANY_COUNT = range(1, 2**31)
 
 
 def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableNodePool, ...]:
-    """Return the node pools that a GPU type's ``scale_up`` settings describe, even those that reached ``max_nodes``.
+    """Return the node pools that a GPU type's ``scale_up`` settings describe, with or without room below ``max_nodes``.
 
     A node counts against ``max_nodes`` once it reports the type's GPUs. A starting node with the type's labels but
     without GPUs does not count: pending pods cannot use it yet, so the function treats it as a node still to be added.
@@ -159,8 +159,8 @@ def has_room_after(scalable_pool: ScalableNodePool, pod: Pod, *, ahead: Sequence
     """Return whether the new nodes of a node pool have room for a pod in addition to the pods ahead of it.
 
     If the pool's machine type is fixed, the function fills one new node after another with the pods ahead, the largest
-    pod first. An autoscaler may pack pods more tightly, so the result False may be wrong. If Karpenter chooses the
-    machines, :func:`has_capacity_left` gives the result.
+    pod first. An autoscaler may need fewer nodes, so the pod may have room although the result is False. If Karpenter
+    chooses the machines, :func:`has_capacity_left` gives the result.
 
     :param scalable_pool: the node pool.
     :param pod: a pending pod, or one that is not created yet.

@@ -44,8 +44,8 @@ class Accelerator:
     :param karpenter_memory_mib: MiB in Karpenter's memory label, which distinguishes models with the same name; None =
         ``memory_bytes`` in MiB.
     :param compute: CUDA compute capability; None when unknown.
-    :param fractional: label sources that have the same value for a whole GPU and for a slice of this model. A label of
-        these sources therefore does not tell the memory of one unit (the whole GPU or the slice).
+    :param fractional: sources, as in ``labels``, whose label has the same value for a whole GPU of this model and for a
+        slice of it. Such a label therefore does not tell the memory of one unit (the whole GPU or the slice).
     :param nvlink: label values, of any source, that mean a machine with NVLink between its GPUs.
     """
 

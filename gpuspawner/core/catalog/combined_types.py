@@ -103,8 +103,9 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
     - The matches differ in more than one label. A merged match would also select nodes with the first label of one
       member and the second label of another member.
-    - The matches differ in one label, and one of the matches does not contain this label or allows no values for it. No
-      allowed values mean that the nodes must not have the label.
+    - The matches differ in one label, and the nodes of at least one member do not need this label: the member's match
+      does not contain the label, or maps it to no values, so that the nodes must not have it. A merged match cannot
+      express "one of these values, or no such label".
     """
     first, *others = gpu.label_matches
     joined = dict(first)

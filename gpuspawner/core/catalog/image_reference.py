@@ -105,7 +105,7 @@ def parse_reference(text: str) -> ImageReference | None:
 
 
 def parse_origin(text: str) -> str | None:
-    """Return a registry, or a path in a registry, in its normalized form; None if the text is neither.
+    """Return the normalized form of a text that names a registry or a path in a registry; None for any other text.
 
     :meth:`ImageReference.is_from` compares only whole path components with the result: the image
     ``ghcr.io/acme-labs/x`` is not from ``ghcr.io/acme``.

@@ -48,7 +48,7 @@ class QueueReason(StrEnum):
     REQUEUED = "Requeued"
     """Kueue evicted the Workload, and will consider it again later."""
     EXCEEDS_QUOTA = "ExceedsMaxQuota"
-    """The Workload requests more than the quota of every ResourceFlavor, including the quota that may be borrowed."""
+    """In each matching ResourceFlavor, the Workload's request exceeds the quota, even with all that may be borrowed."""
     NO_FLAVOR = "NoMatchingFlavor"
     """The ClusterQueue has no quota for a requested resource, or no flavor fits the node selector and tolerations."""
     STOPPED = "Suspended"
@@ -84,7 +84,7 @@ class QuotaAnswer(IntEnum):
     """A ResourceFlavor has enough quota for the pod, but other Workloads use it."""
     UNKNOWN = 2
     EXCEEDED = 3
-    """The pod requests more than the quota of every ResourceFlavor, including the quota that may be borrowed."""
+    """In each ResourceFlavor that matches, the pod's request exceeds the quota, even with all that may be borrowed."""
     NO_FLAVOR = 4
     """No ResourceFlavor matches the pod's node selector, node affinity and tolerations."""
     UNCOVERED = 5
@@ -290,7 +290,7 @@ def _may_take(flavor: FlavorCapacity, constraints: PodConstraints, *, selector: 
 
 
 def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity]) -> PodConstraints | None:
-    """Return a pod's node selector and affinity, limited to labels of the flavors; None if a flavor is unknown."""
+    """Return a pod's node selector and affinity without labels that no flavor has, or None if a flavor is unknown."""
     if any(flavor.node is None for flavor in flavors):
         return None
     return limit_to_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
@@ -351,7 +351,7 @@ class ClusterQueues:
 
 _NEXT_FLAVOR = "TryNextFlavor"
 _UNDECIDED: LabelSelector = (SelectorRequirement(key="unknown", operator=EXISTS),)
-"""Replaces a ClusterQueue's invalid selector. It has an unknown label, so :attr:`.QueueState.is_selected` is None."""
+"""Replaces an invalid namespace selector of a ClusterQueue, so that :attr:`.QueueState.is_selected` is None."""
 
 
 def _read_namespaces(spec: Mapping[str, object]) -> LabelSelector:
@@ -424,12 +424,12 @@ class _QuotaNode:
     """A ClusterQueue or Cohort in the tree of Cohorts. Its descendants are the ClusterQueues and Cohorts below it.
 
     :param parent: name of the Cohort to which the ClusterQueue or Cohort belongs; empty for none.
-    :param total: its own quota and all that its children lend (``SubtreeQuota``).
+    :param total: own quota of the ClusterQueue or Cohort, and all quota that its children lend it (``SubtreeQuota``).
     :param used: for a ClusterQueue, quota that Workloads have reserved; for a Cohort, the part of ``total`` that its
         children use.
     :param unread_quotas: pairs (flavor, resource) for which this object or a descendant has a malformed quota.
     :param unread_usage: pairs (flavor, resource) whose usage is malformed or missing in this object or a descendant.
-    :param is_readable: whether its quotas and those of all descendants have the structure of Kueue's API.
+    :param is_readable: whether the quotas of this object and of all descendants have the structure of Kueue's API.
     :param holders: (flavor, resource) → number of ClusterQueues, among this object and its descendants, that may
         reserve unused quota for a Workload that waits.
     """
@@ -480,8 +480,8 @@ class _QuotaTree:
         for name in children:
             # Children may name a Cohort that has no object. Such a Cohort has no parent and no quota of its own.
             self._cohorts.setdefault(name, _QuotaNode(parent=""))
-        # Add each ClusterQueue or Cohort to its parent once all its own children have been added. Cohorts that form a
-        # cycle are never added.
+        # Begin with objects that have no children. Add each object to its parent once the object's own children have
+        # been added to the object. Cohorts that form a cycle are never added.
         complete = [*self._queues.values(), *(each for name, each in self._cohorts.items() if not children[name])]
         while complete:
             each = complete.pop()
@@ -510,7 +510,7 @@ class _QuotaTree:
         path = [node]
         while path[-1].parent:
             if len(path) > len(self._cohorts):
-                return None  # Kueue admits nothing from Cohorts that form a cycle.
+                return None  # So long a path has a cycle, and Kueue admits nothing from Cohorts in a cycle.
             path.append(self._cohorts[path[-1].parent])
         return path[::-1]
 
@@ -540,8 +540,8 @@ def _count_sure(path: Sequence[_QuotaNode], key: _FlavorResource, *, free: int) 
     node = path[-1]
     if path[0].holders[key] == node.holders[key]:
         return free
-    # No other ClusterQueue can reserve this one's unused nominal quota first: Kueue serves Workloads that fit without
-    # borrowing before those that borrow (``entryOrdering`` of ``pkg/scheduler/scheduler.go``).
+    # Count only this ClusterQueue's own unused nominal quota, which no other can reserve first: Kueue serves Workloads
+    # that fit without borrowing before those that borrow (``entryOrdering`` of ``pkg/scheduler/scheduler.go``).
     return min(free, node.quotas[key].nominal - node.used.get(key, 0))
 
 

@@ -180,7 +180,7 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest limit with which the pod requests at most ``request``; None if this is true of any limit.
+        """Return the largest limit for which the pod's request is at most ``request``; None if every limit is allowed.
 
         :param request: largest allowed resource request of the pod, in base units.
         """
@@ -203,7 +203,7 @@ class ScaleUp:
     """Nodes that an autoscaler can add for a GPU type, as the admin declares them in the settings.
 
     :param max_nodes: largest number of nodes of the type, existing nodes included.
-    :param gpus_per_node: units of the type's resource on each node.
+    :param gpus_per_node: number of GPUs (or GPU slices) of the type on each node.
     :param minutes: minutes until a new node is ready.
     """
 

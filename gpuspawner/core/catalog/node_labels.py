@@ -143,7 +143,7 @@ def read_karpenter_model(labels: Mapping[str, str]) -> KarpenterModel | None:
 def read_node_gpu(
     node: Node, resource: str, *, table: AcceleratorTable, ambiguous: Collection[KarpenterModel] = ()
 ) -> NodeGPU | None:
-    """Return what one unit of a GPU resource is on a node: a GPU, a slice or a share. None if the labels are ambiguous.
+    """Return what one unit of a GPU resource is on a node (GPU, slice or share); None if the labels are ambiguous.
 
     :param ambiguous: GPU models for which Karpenter's labels do not tell whole GPUs from slices
         (:func:`find_divided_models`).

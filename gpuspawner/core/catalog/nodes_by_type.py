@@ -53,7 +53,10 @@ class TypeNodes:
             yield pool.cache[key]
 
     def has_reserved_nodes(self, table: NodeTable) -> bool:
-        """Return whether any node in ``reserved`` has, or may have, units of the type."""
+        """Return whether any node in ``reserved`` has, or may have, units (GPUs, MIG slices or shares) of the type.
+
+        A node may have units if its DRA devices cannot be counted, or if kubelet reports 0 units.
+        """
         rows = (row for pool in self.reserved for row in pool.rows)
         nodes = (table.get_by_row(row) for row in rows)
         return any(

@@ -44,7 +44,9 @@ class GPUTypeRule:
 
 
 GPUTypeRules = Mapping[str, GPUTypeRule]
-"""Slug of a GPU type, or :data:`ANY` for all types that the rule does not name → limits."""
+"""Limits that a policy rule sets for GPU types: slug of a type → limits.
+
+The key :data:`ANY` stands for all types that the mapping does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Rule:
         there is only one such rule. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources`` and
         ``caps`` for a combined type, which stands for several GPU types, its members. On a server with the combined
         type, a member's limits depend on which of the rules before the merge allow the combined type.
-    :param caps: in a merged rule, the ``gpus`` of each rule with ``deny`` that restricts what other rules allow.
+    :param caps: in a merged rule, the ``gpus`` of each merged rule with ``deny``: limits on what the other rules allow.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -155,7 +157,7 @@ class Access:
     users: frozenset[str] = frozenset()
 
     def admits(self, person: Person) -> bool:
-        """Return whether a user may choose the entry of a field. A user with unknown groups counts as having none."""
+        """Return whether a user is among ``users`` or a member of one of ``groups``; unknown groups count as none."""
         return person.name in self.users or not self.groups.isdisjoint(person.normalized_groups)
 
 

@@ -226,7 +226,10 @@ def _list_ephemeral_claims(spec: Mapping[str, object], *, pod: str) -> Iterable[
 
 
 def _find_unsupported(spec: Mapping[str, object], requests: Iterable[str]) -> Iterable[str]:
-    """Yield a phrase for users for each constraint that kube-scheduler's filters check but gpuspawner does not."""
+    """Yield one phrase for each constraint of a pod that kube-scheduler's filters check but gpuspawner does not.
+
+    gpuspawner shows these phrases to users.
+    """
     if as_dicts(spec.get("resourceClaims")) or any(name.startswith(_DEVICE_CLASS_PREFIX) for name in requests):
         yield gettext_lazy("devices that are requested through a resource claim or a device class")
     if spec.get("schedulingGroup") or spec.get("workloadRef"):
@@ -252,7 +255,10 @@ def _list_preferred_expressions(spec: Mapping[str, object]) -> Iterable[Selector
 
 
 def _find_unadmitted(spec: Mapping[str, object]) -> Iterable[str]:
-    """Yield a phrase for users for each feature of a new pod that may make the API server change or refuse the pod."""
+    """Yield one phrase for each feature of a new pod that may make the API server change or refuse the pod.
+
+    gpuspawner shows these phrases to users.
+    """
     if _read_runtime_class(spec):
         yield gettext_lazy("what the cluster adds for its runtime class")
     if any(each.get("operator") in ("Gt", "Lt") for each in as_dicts(spec.get("tolerations"))):
@@ -465,7 +471,10 @@ def _may_preempt(raw: Mapping[str, object]) -> bool:
 
 
 def decode_requests(spec: Mapping[str, object]) -> Mapping[str, int]:
-    """Return resource → amount that a new pod requests, in the units of :class:`.Node`.
+    """Return a mapping from each resource that a new pod requests to the requested amount.
+
+    The amounts have the units of :attr:`.Node.allocatable`, such as millicores for ``cpu``. The result lacks resources
+    that stand for a DRA device class.
 
     :param spec: ``spec`` of a v1 Pod that does not exist yet.
     """

@@ -84,7 +84,10 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 
 
 def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
-    """Return False if a comparison is false, else None if an attribute is missing, else True, as ``&&`` does in CEL."""
+    """Return False if any comparison is false, else None (unknown) if the device lacks an attribute, else True.
+
+    The operator ``&&`` of CEL gives the same results.
+    """
     values = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
     answers = [None if value is None else value == term.value for value, term in zip(values, terms, strict=True)]
     if False in answers:
@@ -220,7 +223,7 @@ def equip_node(
     If kubelet reports an allocatable amount above 0 of a resource, the node's DRA devices do not count for this
     resource, as in kube-scheduler (plugins/noderesources/fit.go, ``shouldDelegateResourceToDRA``).
 
-    :param node: a node whose amounts do not include its DRA devices.
+    :param node: a node whose ``allocatable`` and ``capacity`` do not include its DRA devices.
     :param node_devices: the DRA devices of that node.
     :param on_unknown_nodes: extended resources with devices that any node may have (:class:`ClusterDevices`). The
         node's number of these devices is unknown.
@@ -250,7 +253,7 @@ def fits_claim(node: Node, requests: Iterable[tuple[str, int]]) -> bool:
     kube-scheduler makes one claim for all extended resources of a pod (plugins/dynamicresources,
     ``preFilterExtendedResources``).
 
-    :param node: a node whose amounts include its DRA devices.
+    :param node: a node whose ``allocatable`` and ``capacity`` include its DRA devices.
     :param requests: pairs of a resource (extended or not) and the requested amount.
     """
     names = node.published_by_dra | node.uncounted
@@ -338,7 +341,7 @@ def _decode_selector(raw: Mapping[str, object]) -> DeviceSelector:
 
 def _decode_held_devices(results: object) -> Iterable[DeviceId]:
     for each in as_dicts(results):
-        # A claim with admin access monitors a device without holding it: the device stays free for other claims.
+        # Skip a device that the claim only monitors (admin access): the device stays free for other claims.
         if each.get("adminAccess") is not True:
             yield DeviceId(*(intern(as_text(each.get(field))) for field in ("driver", "pool", "device")))
 
@@ -358,7 +361,8 @@ _ResourcesByDevice = Mapping[DeviceId, tuple[str, tuple[str, ...]]]
 class OfferedDevices:
     """All devices that DRA drivers publish, whether or not they are allocated to ResourceClaims.
 
-    :param nodes: node name → numbers of the node's devices; ``claimed`` is empty.
+    :param nodes: node name → numbers of the node's devices. The attribute ``claimed`` of each value is empty,
+        because only :meth:`subtract_claims` counts the claimed devices.
     :param allocatable_devices: pool of a DRA driver → device of the pool → (name of the device's node, extended
         resources of which the device is one unit). The mapping has the devices that can be, or already are, allocated
         to ResourceClaims.
@@ -424,7 +428,10 @@ class DeviceCounter:
 
 
 def _select_newest_classes(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Return extended resource → its newest DeviceClass; of several equally new DeviceClasses, the first by name."""
+    """Return a mapping from each extended resource to the newest DeviceClass that names it as ``extendedResourceName``.
+
+    If several such DeviceClasses are equally new, the first by name counts.
+    """
     by_name = sorted(classes, key=lambda each: each.name, reverse=True)
     return {each.resource: each for each in sorted(by_name, key=lambda each: each.created) if each.resource}
 

@@ -243,9 +243,11 @@ class NodeTable:
                 columns[resource][row] = self._compute_free(resource, node, floor=floor)
 
     def find_changed_rows(self, since: int) -> frozenset[int] | None:
-        """Return the rows that :meth:`reserve` or :meth:`recount` changed, or None if the table forgot some changes.
+        """Return the rows that :meth:`reserve` or :meth:`recount` changed since an earlier moment.
 
-        :param since: value of :attr:`change_count` before these changes.
+        The result is None if the table no longer remembers all these changes (:data:`_MAX_CHANGES`).
+
+        :param since: value of :attr:`change_count` at the earlier moment.
         """
         changes = self.change_count - since
         if changes > len(self._changed_rows):

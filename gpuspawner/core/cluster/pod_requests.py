@@ -32,7 +32,7 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 
     :param spec: ``spec`` of a v1 Pod.
     :param status: ``status`` of a bound v1 Pod. During an in-place resize of the pod, the larger of the old and the new
-        amount counts.
+        amount counts; if the resize is infeasible, the old amount counts.
     """
     statuses = _ResizeStatus(status or {})
     total = _sum_containers(spec, statuses)
@@ -118,7 +118,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
 
 
 def _read_container_requests(container: Mapping[str, object]) -> MilliAmounts:
-    """Return a container's requests; a limit without a request counts as a request, as in the API server."""
+    """Return a container's requests; a limit without a request counts as a request: the API server sets it."""
     resources = as_dict(container.get("resources"))
     return {**_read_amounts(resources.get("limits")), **_read_amounts(resources.get("requests"))}
 

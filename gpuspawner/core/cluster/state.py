@@ -115,7 +115,7 @@ _ONE_POD: Mapping[str, int] = {PODS: 1}
 _NO_DEVICES = ClusterDevices()
 _NO_VOLUMES = ClusterVolumes()
 _ANY_PRIORITY = 2**31
-"""A number above the priority of any pod."""
+"""A number above the priority of any pod: a pod with an unknown PriorityClass may be able to preempt every pod."""
 
 
 class Occupancy:
@@ -183,7 +183,7 @@ class Occupancy:
             self._equip_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node if it is known. Its pods stay until :meth:`remove_pod`.
+        """Remove a node if it is known. Its pods stay until :meth:`remove_pod` removes them.
 
         :param name: name of the node.
         """
@@ -343,21 +343,21 @@ class Occupancy:
 
     @property
     def nominated_pods(self) -> Iterable[Pod]:
-        """Pending pods with a nominated node, unordered."""
+        """Pending pods that kube-scheduler plans to run on a certain node (``nominatedNodeName``), unordered."""
         return self._nominated.values()
 
     def find_floor(self, pod: Pod) -> int | None:
         """Return the priority below which a pending pod may preempt bound pods; None if it can preempt none.
 
-        :param pod: a pending pod, or one that is not created yet. If the pod's PriorityClass is unknown, the result is
-            above every priority: assume that kube-scheduler may preempt every bound pod.
+        :param pod: a pending pod, or one that is not created yet. If its PriorityClass is unknown, the function
+            assumes that the pod may preempt every bound pod: the result is then above the priority of any pod.
         """
         if pod.preempts is False:
             return None
         return self.find_floor_below(pod.priority if pod.preempts else _ANY_PRIORITY)
 
     def find_floor_below(self, priority: int | None) -> int | None:
-        """Return the given priority if a bound pod has a lower priority, else None.
+        """Return the given priority if a bound pod has a lower one; else None, because no pod can be preempted.
 
         :param priority: priority of a pod that may preempt others; if None, the result is None.
         """
@@ -447,8 +447,8 @@ class Occupancy:
             return
         if held:
             self._held[node] = held
-        # Count the free amounts again, even if the numbers of volumes are unchanged. The node may have other volumes
-        # than before, and a preemption may then free more or fewer of them.
+        # Count the free amounts again even if ``held`` equals ``before``: the node may have as many volumes as before,
+        # but different ones, so a preemption on the node may free more or fewer volumes.
         self.table.recount(node, before.keys() | held.keys())
         self.generation += held != before
 

@@ -33,8 +33,8 @@ _MIGRATED_DISKS: Mapping[str, tuple[str, str, str]] = {
     "gcePersistentDisk": ("pdName", "pd.csi.storage.gke.io", "kubernetes.io/gce-pd"),
     "portworxVolume": ("volumeID", "pxd.portworx.com", "kubernetes.io/portworx-volume"),
 }
-"""In-tree kind of volume → (field with the volume's ID, CSI driver that handles such volumes, in-tree provisioner)
-(nodevolumelimits/utils.go, ``isCSIMigrationOn``)."""
+"""In-tree kind of volume that Kubernetes has migrated to CSI → three names: the field with the volume's ID, the CSI
+driver that handles such volumes, and the in-tree provisioner (nodevolumelimits/utils.go, ``isCSIMigrationOn``)."""
 _MIGRATED_PROVISIONERS = {provisioner: driver for _, driver, provisioner in _MIGRATED_DISKS.values()}
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 

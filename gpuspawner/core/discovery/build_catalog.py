@@ -56,7 +56,10 @@ its node affinity, so there must not be too many."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Return a GPU type's nodes that have GPUs (or slices or shares), or DRA devices that gpuspawner cannot count."""
+    """Return the nodes that match a GPU type's labels and have GPUs of its resource, or may have such GPUs.
+
+    MIG slices and shares of GPUs count as GPUs. A node with DRA devices that gpuspawner cannot count may have GPUs.
+    """
     return tuple(node for node in nodes if may_have_units(node, gpu.resource) and gpu.matches_labels(node.labels))
 
 
@@ -131,14 +134,14 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return the values of a label by which the nodes of a discovered GPU type differ from those of a described type.
+    """Return a label's values that the nodes of a discovered GPU type have and those of a described type do not have.
 
     A discovered type was found by node labels; a described type comes from the settings.
 
     :param found: the label's values on nodes of the discovered type; None for a node without the label.
     :param asked: the values that the described type matches; empty if its nodes must not have the label.
-    :return: None if the label does not tell the nodes apart. Empty if only nodes of the described type have the label:
-        nodes of the discovered type must then not have the label.
+    :return: the values. The set is empty if only nodes of the described type have the label: the lack of the label then
+        tells the nodes apart. None if the label does not tell the nodes apart.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -349,8 +352,8 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 def _read_labeled_count(node: Node, resource: str) -> int:
     """Return the number of GPUs from a node's label, such as ``nvidia.com/gpu.count``.
 
-    The label counts only if kubelet reports 0 GPUs. The result is 0 if kubelet reports another number or none, or if
-    the node has no such label.
+    The function reads the label only if kubelet reports 0 GPUs, for example because the device plugin has not
+    registered. The result is 0 if kubelet reports another number or no number, or if the node has no such label.
     """
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0

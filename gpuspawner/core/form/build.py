@@ -124,7 +124,7 @@ def find_type_state(
         return GPUTypeState.UNKNOWN, ""
     if available.free:
         return GPUTypeState.FREE, ""
-    # Say "not free" instead of "in use": GPUs on cordoned nodes may be unused, but are not free for new servers.
+    # Say "not free" instead of "in use": a GPU on a cordoned node may be unused, but no new server can get it.
     reason = gettext("Not free right now.") if available.total == 1 else gettext("None is free right now.")
     return GPUTypeState.BUSY, _append_new_node_time(reason, gpu)
 
@@ -192,8 +192,8 @@ GPU_COLUMNS = (
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
-"""Keys of errors and notices about presets. With errors and notices about other fields, the form shows these fields
-from the start. With those about presets, the form may show only the presets."""
+"""Fields of presets, as errors and notices name them. If an error or notice is about any other field, the form shows
+the fields from the start; an error or notice about a preset alone does not open them."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -247,9 +247,9 @@ def build_view(
 def _add_fields(
     common: FormView, allowance: Allowance, *, inventory: Inventory, filled: FilledFields, live: LiveState
 ) -> FormView:
-    """Return the view ``common``, with all fields added that do not belong to a preset.
+    """Return a copy of the view ``common`` that also has the fields outside presets, such as image, CPU and GPU type.
 
-    :param common: the view without these fields.
+    :param common: the view without the fields outside presets.
     """
     catalog, values = allowance.full_catalog, filled.values
     allowed = catalog if allowance.blocked else allowance.catalog

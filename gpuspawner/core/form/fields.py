@@ -279,7 +279,7 @@ def _quote_saved(saved: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetFields:
-    """The contents of the fields in a fixed preset.
+    """The contents of the fields in a fixed preset: users can change only its choices.
 
     Each choice of the preset has a list of entries, a text field in which the user names an image, or both.
 
@@ -311,8 +311,8 @@ class FilledFields:
     :param notices: field name → sentence about a saved value that could not be restored.
     :param selection: the selection that the values describe; None if they are invalid, or if the user may start no
         server.
-    :param presets: slug of a fixed preset → the contents of its fields. Presets without a valid combination of entries
-        are missing.
+    :param presets: slug of a fixed preset (users can change only its choices) → the contents of its fields. Presets
+        without a valid combination of entries are missing.
     :param last_preset: slug of the fixed preset of the user's last start; "" if there is none.
     :param picked_preset: slug of the fixed preset that the form shows as selected; "" if there is none.
     :param is_preset_sent: whether the user pressed the button of ``picked_preset``, or followed a link that names it.
@@ -339,8 +339,8 @@ def fill_fields(
     :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None for the defaults.
     :param typed: field name → text from a submitted form or a link; None without a form or link. The form shows these
-        texts unchanged. The text of a missing field comes from the preset that the link names. If the link names no
-        valid preset, the text comes from ``options``.
+        texts unchanged. The text of a field that ``typed`` lacks comes from the preset that the link names. If the link
+        names no valid preset, the text comes from ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     saved = translate_profile(options, catalog)
@@ -374,6 +374,8 @@ def _fill_presets(
 ) -> FilledFields:
     """Return the contents of the fields in all fixed presets, and which of these presets the form shows as selected.
 
+    A preset is fixed if users can change only its choices: they pick entries of lists or name images.
+
     Notices in the result tell the user which parts of the last choice are no longer offered.
     """
     full = allowance.complete_catalog
@@ -405,7 +407,10 @@ def _fill_presets(
 def _fill_preset(
     slug: str, allowance: Allowance, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> PresetFields | None:
-    """Return the contents of a fixed preset's fields, or None if no combination of its lists' entries is valid now."""
+    """Return the contents of the fields in a fixed preset, in which users can change only the choices.
+
+    The result is None if no valid combination was found that has one entry from each list of the preset.
+    """
     full, reach = allowance.complete_catalog, allowance.reachable_catalog
     catalog = reach if slug in reach.presets and not allowance.blocked else full
     preset = catalog.presets[slug]
@@ -438,7 +443,9 @@ def _list_entries(preset: Preset, wanted: Mapping[str, str]) -> dict[str, list[s
 
 
 def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
-    """Return the user options that start a fixed preset with the given contents of its fields.
+    """Return the user options that start a server with a fixed preset and the given contents of the preset's fields.
+
+    In a fixed preset, users can change only the choices, so the options contain no values of other form fields.
 
     :param slug: slug of the preset.
     :param fields: contents of the preset's fields.
@@ -455,7 +462,7 @@ def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
 def _read_wanted(
     preset: Preset, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings: what the user has picked in a fixed preset's lists, and written in its text fields.
+    """Return two mappings: the user's picks from the lists of a preset, and the texts in the preset's text fields.
 
     The first mapping is: name of a choice → slug of the entry picked in the choice's list, or "" if the user names an
     image instead. A choice is missing if the user picked nothing in it, or an entry that is no longer offered. The
@@ -513,8 +520,8 @@ def _list_preset_notices(
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     full = allowance.complete_catalog
-    # If the field is for an image, the options name one. Otherwise they may name none, and would be invalid if the
-    # default image cannot use their GPU type: try one image after the other until the options are valid.
+    # The options of an image field name an image. The options of another field may name none, and are invalid with an
+    # image that cannot use the GPU type in the options: try one image after the other until the options are valid.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)

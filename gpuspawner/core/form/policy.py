@@ -237,7 +237,10 @@ def build_preset_views(
 
 
 def _build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return a verdict's outcome and a short text about it, for a preset's card. Return None without a verdict."""
+    """Return what a preset's card in the form says about the preset's start, or None without a verdict.
+
+    :param verdict: the prediction whether a server with the preset can start.
+    """
     return (
         None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
     )
@@ -373,7 +376,7 @@ def _find_entry_denials(
 
 
 def _build_denied_outlook(reason: str, allowance: Allowance) -> VerdictView | None:
-    """Return a view that says why a preset is denied, or None without a reason.
+    """Return a view for the card of a denied preset, with the reason of the denial; None if ``reason`` is empty.
 
     The result is also None for a user who may start no server: the form says this once, not at each preset.
     """

@@ -1,4 +1,4 @@
-"""Declares the form's view as plain values for templates and scripts, and the cache that keeps parts of it.
+"""Declares the form's view (plain values for templates and scripts), and a cache for parts of the view.
 
 The hub owns one :class:`FormCache` for all users and passes it in. Without a cache, each display of the form builds all
 parts again.
@@ -250,7 +250,7 @@ class AlternativeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictView:
-    """Whether a selection can start.
+    """Whether a server with a selection (the user's choices in the form, or a preset) can start.
 
     :param outcome: value of :class:`gpuspawner.core.verdict.verdict.Outcome`.
     :param sentence: the verdict for users (``"Starts now: 3 places left."``).
@@ -264,7 +264,7 @@ class VerdictView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetEntryView:
-    """One entry in a list of a fixed preset.
+    """One entry in a list of a fixed preset; users can change only such lists and text fields in this preset.
 
     :param slug: key in the settings; "" for the entry with which the user names an image in the text field beside the
         list.
@@ -294,6 +294,8 @@ class PresetImageView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetChoiceView:
     """A choice in a fixed preset: a list from which the user picks an entry, a text field for an image, or both.
+
+    Users can change nothing else in a fixed preset.
 
     :param field: name of the list in the HTML form.
     :param label: text above the list.
@@ -395,7 +397,8 @@ class FormView:
     :param shared_memory: bounds of /dev/shm in GiB; None if the form has no such field. The field may be left empty.
     :param choices: the fields with a fixed list of entries (the priority, for example), in the form's order.
     :param vendors: GPU types by vendor.
-    :param presets: the preset of the user's last start if it is fixed, then the others in the catalog's order.
+    :param presets: the presets in the catalog's order. A fixed preset (users change only what its lists and text fields
+        offer) comes first if the user's last start was of this preset.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
     :param errors: field name → error message; empty on a first visit. A request may also have errors in fields that the
@@ -411,7 +414,7 @@ class FormView:
         or a notice, or if the values are neither the defaults nor those of a preset.
     :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
     :param policy: the user's limits; None without limits.
-    :param only_presets: whether the form has no fields but those of fixed presets.
+    :param only_presets: whether users can start nothing but fixed presets; the form then has no other fields.
     """
 
     version: int = 6
@@ -440,7 +443,10 @@ class FormView:
 
     @property
     def has_fixed_presets(self) -> bool:
-        """Whether the page needs the stylesheet and the script for fixed presets."""
+        """Whether the page needs the stylesheet and the script for fixed presets.
+
+        In a fixed preset, users can change only what they pick in its lists and text fields.
+        """
         return self.only_presets or any(preset.is_fixed for preset in self.presets)
 
     @property
@@ -455,14 +461,14 @@ class FormView:
 
     @property
     def misfits(self) -> dict[str, str]:
-        """Slug of a GPU type → why the selected image cannot use the type."""
+        """A mapping from each GPU type that the selected image cannot use (its slug) to the reason."""
         return {slug: misfit.text for misfit in self._picked_misfits for slug in misfit.gpus}
 
     @property
     def common_misfit(self) -> str:
-        """The reason why the selected image can use none of several GPU types, if it is the same for all of them.
+        """The one reason why the selected image can use none of the form's GPU types.
 
-        "" if the reasons differ, if the image can use a type, or if there is only one type.
+        "" if the types have different reasons, if the image can use a type, or if the form has fewer than two types.
         """
         types = sum(len(vendor.types) for vendor in self.vendors)
         return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")

@@ -126,7 +126,8 @@ class Allowance:
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         if self.full_catalog.only_presets:
             presets = self.full_catalog.presets
-            # Without any presets, no user can start a server. The policy is not the reason, so return no denial.
+            # If the form has only presets, but the hub offers none, no user can start a server. The user's limits are
+            # not the reason, so return no denial.
             if not presets or self._select_presets(presets):
                 return None
             message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
@@ -164,8 +165,8 @@ class Allowance:
             return full
         if self.blocked is not None:
             return replace(reach, presets={})
-        # All presets in the full catalog are valid. A check of every entry takes long, so check only those presets that
-        # the user's limits may have made invalid.
+        # A check of every entry takes long, so keep those presets without a check that are certainly valid. All presets
+        # in the full catalog are valid, so only the user's limits can make a preset invalid.
         kept = {slug for slug, each in reach.presets.items() if self._is_usable_in_full(each)}
         usable = select_usable_presets(
             {slug: each for slug, each in reach.presets.items() if slug not in kept},
@@ -352,7 +353,10 @@ class Allowance:
 
     @cached_property
     def _is_limited_by_preset_only(self) -> bool:
-        """Whether the only limits for the user are ``allowed_groups`` and ``allowed_users`` of presets and entries."""
+        """Whether nothing limits the user except the ``allowed_groups`` and ``allowed_users`` of presets.
+
+        Entries in the presets' lists may have ``allowed_groups`` and ``allowed_users``, too.
+        """
         policy = self.full_catalog.policy
         if policy is None or policy.pools or self.usage.quota is not None or self.rule != Rule():
             return False
@@ -494,7 +498,8 @@ class Allowance:
     def _check_quota(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
         """Return why the namespace's quota leaves no room for the CPU or memory of a fixed preset, or None.
 
-        A quota on limits also refuses a pod without a limit. A quota on requests also refuses a pod without a request.
+        Users cannot change the values of a fixed preset. A quota on limits also refuses a pod without a limit. A quota
+        on requests also refuses a pod without a request.
 
         :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
         :param request: the pod's request in base units, ``NO_LIMIT`` without one.

@@ -31,12 +31,12 @@ _MAX_SERVERS = 3
 
 
 def explain_usage_unknown() -> str:
-    """Return the denial text for when the hub does not know how many GPUs are in use."""
+    """Return the text of the denial of a choice while the hub does not know how many GPUs are in use."""
     return gettext("It is not known at the moment how many GPUs are in use. Try again in a minute.")
 
 
 def explain_groups_unknown() -> str:
-    """Return the denial text for when the hub cannot read the user's groups."""
+    """Return the text of the denial of a choice while the hub cannot read the user's groups."""
     return gettext(
         "What you may start depends on your groups, and they could not be read. Log in again, or ask the hub's admins."
     )

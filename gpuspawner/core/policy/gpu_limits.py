@@ -66,8 +66,8 @@ def list_gpu_limits(
         *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
-    # If the hub does not know which GPUs are in use, it cannot check the limits in `counted`: deny the type for now.
-    # Keep limits of 0, because they deny the type permanently.
+    # If the hub does not know which GPUs are in use, it cannot check the limits in `counted`. Replace these limits by
+    # one that denies the type for now. Keep permanent limits, such as 0: they hold whatever GPUs are in use.
     if counted and not usage.known:
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]

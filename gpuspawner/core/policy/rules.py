@@ -59,8 +59,8 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # A group rule without GPU types of its own has the object with the GPU types of the default rule. Keep this object
-    # only once: compare by identity.
+    # Group rules that set no GPU types share one object, the GPU types of the default rule. With `id()` as the key,
+    # the result contains this object only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 

@@ -143,7 +143,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
     """Return the scopes of a ResourceQuota.
 
-    ``?`` stands for a scope expression with an operator other than ``Exists``; the caller ignores such a quota.
+    A scope expression with an operator other than ``Exists`` appears as ``?``; the caller ignores quotas with ``?``.
     """
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()

@@ -42,8 +42,8 @@ class PulledImage:
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _IMAGE_NAMES = re.compile(r'"[^"]*"|[^\s"]*/[^\s"]*')
-"""Image names in kubelet's message. The module removes them before it searches for a cause, because a name can contain
-words such as ``timeout``."""
+"""Pattern of image names in kubelet's message about a failed pull. :func:`classify_pull_failure` removes these names
+before it searches for the cause of the failure, because a name can contain words such as ``timeout``."""
 _PULL_TIME = re.compile(r" in ((?:[\d.]{1,16}(?:h|ms|m|µs|us|ns|s)){1,5})")
 _DURATION_PARTS = re.compile(r"([\d.]+)(h|ms|m|µs|us|ns|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}

@@ -141,7 +141,7 @@ class ProgressMessage:
     :param failure: why the hub ends the start if the problem lasts for ``after_s`` seconds; None = keep waiting.
     :param after_s: seconds from the detection of ``failure`` until the hub ends the start, if the problem lasts.
     :param failed_at_s: seconds from the start's beginning until ``failure`` was detected; None = just now.
-    :param lacks_room: whether a pod without a node waits for capacity; unused in stages in which the pod has a node.
+    :param lacks_room: whether the pod waits for capacity. The tracker ignores this value once the pod has a node.
     """
 
     stage: Stage

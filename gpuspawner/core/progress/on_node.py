@@ -35,7 +35,7 @@ _NO_PULL_SECRET_REASON = "FailedToRetrieveImagePullSecret"  # noqa: S105 - a rea
 
 
 def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMessage:
-    """Return a message about a problem of a pod on its node; if there is none, about the pod's current step there."""
+    """Return a message about a pod on its node: about its problem, or, if it has none, about its current step."""
     pod = facts.pod or {}
     if has_condition(pod, "Ready"):
         return ProgressMessage(
@@ -61,7 +61,7 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
 
 
 def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) -> tuple[ProgressMessage, ...]:
-    """Return messages about the steps that the pod may have passed since the previous observation.
+    """Return messages about steps before the ``current`` one, which the pod may have passed since the last observation.
 
     The steps are: image pulled, program started. The tracker reports those messages that the user has not seen.
     """
@@ -118,8 +118,8 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # A pod can have several images, but the message is about the last event in this list. Put events about images that
-    # kubelet pulled last, behind those about images that were already on the node.
+    # A pod can have several images, but the message is about the last event in this list. Prefer an image that kubelet
+    # had to pull: sort the events about such images behind those about images that were already on the node.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None

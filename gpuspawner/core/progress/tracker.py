@@ -30,7 +30,8 @@ from gpuspawner.core.text.wording import join_sentences
 QUIET_PERIOD_S = 30.0
 """A duration in seconds, which the tracker uses for three purposes during a start:
 
-- If kube-scheduler finds no node, this is an alarm only after the pod has had no scheduling gates for this long.
+- If kube-scheduler finds no node, the tracker raises an alarm only once the pod has had no scheduling gates for this
+  long.
 - The tracker does not repeat a message that it has reported within this time.
 - The pod's scheduler counts as idle if the pod has shown no trace of it (node, condition or event) for this long.
 """

@@ -40,8 +40,8 @@ _REPAIR_REASONS = (
     RefusalReason.CORDONED,
     RefusalReason.NOT_READY,
 )
-"""Reasons why kube-scheduler finds no node for a pod and that more free capacity does not remove: first, the state of a
-volume or a node must change."""
+"""Reasons why kube-scheduler finds no node for a pod. More free capacity does not help in these cases: the state of a
+volume or a node must change first."""
 
 
 def describe_waiting(
@@ -277,8 +277,8 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
 
 HOPELESS_IN_QUEUE_AFTER_S = 30.0
 """If Kueue reports for this many seconds that it would never admit a pod, the hub ends the start. The hub waits this
-long because an admin may be changing the queue, Kueue may have just started, or Kueue's report may cover only its
-last attempt, which leaves out the ResourceFlavors that an earlier attempt tried."""
+long because an admin may be changing the queue, or Kueue may have just started. Also, Kueue may report only its last
+attempt to admit the pod. That attempt leaves out the ResourceFlavors that an earlier attempt tried."""
 _NOT_TAKEN_AFTER_S = 45.0
 """If Kueue has created no Workload for a pod for this many seconds, and the pod has a label with the name of a
 WorkloadPriorityClass, the hub ends the start: the class may not exist. The hub waits this long because Kueue takes a
@@ -295,7 +295,8 @@ _PLACED_REASONS = frozenset(
     }
 )
 """Reasons for which a pod only waits for its turn in Kueue's queue. If no pod is ahead of such a pod, the message says
-that the pod is next. With any other reason, the message says only that nothing is ahead of it."""
+that the pod is next. If a pod waits for any other reason, the message says only that no pod is ahead of it,
+because the pod may not start next."""
 
 
 def describe_queue(

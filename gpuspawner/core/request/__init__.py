@@ -8,8 +8,8 @@ wrong field. This package does not depend on users, policies or KubeSpawner.
 - ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and writes
   the error messages that the form shows beside the fields. ``presets`` resolves fixed presets: users pick an entry in
   each of the preset's lists, and can change nothing else.
-- ``pod_requirements`` computes what the pod must contain: image, amounts, node selector and affinity, tolerations,
-  environment variables, ``/dev/shm``.
+- ``pod_requirements`` computes what the pod must contain: image, CPU, memory and GPUs, node selector and affinity,
+  tolerations, environment variables, ``/dev/shm``.
 """
 
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, FIELDS, FORM_FIELDS

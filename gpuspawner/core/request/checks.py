@@ -161,7 +161,7 @@ class Problems:
         amount outside the bounds adds a problem, but is returned.
 
         :param field: the field of the amount.
-        :param value: any JSON value; null means the default, or no amount (None) if the amount is optional.
+        :param value: any JSON value; null means no amount (None) if the amount is optional, else the default.
         :param bounds: allowed amounts, in the same unit; None if the form does not offer the amount.
         """
         name, title = field.name, field.notation.title

@@ -26,9 +26,9 @@ _QUERY_FIELDS = ("v", "preset", PRESET_CHOICES, *FORM_FIELDS)
 START_PRESET = "start_preset"
 """Name of the form's buttons that start a preset. The value of a button is the slug of its preset."""
 _ENTRY_PREFIX, _IMAGE_PREFIX = "preset:", "preset-image:"
-"""Prefixes of the names of form fields in a preset. After the prefix, a name has the slug of the preset, a colon, and
-the name of one of the preset's lists (``choices``). Slugs contain no colon. The first prefix is for the list, and the
-second is for the text field beside the list, in which the user names an image instead of picking an entry."""
+"""Prefixes of the names of form fields in a preset. ``preset:SLUG:LIST`` is one of the preset's lists (``choices``).
+``preset-image:SLUG:LIST`` is the text field beside this list, in which the user names an image instead of picking an
+entry. SLUG is the slug of the preset, which contains no colon, and LIST is the name of the list."""
 _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 """Form fields to ignore: JupyterHub's XSRF token, and :data:`gpuspawner.hub.request.languages.LANGUAGE_FIELD`."""
 _QUERY_PREFIX = "opt-"
@@ -62,7 +62,7 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     problems.raise_any()
     if preset := texts.pop(START_PRESET, ""):
         return {"preset": preset, **_read_preset_choices(preset, in_presets, problems=problems)}
-    if in_presets and not texts:  # The form has only fixed presets, and the user pressed none of their buttons.
+    if in_presets and not texts:  # All fields of the form are in presets, and the user pressed no preset's button.
         problems.add("preset", "missing", message=gettext("Pick one of the presets."))
         problems.raise_any()
     # Without JavaScript, the browser also sends unused fields: drop the GPU count if "No GPU" is selected, and the
@@ -105,8 +105,8 @@ def _read_preset_choices(preset: str, fields: Mapping[str, object], *, problems:
     problems.raise_any()
     entries = {name.removeprefix(_ENTRY_PREFIX): text for name, text in texts.items() if name.startswith(_ENTRY_PREFIX)}
     images = {name.removeprefix(_IMAGE_PREFIX): text for name, text in texts.items() if name.startswith(_IMAGE_PREFIX)}
-    # Ignore the text field of an image if the user picked an entry of the list beside the field. The entry "Other…" has
-    # an empty value, so it does not count as an entry here.
+    # Each text field stands beside a list. Ignore the text field if the user picked an image in the list. The
+    # list's entry "Other…" has an empty value, and means that the user names the image in the text field.
     references = [text for name, text in images.items() if not entries.get(name)]
     if any(not text for text in references):
         _refuse_empty_reference(problems)
@@ -284,7 +284,8 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     own = {name: value for name, value in options.items() if name not in names}
     found = {name: value for name, value in options.items() if name in names}
     reference = _normalize_reference(own.get(_IMAGE)) if _IMAGE in extra else None
-    # Accept the same reference in both options: the hub saves it as sent in ``image``, normalized in ``custom_image``.
+    # Both ``image`` and ``custom_image`` may hold the reference: the hub saves a choice with the reference as sent in
+    # ``image``, and with the normalized reference in ``custom_image``.
     if reference and own.get(_CUSTOM_IMAGE) in (None, "", reference):
         found[_IMAGE] = own.pop(_IMAGE)
         own[_CUSTOM_IMAGE] = reference

@@ -150,9 +150,9 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
 
 
 def _list_overrides(selection: Selection, catalog: Catalog) -> tuple[tuple[TraitValues, ...], tuple[TraitValues, ...]]:
-    """Return values of KubeSpawner's traits: first those of the image and the GPU type, then those of the preset.
+    """Return the values with which the image and the GPU type override traits, and those of the preset, as a pair.
 
-    The preset's values override the others.
+    The preset's values override those of the image and the GPU type.
     """
     lower = [find_image(selection, catalog).overrides]
     if selection.gpu is not None:

@@ -43,12 +43,17 @@ ChosenEntries = Mapping[str, str | None]
 
 _AMOUNTS = {each.name: each for each in (CPU, MEMORY)}
 _ANY_AMOUNT = Bounds(min=NO_LIMIT, max=UNLIMITED, step=1, default=NO_LIMIT)
-"""Bounds that allow every amount: a fixed preset may set more CPU or memory than the form offers, or less."""
+"""Bounds that allow every amount of CPU or memory.
+
+The admin sets the amounts of a fixed preset, in which users can change only the choices. These amounts may be larger or
+smaller than those that the form offers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedPreset:
     """The values of a fixed preset, merged with the values of the entries that the user picked in its lists.
+
+    A preset is fixed if users can change only its choices.
 
     :param options: the merged values, as user options: name of a form field → value.
     :param choices: name of a choice → slug of the chosen entry. If the user has named an image instead of an
@@ -64,6 +69,8 @@ class FixedPreset:
 
 def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> FixedPreset:
     """Return the values of a fixed preset, merged with the values of the entries that the user picked in its lists.
+
+    A preset is fixed if users can change only its choices: they pick entries of lists or name an image.
 
     :param given: the user options; ``preset_choices`` and ``custom_image`` may be any JSON values. If the user set any
         other field of the form, the function adds a problem, because the preset sets that field.
@@ -99,9 +106,10 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
 def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
     """Return a catalog against which the values of a fixed preset can be validated.
 
-    The form's bounds do not apply to these values. If the preset sets CPU, the returned catalog therefore allows every
-    amount of CPU; the same holds for memory. If the user named an image, the catalog allows every image reference. The
-    catalog has no default GPU type, so options that name no GPU type get no GPU.
+    A preset is fixed if users can change only its choices. The form's bounds do not apply to the values of such a
+    preset. If it sets CPU, the returned catalog therefore allows every amount of CPU; the same holds for memory. If the
+    user named an image, the catalog allows every image reference. The catalog has no default GPU type, so options that
+    name no GPU type get no GPU.
 
     :param catalog: what the user may choose from.
     :param options: the values of the preset and of the picked entries, from :func:`resolve_preset`.
@@ -132,9 +140,10 @@ def translate_profile(options: object, catalog: Catalog) -> object:
     """Return user options that name a KubeSpawner profile, converted to options for the preset with the same slug.
 
     JupyterHub's database has such options, for example ``{"profile": "t4", "image": "pytorch"}``, if users started
-    servers before ``gpuspawner convert`` converted the profiles to presets. The function returns options with ``v`` or
-    ``preset`` unchanged, because they do not come from KubeSpawner's profiles. It also returns all options unchanged if
-    the catalog does not offer only presets: such settings are not the result of ``gpuspawner convert``.
+    servers before ``gpuspawner convert`` converted the profiles to presets. The function returns options with ``v`` (a
+    version number) or ``preset`` unchanged, because these keys show that the options are for gpuspawner. It also
+    returns all options unchanged if the catalog does not offer only presets: such settings are not the result of
+    ``gpuspawner convert``.
 
     :param options: any JSON value.
     :param catalog: what the user may choose from.
@@ -155,9 +164,10 @@ def translate_profile(options: object, catalog: Catalog) -> object:
 
 
 def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[TraitValues]:
-    """Yield the values of KubeSpawner's traits that a preset and the chosen entries of its choices set.
+    """Yield mappings with values of KubeSpawner's traits: first those of a preset, then those of the user's choices.
 
-    Later values override earlier values of the same trait.
+    The values of a choice are those of the chosen entry, or those for an image that the user names. Values in a later
+    mapping override values of the same trait in an earlier one.
 
     :param preset: the preset.
     :param choices: name of a choice → slug of the chosen entry. A choice is missing if the user has named an image in
@@ -183,10 +193,11 @@ def pick_default_entries(preset: Preset) -> dict[str, str | None]:
 
 
 def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[str, object]]:
-    """Return a preset and user options with which :func:`resolve_preset` picks the entries in ``chosen``.
+    """Return a preset and user options for which :func:`resolve_preset` uses the entries in ``chosen``.
 
-    If ``chosen`` has None for a choice, the returned options name an example image. The returned preset is then a copy
-    that has no entries in this choice and accepts every image there. Otherwise, ``preset`` itself is returned.
+    If ``chosen`` has no None, the returned preset is ``preset`` itself. If it has None for a choice, the returned
+    options name an example image for this choice. The returned preset is then a copy of ``preset`` in which this choice
+    has no entries and accepts every image, so that the example image is valid.
 
     :param preset: the preset.
     :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
@@ -239,7 +250,7 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
     read: dict[str, str] = {}
     for name, slug in asked.items():
         if PRESET_CHOICES in problems:
-            break  # Stop at the first problem: only one per field is reported, and input may have a million names.
+            break  # Stop at the first problem: each field reports only one, and the user may send a million names.
         choice = preset.choices.get(name) if isinstance(name, str) else None
         if choice is None:
             message = gettext("The preset {preset} has no choice {name}.", preset=preset.display_name, name=quote(name))
@@ -259,7 +270,7 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
 
 def _check_pattern(reference: object, image_input: ImageInput, *, problems: Problems) -> None:
     pattern = image_input.pattern
-    # Report no problem for a value that is not a text, or is too long: `validate` refuses it later.
+    # Besides a text that matches, accept here a value that is not a text or is too long: `validate` refuses it later.
     if not isinstance(reference, str) or len(reference) > MAX_REFERENCE_LENGTH or re.match(pattern, reference):
         return
     message = image_input.message or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
@@ -267,7 +278,10 @@ def _check_pattern(reference: object, image_input: ImageInput, *, problems: Prob
 
 
 def _convert_amounts(options: Mapping[str, object]) -> dict[str, object]:
-    """Return options without the CPU and memory guarantees; ``NO_LIMIT`` replaces ``unlimited`` CPU or memory."""
+    """Return a preset's values as user options, which express "unlimited" as ``NO_LIMIT`` and have no guarantees.
+
+    The guarantees of CPU and memory are left out; :attr:`FixedPreset.requests` has them.
+    """
     return {
         name: NO_LIMIT if name in _AMOUNTS and value == UNLIMITED_AMOUNT else value
         for name, value in options.items()

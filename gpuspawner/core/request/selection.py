@@ -152,7 +152,7 @@ def _validate_fields(
 ) -> Selection:
     """Return the selection that fields describe.
 
-    If a field is wrong, add a problem. The selection's value for that field is then meaningless.
+    If a field is wrong, add a problem to ``problems``; the selection's value for that field is then meaningless.
 
     :param given: name of a field → any JSON value.
     :param preset: the values of the user's preset, for fields that are not in ``given``; empty without a preset.
@@ -298,7 +298,7 @@ def summarize_selection(selection: Selection, catalog: Catalog) -> str:
 
 
 def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
-    """Return a selection's value for an amount field, or None if the selection has none.
+    """Return the amount that a selection has for a field such as CPU, or None if it has no amount for this field.
 
     The value is in base units (millicores, bytes or seconds).
     """
@@ -322,9 +322,10 @@ def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, ca
 
 
 def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str]:
-    """Return a phrase such as "priority Low" for each field with a fixed list in which the user chose an entry.
+    """Return a phrase such as "priority Low" for each list field in which the user chose an entry.
 
-    Fields for which the user chose the default entry are left out.
+    A list field is one with entries to choose from, such as the priority. Fields in which the user chose the default
+    entry are left out.
     """
     return [
         describe_choice(selection, each, catalog=catalog)
@@ -377,7 +378,7 @@ def _merge_with_preset(
         merged.pop("cpu", None)
     if catalog.memory is None:
         merged.pop("memory", None)
-    # If the user replaces the preset's GPU type, drop the preset's GPU count: 8 T4 do not mean 8 A100.
+    # If the user replaces the preset's GPU type, drop the preset's GPU count, which was chosen for that type.
     if "gpu" in given and given["gpu"] != preset.get("gpu"):
         merged.pop("gpu_count", None)
     return merged | {name: value for name, value in given.items() if is_given(name, value)}
@@ -409,10 +410,10 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 
 
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
-    """Yield those of the fields CPU and memory that :func:`build_options` writes into the user options.
+    """Yield each of the fields CPU and memory that :func:`build_options` must write into the user options.
 
     If the settings have no bounds for a field, and its amount is KubeSpawner's configured limit, the field is left
-    out. The server then gets the limit that KubeSpawner has at the start: a hook may change it for one start.
+    out. The server then gets KubeSpawner's limit at the time of its start, which a hook may change for one start.
     """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
@@ -466,7 +467,7 @@ class CombinationSearch(Generic[SlugT]):
                 yield chosen
 
     def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
-        """Skip all further combinations that certainly have one of the problems of an invalid combination.
+        """Make the search skip all combinations that certainly have one of the problems of an invalid combination.
 
         :param chosen: the invalid combination: name of a choice → slug of the entry.
         :param problems: why the combination is invalid.
@@ -583,7 +584,7 @@ def find_error(preset: Preset, chosen: ChosenEntries, *, catalog: Catalog) -> Se
     """Return why a preset is invalid with the given entries of its choices, or None if it is valid.
 
     :param preset: the preset, from the settings.
-    :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
+    :param chosen: name of each choice of the preset → slug of an entry, or None if the user names a custom image.
     :param catalog: what the user may choose from; the function ignores the presets in the catalog.
     """
     variant, options = build_variant(preset, chosen)

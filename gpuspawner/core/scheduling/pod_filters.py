@@ -41,9 +41,9 @@ UNKNOWN_PRIORITY = Obstacle(
 
 
 class NominatedPods:
-    """The nominated pods whose priority is at least that of a given pod.
+    """The nominated pods that have at least the priority of a given pod.
 
-    kube-scheduler makes room for a nominated pod on a node by preemption.
+    A nominated pod is a pending pod for which kube-scheduler makes room on a node by preemption.
 
     :ivar nodes: names of the nodes to which these pods are nominated.
     """
@@ -257,7 +257,10 @@ def _find_matching_domains(
 
 
 def _has_port_conflict(ports: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Return whether a host port is in use on an overlapping address (``CheckConflict`` of kube-scheduler)."""
+    """Return whether one of a pod's host ports is already used, as ``CheckConflict`` of kube-scheduler does.
+
+    Two equal ports conflict if their addresses are equal, or if one of the addresses stands for all addresses.
+    """
     used = tuple(used)
     return any(
         (port.protocol, port.port) == (other.protocol, other.port)

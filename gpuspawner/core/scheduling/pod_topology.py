@@ -60,7 +60,7 @@ class MatchingDomains:
 
     @property
     def maybe(self) -> KeysView[TopologyPair]:
-        """Topology domains with a pod that may match: gpuspawner does not read the labels of namespaces."""
+        """Topology domains with a pod that may match, depending on namespace labels, which gpuspawner does not read."""
         return self._maybe.keys()
 
     def add(self, node: Node, keys: Iterable[str], *, known: bool, removable: bool = False) -> None:
@@ -85,7 +85,7 @@ class MatchingDomains:
         """Return whether a topology domain certainly still has a matching pod after a preemption on one node.
 
         :param domain: the topology domain.
-        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
         """
         return _is_held(self._sure.get(domain), without)
 
@@ -95,14 +95,14 @@ class MatchingDomains:
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
 
         :param domain: the topology domain.
-        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
         """
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
         """Return whether any topology domain certainly still has a matching pod after a preemption on one node.
 
-        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
         """
         return any(_is_held(holders, without) for holders in self._sure.values())
 
@@ -111,7 +111,7 @@ class MatchingDomains:
 
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
 
-        :param without: name of the node; all its pods with a priority below the floor count as preempted.
+        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
         """
         return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
@@ -181,7 +181,7 @@ def matches_own_affinity(pod: Pod) -> bool | None:
 def iter_bound_pods(
     occupancy: Occupancy, namespace: str, *, predicate: Callable[[Mapping[str, str]], bool]
 ) -> Iterator[Pod]:
-    """Yield those bound pods of a namespace that have labels for which ``predicate`` is true.
+    """Yield the bound pods of a namespace for whose labels ``predicate`` returns True.
 
     Pods with equal labels mostly share one dict of labels (:mod:`gpuspawner.core.cluster.decode`), so this function
     caches the predicate's results by the ``id()`` of the dict.
@@ -236,7 +236,7 @@ class SpreadCheck:
     def allows(self, node: Node) -> bool:
         """Return whether the pod can run on a node without exceeding the constraint's ``maxSkew``.
 
-        The removable pods of the node count as preempted.
+        The node's matching pods with a priority below the floor (:attr:`removable`) count as preempted.
 
         :param node: a node that has the constraint's topology label.
         """
@@ -247,7 +247,7 @@ class SpreadCheck:
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
         """Return whether the pod could run on a node without exceeding ``maxSkew`` if the node ran additional pods.
 
-        The removable pods of the node count as preempted.
+        The node's matching pods with a priority below the floor (:attr:`removable`) count as preempted.
 
         :param node: a node that has the constraint's topology label.
         :param more: the additional pods, without the pods that are already bound to the node.

@@ -228,7 +228,7 @@ def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy)
 
 
 def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield each number with a mask, whose bit i is 1 if the column's amount at index i is at least the number."""
+    """Yield each number with a bit mask: bit i is 1 if the column's amount at index i is at least the number."""
     ascending = sorted(numbers)
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
@@ -245,9 +245,9 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # A preemption may remove pods that the pod's affinity requires, or that share the pod's volumes. The pod may
-        # then fit only without the preemption. ``_NodeCheck`` therefore checks single nodes both with and without a
-        # preemption.
+        # With a floor, the scan assumes a preemption. A preemption may remove pods that the pod's affinity requires, or
+        # that share the pod's volumes, so the pod may fit only without it. ``_NodeCheck`` therefore checks single nodes
+        # both with and without a preemption.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)

@@ -33,12 +33,12 @@ _current_language: ContextVar[Language] = ContextVar("gpuspawner_language", defa
 
 
 def get_language() -> Language:
-    """Return the language of the current context."""
+    """Return the language of the current request, or the language that replaces it in :func:`use_language`."""
     return _current_language.get()
 
 
 def set_language(language: Language) -> None:
-    """Set the language for the rest of the current context."""
+    """Set the language of all further messages in the current context, which is usually a request."""
     _current_language.set(language)
 
 
@@ -82,7 +82,7 @@ def ngettext(one: str, many: str, /, *, number: int, **values: object) -> str:
 
 
 class LazyText(str):
-    """An English text with the message and values that it was made from, for a later :func:`translate_now`."""
+    """An English text that keeps its message and values, so that :func:`translate_now` can translate it later."""
 
     __slots__ = ("message", "values")
 
@@ -93,7 +93,7 @@ class LazyText(str):
 def gettext_lazy(message: str, /, **values: object) -> LazyText:
     """Return an English text that :func:`translate_now` can translate later.
 
-    Use this function for constants and cached text: their language is known only when a request shows them.
+    Use this function for constants and cached texts: each request that shows such a text may use another language.
 
     :param message: English, with ``{name}`` placeholders.
     :param values: value for each placeholder.

@@ -146,7 +146,7 @@ def quote(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
-        # repr() of an int with more than 4,300 digits raises ValueError.
+        # Do not call repr() of a huge number: it raises ValueError for an int with more than 4,300 digits.
         return repr(value) if abs(value) < 10**_MAX_QUOTED else gettext("a number")
     return gettext("a list") if isinstance(value, list | tuple) else gettext("an object")
 

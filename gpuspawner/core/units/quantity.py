@@ -237,7 +237,7 @@ def _parse_cpu_text(text: str | None, *, is_rounded: bool = False) -> int:
     return _check_range(millis)
 
 
-@lru_cache(maxsize=4096)  # 2 and 2.0 share a cache entry, and both give the text "2".
+@lru_cache(maxsize=4096)  # 2 and 2.0 share a cache entry, which is right: both give the text "2".
 def _format_number(number: float) -> str:
     # repr() is the shortest text that reads back as the same float: 0.1, not 0.1000000000000000055…
     return _format_decimal(Fraction(repr(number)))

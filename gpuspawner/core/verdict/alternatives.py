@@ -25,9 +25,9 @@ MAX_FIT_CHECKS = 40
 """One search calls the caller's function ``fits`` at most this many times; further selections count as not fitting."""
 
 _BISECTIONS = 6
-"""A bisection checks the smallest amount and then at most this many larger amounts.
+"""Maximum number of larger amounts that one bisection checks after the smallest amount.
 
-6 checks are enough to find the largest amount that fits among 64 amounts."""
+A bisection searches for the largest amount that fits. 6 checks are enough for 64 amounts."""
 
 
 def find_alternatives(
@@ -103,8 +103,8 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     slug = selection.preset
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
-            # If the user typed a custom image instead of picking an entry of this list, ``preset_choices`` lacks the
-            # list. The new entry then replaces the custom image.
+            # Leave out the custom image if ``preset_choices`` lacks the list ``name``: the user then typed the image
+            # instead of picking an entry of this list, so the new entry replaces the image.
             image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
             for entry in choice.entries:
                 options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}
@@ -200,9 +200,9 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Return ``found`` with more CPU and memory, as much as the search finds to fit.
+        """Return ``found`` with the largest CPU and then the largest memory with which the search finds that it fits.
 
-        The method raises CPU first, then memory, and neither beyond the amount in ``selection``.
+        Neither amount exceeds the amount in ``selection``.
         """
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
@@ -244,7 +244,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return the smallest allowed CPU or memory, as a number of steps above the lower bound.
+    """Return how many steps of the form's field the smallest allowed CPU or memory is above the field's lower bound.
 
     Memory must be at least as large as the shared memory.
     """

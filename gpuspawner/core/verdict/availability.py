@@ -239,9 +239,10 @@ class _TypeCounts:
     def _find_requested_types(self, constraints: PodConstraints, number: int) -> list[bool]:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
-        :param number: how many other pairs of node selector and affinity :meth:`count_waiting` has found among the
-            pending pods so far. If the number is ``_MAX_EXACT_CHOICES`` or more, this method compares the pod with the
-            type's labels, not with its nodes.
+        :param constraints: the pod's constraints.
+        :param number: number of other pairs of node selector and affinity that :meth:`count_waiting` has already found
+            among the pending pods. If it is ``_MAX_EXACT_CHOICES`` or more, this method saves time: it compares the pod
+            with the type's labels instead of the type's nodes.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [
@@ -328,7 +329,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return the amounts in ``column`` of a group's ready nodes; (0,) if none is ready, because callers apply max()."""
+    """Return the values in ``column`` for the ready nodes of a group; (0,) if none is ready, so that max() works."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)

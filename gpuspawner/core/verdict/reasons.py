@@ -34,9 +34,9 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes. For this pod, the nodes of a group differ only in their amounts of resources.
-    :param unseen: names of resources of which DRA drivers may still publish devices. If given, the result also contains
-        nodes on which such devices may appear, and nodes whose device plugin may not have registered yet. If None, a
-        node counts as having only the devices that it reports.
+    :param unseen: names of resources for which DRA drivers may still publish devices. If given, the result also
+        contains nodes on which such devices may appear, and nodes whose device plugin may not have registered
+        yet. If None, the function considers only devices that nodes report.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -162,8 +162,8 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # Node selector terms are ORed. A term that required only an architecture is now empty and stands for any node. Any
-    # node then matches the terms as a whole, so drop all terms.
+    # A node needs to match only one of the terms. A term that required nothing but an architecture is empty without it,
+    # and every node matches the empty term. The terms then exclude no node, so drop all terms.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -213,9 +213,9 @@ def _explain_none_free(healthy: int, *, others: bool) -> str:
 def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUType | None, left: bool) -> str:
     """Return a clause that says which requested amount no node has.
 
-    :param has: resource → amount, one mapping per node. If ``left`` is True, these are the node's free amounts. If
-        False, they are the largest amounts that one pod could have if the node were empty, and ``has`` also contains
-        new nodes that node pools may add.
+    :param has: resource → amount, one mapping per node.
+    :param left: True = the amounts in ``has`` are free amounts. False = they are the largest amounts that one pod could
+        have on an empty node, and ``has`` also contains mappings for new nodes that node pools may add.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0
@@ -285,7 +285,7 @@ def format_amount(resource: str, number: int, *, gpu: GPUType | None) -> str:
 def format_number(resource: str, number: int) -> str:
     """Return an available amount without the resource's name, rounded down: ``2``, ``15.9 GiB``.
 
-    :param number: in the units of :class:`Node`.
+    :param number: the amount in the units of :class:`Node` (millicores, bytes, devices).
     """
     if resource in _FORMATTERS:
         return _FORMATTERS[resource][1](number)
@@ -319,8 +319,8 @@ def _could_hold(node: Node, needs: Iterable[tuple[str, int]], *, unseen: Collect
             unseen is not None and _may_have_unseen_units(node, name, anywhere=name in unseen)
         ):
             continue
-        # CPU and memory must be within the allocatable amount. Devices need only be within the capacity, because the
-        # capacity includes broken devices, which may work again.
+        # CPU and memory (names without "/") must be within the allocatable amount. Devices (names with "/") need only
+        # be within the capacity, because the capacity includes broken devices, which may work again.
         if allocatable.get(name, 0) < number and ("/" not in name or capacity.get(name, 0) < number):
             return False
     return True

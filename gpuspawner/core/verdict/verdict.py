@@ -66,8 +66,8 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""A verdict compares at most this many combinations of a pending pod's selector, affinity and tolerations with nodes. A
-pod with any further combination competes if its selector and affinity equal the server's or allow the GPU type."""
+"""A verdict compares at most this many combinations of pending pods' selector, affinity and tolerations with nodes. A
+pod with a further one competes if its selector and affinity equal the server's or match the GPU type's labels."""
 _MAX_COMPARED_NODES = 10_000
 """To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
 did not fit. All further pods then count as pods that fit a node."""
@@ -156,12 +156,12 @@ def _is_before(other: Pod, pod: Pod) -> bool:
 def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence[Node], gpu: GPUType | None) -> bool:
     if own is other or (own.node_selector == other.node_selector and own.node_terms == other.node_terms):
         return True
-    # Check the GPU type's labels first, because that is fast. If `nodes` is empty, a match with them suffices.
+    # Check the GPU type's labels first, because that is fast. If `nodes` is empty, these labels alone decide.
     if gpu is not None and not any(may_match_node_affinity(match, other) for match in gpu.label_matches):
         return False
     if not nodes:
         return gpu is not None
-    # Compare cordoned nodes, too: when such a node takes pods again, the pending pods are scheduled in their order.
+    # Do not skip cordoned nodes: when such a node takes pods again, `other` competes with the pod for this node.
     return any(
         matches_node_affinity(node, other) and not is_reserved_for_others(node, other.tolerations) for node in nodes
     )
@@ -172,7 +172,7 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
     True if no node reports a requested DRA resource yet, or if a node lacks only devices that it may report later.
 
-    :param dra_resources: extended resources that map to DRA device classes; if None, any extended resource may.
+    :param dra_resources: extended resources that map to DRA device classes; None if unknown: any may map to one.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
     if not extended:
@@ -188,7 +188,7 @@ _MAX_COMPARED_FLAVORS = 32
 """If no node can take a pod with the ResourceFlavors that Kueue chooses now, a verdict checks the nodes for at most
 this many other choices of flavors. If Kueue has more choices, the verdict is UNKNOWN, because one of them may work."""
 _MAX_COMPARED_GROUPS = 5_000
-"""To save time, a verdict checks at most this many pairs of a choice of flavors and a group of equivalent nodes."""
+"""To save time, a verdict compares choices of flavors with groups of equivalent nodes at most this many times."""
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
 _MAX_PLACES = 100
@@ -309,7 +309,7 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
         return False
     rivals = _find_rivals(pod, known.occupancy)
     if any(rival.constraints.anti_affinity for rival in rivals):
-        return False  # A competing pod with anti-affinity may take the place of several copies.
+        return False  # A competing pod's anti-affinity may keep several copies off its node, so a count proves nothing.
     largest = dict(pod.requests)
     for rival in rivals:
         largest |= {name: max(number, largest.get(name, 0)) for name, number in rival.requests.items()}
@@ -342,7 +342,7 @@ class _Admission(NamedTuple):
 
 
 def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Verdict | _Admission:
-    """Return the verdict if Kueue's queue decides it, else the pod to compare with the nodes."""
+    """Return a verdict if Kueue's queue alone decides it; else the pod, which must then be compared with the nodes."""
     if queue is None or not pod.constraints.is_gated or queue.age_s > MAX_DATA_AGE_S:
         return _Admission(pod)
     if hopeless := _explain_problem(queue):
@@ -488,7 +488,7 @@ class _PodCase:
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        # Give no reason for NEVER if the pod is gated: Kueue may add tolerations when it removes the gate.
+        # A gated pod must not get NEVER, so return no reason: Kueue may add tolerations when it removes the gate.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
@@ -505,9 +505,9 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
-        """Return whether a node may take the pod if Kueue chooses other ResourceFlavors; True if these are too many.
+        """Return whether a node may take the pod with other ResourceFlavors; True if some choices are left unchecked.
 
-        :param others: one copy of the pod for each other choice of flavors. An unchecked copy may fit.
+        :param others: one copy of the pod for each other choice of flavors that Kueue may make.
         """
         left = iter(others)
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
@@ -521,7 +521,7 @@ class _PodCase:
         The first rule that applies gives the result:
 
         - True if the hub cannot read NodePools.
-        - False if the GPU type (or each member of a combined type) has ``scale_up``: it says which nodes can be added.
+        - False if the GPU type (or each member of a combined type) has ``scale_up``, so its new nodes' sizes are known.
         - True if a node has a label of Karpenter or EKS Auto Mode, because they add nodes of any size.
         - False if no node has a label of another autoscaler.
         - True if the server has no GPU type, or no node has its type: a new node may differ from all known nodes.

@@ -61,8 +61,8 @@ def _explain_problems(problems: Iterable[Problem], preset: Preset, *, chosen: Ch
 
 def _explain_problem(problem: Problem, preset: Preset, *, chosen: ChosenEntries) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Do not return `problem.message`: it lists the GPU types that users can choose. This list changes with the
-        # nodes, and the hub logs a warning again whenever its text changes.
+        # Name the missing GPU type instead of returning `problem.message`, which lists the GPU types that users can
+        # choose: this list changes with the nodes, and the hub logs a warning again whenever its text changes.
         layers = [preset.choices[name].entries[slug].options for name, slug in chosen.items() if slug is not None]
         named = [options["gpu"] for options in (preset.options, *layers) if "gpu" in options]
         return f"There is no GPU type {quote(named[-1])}."

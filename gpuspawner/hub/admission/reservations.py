@@ -37,9 +37,10 @@ lacks the pod after this time, the hub assumes that the pod does not exist."""
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches the owner (user and server) of each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of catalogs for which servers' GPU counts are cached. To add one more, the hub clears the cache.
+"""Maximum number of different catalogs for which the hub caches the GPUs of servers.
 
-Users may have different catalogs, because ``group_overrides`` may change the settings for a group."""
+If the hub needs the GPUs for a further catalog, it first clears the cache. Users may have different catalogs, because
+``group_overrides`` may change the settings for a group."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
 """Function from user names to a mapping: user name → the user's group names, normalized for comparison.
@@ -53,9 +54,9 @@ class _Reservation:
 
     :param old_uids: uids of the pods that the server has before the start requests a pod. If the server has a pod with
         any other uid, this pod belongs to the start.
-    :param unseen_until: time, in monotonic seconds, until which the reservation may outlast the start. The value is 0
-        before the start requests its pod, and after KubeSpawner's reflector has the pod; the reservation then ends with
-        the start.
+    :param unseen_until: time, in monotonic seconds, until which the reservation may outlast the start. While the
+        value is 0, the reservation ends with the start: before the start requests its pod, and again once KubeSpawner's
+        reflector has the pod.
     """
 
     server: ServerUsage
@@ -232,7 +233,10 @@ class Reservations:
         ]
 
     def _number_view(self, catalog: Catalog) -> int:
-        """Return a number that identifies a catalog; catalogs with equal GPU types and pools have the same number."""
+        """Return a number that stands for the GPU types and pools (GPUs that groups share) of a catalog.
+
+        Catalogs that differ only in other values have the same number.
+        """
         key = _make_view_key(catalog)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()

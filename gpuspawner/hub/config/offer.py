@@ -33,8 +33,9 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Maximum number of entries in each cache. ``group_overrides`` may give groups of users different settings; each
-variant of the settings needs its own entry."""
+"""Number of parsed settings, and of catalogs of a cluster, above which the hub discards cached ones.
+
+The hub caches several, because ``group_overrides`` may give groups of users different settings."""
 
 
 class ClusterAPI(CoreAPI, VolumesAPI, QuotasAPI, Protocol):
@@ -300,7 +301,7 @@ class OfferFactory:
 
     @property
     def known_store(self) -> ClusterStore | None:
-        """The store of nodes and pods that was used last, or None before the first call of :meth:`get_store`."""
+        """The store (cache of a cluster's nodes and pods) that the hub used last; None if the hub has no store yet."""
         return self._clusters[-1].store if self._clusters else None
 
     async def stop(self) -> None:

@@ -495,7 +495,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
 
         A start calls this method 16 times, and JupyterHub's list of users calls it for each server. Merging the
         configuration's sections is slow, so the class caches the result for the last ``config`` object: JupyterHub
-        gives all spawners the same one. The constructor sets some other traits before it sets ``config``. A result
+        gives all spawners the same object. The constructor sets some other traits before it sets ``config``. A result
         computed before ``config`` is set may be wrong, but is not used again, because ``config`` is then a new object.
         """
         cls = type(self)

@@ -27,7 +27,9 @@ from gpuspawner.hub.pod.preview import PodPreviews
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
-"""Maximum number of other GPU types to try if the selection cannot start now; the hub builds a pod for each type."""
+"""Maximum number of other GPU types that the hub tries if the selection cannot start now.
+
+The limit saves time, because the hub builds a pod for each type."""
 
 _MAX_PRESETS = 8
 """Maximum number of presets with a prediction.
@@ -101,8 +103,8 @@ async def find_startable_alternatives(
 def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
     """Yield slug and selection of each preset that the user may start.
 
-    If the form's selected preset is fixed (its servers get exactly what the preset says), this preset comes first, so
-    that :data:`_MAX_PRESETS` does not cut it off.
+    If the form's selected preset is fixed (its servers get exactly what the preset says), this preset comes first: the
+    hub predicts only the starts of the first :data:`_MAX_PRESETS` presets.
     """
     fixed = {} if filled is None else filled.presets
     picked = "" if filled is None else filled.picked_preset

@@ -41,7 +41,7 @@ class WarningScope(NamedTuple):
     """The settings and tolerations that determine which warnings apply.
 
     :param settings: the user's settings.
-    :param tolerations: the tolerations in KubeSpawner's trait, which every server has besides those of its GPU type.
+    :param tolerations: KubeSpawner's trait ``tolerations``. Every server has these; its GPU type may add others.
     """
 
     settings: ParsedSettings
@@ -84,8 +84,8 @@ class AdminWarnings:
     def find_warnings(self, offer: Offer, viewpoint: WarningScope) -> tuple[AdminWarning, ...]:
         """Return the warnings for admins about settings and nodes; empty if the hub could not read the nodes.
 
-        :param offer: what the hub offers now.
-        :param viewpoint: the settings and tolerations that apply to the user.
+        :param offer: the catalog and the inventory of the cluster, as the hub has them now.
+        :param viewpoint: the settings and tolerations of the user who opens the form.
         """
         nodes = offer.inventory.nodes
         if nodes is not self._nodes:
@@ -108,7 +108,7 @@ class AdminWarnings:
         Do nothing if the hub could not read the nodes, or if they have not changed since the last call with the same
         ``viewpoint``.
 
-        :param offer: what the hub offers now.
+        :param offer: the catalog and the inventory of the cluster, as the hub has them now.
         :param viewpoint: the user's settings and tolerations.
         :param log: receives the warnings.
         """

@@ -233,7 +233,7 @@ def set_spawn_future(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
-    """Mark a server as spawning until a future is done; JupyterHub's pages then show the future's exception, if any.
+    """Mark a server as spawning until a future is done. If the future fails, JupyterHub's pages show its exception.
 
     ``BaseHandler.spawn_single_user`` of JupyterHub does the same, but needs an HTTP request.
 
@@ -273,9 +273,9 @@ def is_stop_pending(spawner: object) -> bool:
 
 
 def is_checked(spawner: object) -> bool:
-    """Return whether JupyterHub is still checking this server.
+    """Return whether JupyterHub, after its own start, is still checking whether this server runs.
 
-    When JupyterHub starts, it checks all running servers.
+    When JupyterHub starts, it checks all servers that its database lists as running.
     """
     return cast("_Spawner", spawner)._check_pending
 
@@ -457,14 +457,14 @@ _is_for_kubespawner: ContextVar[bool] = ContextVar("gpuspawner_is_for_kubespawne
 
 
 class PodCreatingAPI(CoreV1Api):
-    """A ``CoreV1Api`` whose :meth:`create_namespaced_pod` works differently inside :func:`create_for_kubespawner`.
+    """A ``CoreV1Api`` whose :meth:`create_namespaced_pod` has two changes in ``with create_for_kubespawner():`` blocks.
 
-    Inside, the method does not parse the API server's answer, which is the whole pod. KubeSpawner ignores this answer,
+    First, the method does not parse the API server's answer, which is the whole pod. KubeSpawner ignores this answer,
     and ``CoreV1Api`` would take longer to build a model of it than KubeSpawner takes to build the pod.
 
-    Inside, the method also raises a :class:`TimeoutError` if requests for several pods update a ResourceQuota at the
-    same moment, so that KubeSpawner repeats the request. The API server answers such a request with status 409, as if
-    the pod existed, and KubeSpawner deletes the server's pod after any answer with status 409.
+    Second, the method raises a :class:`TimeoutError` if requests for several pods update a ResourceQuota at the same
+    moment, so that KubeSpawner repeats the request. The API server answers such a request with status 409, as if the
+    pod existed, and KubeSpawner deletes the server's pod after any answer with status 409.
     """
 
     @override

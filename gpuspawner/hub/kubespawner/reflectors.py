@@ -139,7 +139,7 @@ async def wait_for_first_list(reflectors: Mapping[Any, Any], key: Any) -> None:
     """Wait while a reflector reads its first list; return at once if no reflector with this key is reading one.
 
     In KubeSpawner, all starts await one future of the first list. If one of the starts is cancelled, it cancels this
-    future, and the other starts fail with HTTP status 500. A start that waits with this function never does so.
+    future, and the other starts fail with HTTP status 500. A start that waits with this function never cancels it.
     If the start that reads the list is cancelled, this function returns, and the caller starts the reflector again.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.

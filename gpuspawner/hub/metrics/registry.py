@@ -182,7 +182,7 @@ def count_servers(
     A pod with a node holds its GPUs (:data:`HELD`); a pod without a node requests them (:data:`REQUESTED`).
 
     :param pods: JSON of the pods, as the API server sends them; finished and malformed pods do not count.
-    :param label: returns the metric label for the slug of a GPU type.
+    :param label: function that returns the metric label for the slug of a GPU type.
     """
     servers: collections.Counter[GPUState] = collections.Counter()
     gpus: collections.Counter[GPUState] = collections.Counter()
@@ -213,8 +213,8 @@ def _count_gpus(pod: Mapping[str, Any], *, label: Callable[[str], str]) -> tuple
 class ClusterMetrics(Collector):
     """Collects counts of servers and GPUs, the age of a :class:`ClusterStore`'s data, and the restarts of its watches.
 
-    :param reflectors: returns KubeSpawner's reflectors, by kind and namespace.
-    :param store: returns the :class:`ClusterStore` of this process, or None before its first use.
+    :param reflectors: function that returns KubeSpawner's reflectors, by kind and namespace.
+    :param store: function that returns the :class:`ClusterStore` of this process, or None before its first use.
     """
 
     def __init__(self, reflectors: Callable[[], Mapping[Any, Any]], store: Callable[[], ClusterStore | None]) -> None:

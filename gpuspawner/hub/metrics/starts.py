@@ -27,7 +27,8 @@ READY = "ready"
 CANCELLED = "cancelled"
 
 _AT_ONCE_S = 10.0
-"""Seconds that a pod may wait for a node before its start counts as ``waited``; with a free node, it waits less."""
+"""If a pod waits longer than this many seconds for a node, its start counts as ``waited``. If a node has room, the pod
+waits less."""
 
 
 def classify_outcome(error: BaseException | None) -> str:
@@ -55,7 +56,7 @@ def classify_outcome(error: BaseException | None) -> str:
 
 
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
-    """Return a code for a start's real outcome, which a metric compares with the prediction.
+    """Return a code for a start's real outcome; a metric counts it together with the verdict (the prediction).
 
     The code is ``ready``, ``waited`` (ready, but the pod waited longer than :data:`_AT_ONCE_S` for a node),
     ``refused``, ``no_node`` (failed before the pod had a node), ``failed`` (failed later) or ``cancelled``.
@@ -161,7 +162,7 @@ class MeasuredStart(Protocol):
 
 
 class MeasuredSpawner(PodWatchingSpawner, Protocol):
-    """A spawner whose start this module measures."""
+    """What this module needs of a spawner to measure its start."""
 
     @property
     def start_state(self) -> MeasuredStart:
@@ -236,8 +237,9 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
 def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
     """Return a fixed preset's options, merged with the options of the entries that the user chose in its lists.
 
-    A server with a fixed preset gets exactly what the preset says. If the user options name no entry of a list, the
-    function uses the list's first entry, which is the default. For an unknown entry, it adds no options.
+    Users cannot change the values of a fixed preset, except by the choice of an entry in each of its lists. If the user
+    options name no entry of a list, the function uses the list's first entry, which is the default. For an unknown
+    entry, it adds no options.
     """
     options = dict(preset.options)
     for name, choice in preset.choices.items():

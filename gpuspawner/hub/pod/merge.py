@@ -30,8 +30,8 @@ class AdminValues(Protocol):
 class OverriddenValues:
     """The admin's trait values with ``kubespawner_override`` values laid over them, as KubeSpawner does for profiles.
 
-    A mapping is merged into the trait's mapping, and a null in it removes a key; any other value replaces the trait's
-    value (``KubeSpawner._apply_overrides``).
+    If an override and the trait are both mappings, they are merged; a key with the value null is removed. Any other
+    override replaces the trait's value (``KubeSpawner._apply_overrides``).
 
     :param base: the admin's value of each trait; it stays unchanged.
     :param layers: the overrides, each a mapping from the name of a trait to its value. If several overrides set a
@@ -47,7 +47,7 @@ class OverriddenValues:
                 self.changed[trait] = _merge_mapping(before, value) if isinstance(before, dict) else copy_nested(value)
 
     def __getitem__(self, trait: str) -> Any:
-        """Return the value of a trait with the overrides."""
+        """Return the value of a trait after the overrides have been laid over it."""
         return self.changed[trait] if trait in self.changed else self._base[trait]
 
 

@@ -34,9 +34,9 @@ _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueE
 """Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""
 _MAX_ERROR = 200
 _KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
-"""If the message of a ValueError of KubeSpawner contains one of these texts, the message quotes only keys, no values.
+"""Problems quote the message of KubeSpawner's ValueError or KeyError only if it contains one of these texts.
 
-All other messages of a ValueError or KeyError may quote a value, which may be a secret."""
+Such a message quotes only keys. All other messages of these errors may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -58,7 +58,7 @@ _SAMPLE = PodRequirements(
 )
 """A sample of a user's choice, with a value for each trait that a start sets from the choice.
 
-It has a GPU, tolerations, node affinity and a volume for /dev/shm."""
+This module merges the sample with each override, to find overrides with which such a merge fails at a start."""
 _CPU = "a number of CPUs such as 0.5"
 _MEMORY = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
 _AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem_guarantee": _MEMORY}
@@ -159,10 +159,10 @@ class _PodBuilder(KubeSpawner):
 
     @override
     def get_args(self) -> list[str]:
-        """Return the arguments that the override sets.
+        """Return the arguments that the override sets, after checking two templates.
 
-        Raise an error if JupyterHub could not expand ``notebook_dir`` or ``default_url``, the only traits that
-        JupyterHub itself expands as templates.
+        The templates are ``notebook_dir`` and ``default_url``, the only traits that JupyterHub itself expands. If
+        one of them cannot be expanded, raise an error, as a start would.
         """
         for template in (self.notebook_dir, self.default_url):
             self.format_string(template)
@@ -185,8 +185,8 @@ class _PodBuilder(KubeSpawner):
         """
         building = self.get_pod_manifest()
         try:
-            # One step runs the coroutine to its end without an event loop: KubeSpawner awaits only functions that
-            # an admin has set as traits, and this spawner has no such traits.
+            # Run the coroutine without an event loop. A single ``send`` runs it to its end, because KubeSpawner awaits
+            # only functions that an admin has set as traits, and this spawner has no such traits.
             building.send(None)
         except StopIteration as end:
             return as_dict(serialize_models(end.value))
@@ -239,7 +239,7 @@ def _describe_expected_type(name: str, value: object) -> str:
 
 
 def _find_lowest(name: str, value: object) -> int | None:
-    """Return the minimum of a trait if the value is less than this minimum, else None."""
+    """Return the smallest value that a trait accepts, if the given value is smaller; else None."""
     return 1 if name == "start_timeout" and isinstance(value, int) and value < 1 else None
 
 

@@ -66,7 +66,7 @@ def build_pod_config(
     :param admins: the admin's ``extra_pod_config``.
     :param placement: the choice's requirements for the pod.
     :param volumes: volumes to append to the pod's volumes.
-    :param resources: extended resources of the catalog's GPU types.
+    :param resources: extended resources of the catalog's GPU types; the result drops the admin's amounts of these.
     """
     config: dict[str, Any] = {}
     for name, own in copy_nested(dict(admins or {})).items():
@@ -123,7 +123,7 @@ def build_container_config(
     :param admins: the admin's ``extra_container_config``.
     :param placement: the choice's requirements for the pod.
     :param mounts: volume mounts to append to the container's mounts.
-    :param resources: extended resources of the catalog's GPU types.
+    :param resources: extended resources of the catalog's GPU types; the result drops the admin's amounts of these.
     """
     config: dict[str, Any] = {}
     for name, own in copy_nested(dict(admins or {})).items():
@@ -144,7 +144,7 @@ def isolate_containers(admins: Any, resources: Collection[str]) -> Any:
     therefore sets such variables in ``env`` to values that hide the GPUs; ``env`` overrides the image and ``envFrom``.
 
     :param admins: value of ``extra_containers`` or ``init_containers``: a list, a dict of containers or None.
-    :param resources: extended resources of the catalog's GPU types.
+    :param resources: extended resources of the catalog's GPU types; the result drops the admin's amounts of these.
     """
     if isinstance(admins, Mapping):
         return {key: _isolate_container(each, resources) for key, each in admins.items()}
@@ -190,7 +190,7 @@ def serialize_models(value: Any) -> Any:
 
 
 def _pick_shorter(own: Any, run_time_s: int | None) -> Any:
-    """Return the shorter of the admin's and the choice's maximum run time; None if neither is set.
+    """Return the shorter of two maximum run times, the admin's and the choice's; None if neither is set.
 
     If the admin's value is not a number, return it unchanged, so that the API server rejects the pod.
     """
@@ -230,7 +230,7 @@ def build_notebook_resources(
 
     :param own: the container's own ``limits`` and ``requests``.
     :param chosen: amounts of CPU, memory and GPUs that the user chose.
-    :param resources: extended resources of the catalog's GPU types.
+    :param resources: extended resources of the catalog's GPU types; the result drops the admin's amounts of these.
     """
     limits = _format_amounts(chosen.cpu_limit_millis, chosen.memory_limit_bytes)
     requests = _format_amounts(chosen.cpu_request_millis, chosen.memory_request_bytes)

@@ -51,7 +51,8 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     """
     kind: Any = type(spawner)
     duplicate: SpawnerT = kind.__new__(kind)
-    # Do not call copy.copy: it would search all class attributes for observers. The copied __dict__ has them already.
+    # Do not call copy.copy: it would search all class attributes for functions that observe traits, which is slow. The
+    # copied __dict__ contains these observers already.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
@@ -74,11 +75,12 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
 
 
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
-    """Return a copy of a spawner for a form, with the trait values that ``group_overrides`` sets at the user's starts.
+    """Return a spawner for a form, with the trait values that ``group_overrides`` sets at the user's starts.
 
-    JupyterHub itself applies ``group_overrides`` only at a start, and to the original spawner, not to a copy.
+    The result is a copy if there are ``group_overrides``, and the spawner itself if there are none. JupyterHub applies
+    ``group_overrides`` only at a start, and to the original spawner.
 
-    :param spawner: the user's spawner; it stays unchanged. Without ``group_overrides``, the result is this spawner.
+    :param spawner: the user's spawner; it stays unchanged.
     """
     if not spawner.group_overrides:
         return spawner
@@ -145,7 +147,7 @@ def list_new_claims(spawner: PodBuildingSpawner) -> dict[str, str | None]:
 def exclude_gpu_nodes(
     manifest: Mapping[str, Any], pod: Pod, *, avoided: tuple[MatchExpression, ...], inventory: Inventory
 ) -> Mapping[str, Any]:
-    """Let a pod require a node without GPUs if the pod would start on such a node now, and return its manifest.
+    """Return a pod's manifest, changed to require a node without GPUs if the pod would start on such a node now.
 
     The pod would start if the nodes without GPUs certainly have capacity for it and for all competing pending pods.
     Otherwise, the result is the object ``manifest`` itself, so the caller can check with ``is`` whether the pod now
@@ -187,7 +189,7 @@ class _BasePod(NamedTuple):
 
 
 class _Preview(NamedTuple):
-    """A cached pod: its spec as JSON, the namespace's LimitRanges, the decoded pod and the state of its Kueue queue."""
+    """A cached pod: its spec as JSON, its namespace's LimitRanges, the decoded pod, and its Kueue queue's state."""
 
     spec: dict[str, Any]
     limit_ranges: Sequence[object]
@@ -206,13 +208,15 @@ class PodPreviews:
     spawner: PodBuildingSpawner
     offer: Offer
     _bases: dict[_BaseKey, _BasePod] = field(default_factory=dict)
-    """Key of some overrides of KubeSpawner's traits → the pod with these overrides, without a user's choice."""
+    """Key of a set of ``kubespawner_override`` → the pod with these overrides, before a user's choice is merged."""
     _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
-        """Build the pods of a selection and of its variants with other GPU types, for :meth:`find_pod`.
+        """Build and cache the pod of a selection, and the pods that differ from it in the GPU type.
 
-        :param selection: a selection that is valid in the offer's catalog.
+        :meth:`find_pod` uses these pods.
+
+        :param selection: a selection that is valid in the catalog of ``offer``.
         :param more_types: slugs of the other GPU types.
         """
         for slug in (selection.gpu, *more_types):
@@ -224,7 +228,9 @@ class PodPreviews:
     def find_pod(self, selection: Selection) -> Pod | None:
         """Return a selection's pod, or None if :meth:`prepare` built no pod with the selection's :data:`_PreviewKey`.
 
-        :param selection: a valid selection; its CPU, memory and GPU count may differ from those of the prepared pod.
+        The key does not contain CPU, memory and GPU count. The result is the cached pod with the selection's amounts.
+
+        :param selection: a valid selection.
         """
         found = self._pods.get(self._make_key(selection))
         if found is None:

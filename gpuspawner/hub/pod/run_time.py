@@ -46,7 +46,9 @@ def read_run_time_s(pod: Mapping[str, object]) -> int | None:
 
 
 def find_end_time(pod: Mapping[str, object]) -> datetime | None:
-    """Return when a pod's run time ends, or None if the run time is unlimited or the kubelet has not accepted the pod.
+    """Return when a pod's run time ends, or None if it has no end or the end is unknown.
+
+    The end is unknown until the kubelet has accepted the pod, or if the pod's start time is invalid.
 
     :param pod: JSON of the pod.
     """
@@ -101,7 +103,7 @@ class WarnedStart(Protocol):
 
 
 class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
-    """The spawner of a server whose run time may be limited."""
+    """The attributes of a spawner that this module needs to enforce the maximum run time of the spawner's server."""
 
     @property
     def start_state(self) -> WarnedStart:
@@ -115,11 +117,11 @@ class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
 
 
 def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
-    """Return the choice's requirements with the maximum run time in an annotation and an environment variable.
+    """Return a pod's requirements, and add the maximum run time as an annotation and an environment variable.
 
     Return the requirements unchanged if the run time is unlimited.
 
-    :param placement: the choice's requirements for the pod.
+    :param placement: the requirements that the user's choice has for the pod.
     :param admins: the admin's ``extra_pod_config``. The shorter of its ``activeDeadlineSeconds`` and the choice's
         maximum run time applies.
     """

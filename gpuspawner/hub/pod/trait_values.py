@@ -182,7 +182,7 @@ def list_container_gpus(containers: Any) -> Iterator[tuple[str, int]]:
 def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
     """Return the values of KubeSpawner's traits for the limits and guarantees of CPU (in cores) and memory (in bytes).
 
-    If the choice sets no value for a trait, the trait keeps the admin's value.
+    For a trait to which the choice gives no value, the result contains the admin's value.
     """
     millis = {"cpu_limit": placement.cpu_limit_millis, "cpu_guarantee": placement.cpu_request_millis}
     size = {"mem_limit": placement.memory_limit_bytes, "mem_guarantee": placement.memory_request_bytes}

@@ -160,7 +160,7 @@ def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
         texts = [text for text in values if isinstance(text, str)]
         if texts:
             field = str(name).removeprefix(_QUERY_PREFIX)
-            # Cut a text at its field's maximum length; a longer text is invalid anyway.
+            # Keep no more characters than the field may have: a longer text is invalid, so the form need not show all.
             found.append((field, texts[-1][: get_max_length(field)]))
     return found
 

@@ -58,9 +58,10 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 async def _find_named_alternatives(
     spawner: StartingSpawner, reason: str, *, patience_s: float
 ) -> list[tuple[str, str]]:
-    """Return a pair for each similar choice: its difference from the user's choice, and the URL of the filled form.
+    """Return a pair for each similar choice: a text with its difference from the user's choice, and a URL.
 
-    Return an empty list if no other choice is likely to help, or if the search fails or would begin too late.
+    The URL opens the form with the similar choice filled in. The list is empty if no other choice is likely to help, if
+    the search fails, or if the search would have to wait for more than ``patience_s`` seconds.
     """
     try:
         offer = await spawner.make_offer()

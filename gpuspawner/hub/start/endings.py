@@ -65,7 +65,10 @@ _FAILURE_TOLD_FOR = timedelta(minutes=10)
 
 The time is short because most users have seen the reason on the progress page."""
 _PROCESS = token_hex(4)
-"""Random text that identifies this process of the hub; a stored reason with another text is from an earlier process."""
+"""Random text that identifies this process of the hub.
+
+The hub stores this text with the reason why a start failed. A restarted hub has a new text, and thus knows that an
+earlier process stored the reason."""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables for announcements on all pages, on the home page and on the spawn page."""
 
@@ -177,8 +180,8 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
     """
 
     async def read_once() -> bool:
-        # Wait without a timeout: after a timeout, repeat_until_accepted() would call this again, and each call would
-        # add one more task that waits for the first list. Hundreds of servers may do so at a time.
+        # Wait without a timeout: after a timeout, repeat_until_accepted() would call read_once() again, and each call
+        # would add one more task that waits for the first list of pods. Hundreds of servers may wait at a time.
         await ensure_pods_watched(spawner, timeout_s=None)
         if not has_read_pods(spawner) and isinstance(failure := find_pods_failure(spawner), ApiException):
             raise failure
@@ -216,7 +219,7 @@ async def stop_server(spawner: StoppingSpawner, stop: Callable[[bool], Awaitable
         can_read = await read_pods(spawner)
         now = now or has_never_run(spawner)
         await (_stop_until_released(spawner, stop, now=now) if can_read else private_api.delete_pod(spawner, now=now))
-    except Exception:  # log it, because JupyterHub drops it
+    except Exception:  # Log the error here, because JupyterHub drops it.
         spawner.log.exception("Cannot stop %s", private_api.get_log_name(spawner))
         raise
     finally:
@@ -434,7 +437,8 @@ def list_events_since(events: Sequence[PodEvent], start: datetime | None) -> Seq
     """
     if start is None:
         return events
-    # The API server writes times in whole seconds, so round the time of the start down.
+    # An event's lastTimestamp is in whole seconds. Round the start down, too: otherwise, an event in the first second
+    # after the start would seem to be older than the start.
     first = start.replace(microsecond=0).isoformat().removesuffix("+00:00")
     return [each for each in events if as_text(each.get("lastTimestamp") or each.get("eventTime")) >= first]
 
@@ -477,10 +481,11 @@ def read_end(state: Mapping[str, object]) -> ServerEnd | None:
 def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
     """Return JupyterHub's template variables with announcements that tell users why their servers have ended.
 
-    :param template_vars: the admin's template variables; a value may be a function that gets the user who views a page.
+    :param template_vars: the admin's template variables. A value may be a function whose argument is the user who views
+        a page.
     """
-    # Set a variable for one page, such as announcement_home, only if the admin has set it: on that page, JupyterHub
-    # would show this variable instead of the announcement for all pages.
+    # JupyterHub prefers the variable for one page, such as announcement_home, to the announcement for all pages. Change
+    # such a variable only if the admin has set it: otherwise, it would hide the announcement for all pages.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {

@@ -57,8 +57,8 @@ class GPUNodeExclusion:
             if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                # Extend the affinity of KubeSpawner's pod, not that of the pod in the dry run's answer. The answer
-                # contains rules from webhooks, and the webhooks would add these rules a second time.
+                # Extend the affinity of the pod that KubeSpawner built, not of the pod in the dry run's answer. That
+                # pod already has rules from webhooks, and the webhooks add their rules again to the pod sent here.
                 affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
                 is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created

@@ -48,7 +48,8 @@ class WorkThrottle:
         at = max(now, self._free_at)
         if at - now > patience_s:
             return False
-        # Assume that this work takes as long as the previous one; measure() corrects the assumption.
+        # Delay the next work by the duration of the last work divided by the share. If this work takes as long as the
+        # last, it then uses exactly the share of the time. If it takes longer, measure() increases the delay.
         self._free_at = at + self._last_s / self._share
         if at > now:
             await asyncio.sleep(at - now)
@@ -73,16 +74,16 @@ RECHECK_S = 3.0
 """Seconds after which the hub evaluates a start's facts again even without a change: messages depend on time, too."""
 
 _VERDICT_S = 5.0
-"""Minimum number of seconds between two verdicts about the pod of a start."""
+"""Minimum number of seconds between two verdicts (predictions whether the pod of a start can run)."""
 
 _VERDICT_MAX_AGE_S = 15.0
-"""Maximum age of a verdict in seconds; the hub ignores an older verdict."""
+"""Maximum age in seconds of a verdict (the prediction whether a pod can run); the hub ignores an older verdict."""
 
 _NEW_NODE_S = 10.0
 """For this many seconds after a pod is bound to a node, the hub ignores that the node is missing or not ready."""
 
 _VERDICT_SHARE = 0.05
-"""Maximum share of the event loop's time that the hub spends on verdicts about pending pods."""
+"""Maximum share of the event loop's time that the hub spends on verdicts (predictions whether pending pods can run)."""
 
 
 class StartObserver:
@@ -140,8 +141,8 @@ class StartObserver:
             queue=None if waiting is None or offer is None else await offer.find_queue_place(waiting),
             gpu_name="" if gpu is None else gpu.display_name,
             lacks_events=self._feed.lacks_events,
-            # A pod that still waits for a node has no node to check. If the pod is gone, check its last node: the pod
-            # may be gone because its node is.
+            # A pod that still waits for a node has no node to check. If the pod is gone, check the node to which it was
+            # last bound: the loss of this node may be the reason.
             is_node_ready=self._is_node_ready() if waiting is None else None,
         )
 
@@ -155,8 +156,8 @@ class StartObserver:
         """Return whether the pod's node is ready, or None if that is unknown or the node may still be starting."""
         if not self._node:
             return None
-        # Read the cluster store directly: make_offer() would first wait for the newest state of the cluster, and the
-        # hub would have to decode the changes of all pods more often.
+        # Read the cluster store directly, not with make_offer(): each call of make_offer() waits for the newest state
+        # of the cluster, for which the hub has to decode the changes of all pods.
         store = self._spawner.offer_factory.find_store(self._spawner.api)
         inventory = Inventory() if store is None else store.inventory
         if inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:

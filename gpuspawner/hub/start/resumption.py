@@ -103,7 +103,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
         """Return the spawner's state, which JupyterHub stores in its database."""
 
     def is_pod_running(self, pod: Mapping[str, Any] | None) -> bool:
-        """Return whether the pod runs. KubeSpawner's ``start()`` waits until it does.
+        """Return whether the pod runs. KubeSpawner's ``start()`` waits until the result is True.
 
         :param pod: JSON of the pod, as the API server sends it; None for no pod.
         """
@@ -119,7 +119,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
         """
 
     def resume(self) -> asyncio.Future[Any]:
-        """Continue the start; return a future with the result or the exception that ``start()`` would have."""
+        """Continue the start; the future returns what ``start()`` would return, or raises what it would raise."""
 
 
 def build_record(spawner: ResumableSpawner) -> dict[str, object]:
@@ -205,7 +205,7 @@ def store_failure(spawner: ResumableSpawner, start: asyncio.Future[Any]) -> None
 
 
 def load_record(spawner: ResumableSpawner, state: Mapping[str, object]) -> None:
-    """Restore a server's state from the hub's database, and resume a start that the end of the hub interrupted.
+    """Restore a server's state from the hub's database, and resume its start if the hub ended during the start.
 
     :param spawner: the new spawner of the server.
     :param state: the spawner's state from the hub's database.
@@ -278,8 +278,8 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
         spawner.trait_overrides.assign({"start_timeout": int(timeout_s)})
-    # If the hub has lost the permission to list pods, keep the pod and wait until an admin restores the permission or
-    # the user cancels the start.
+    # If the hub has lost the permission to list pods, it cannot find out whether the pod exists. Do not delete the pod:
+    # wait until an admin restores the permission or the user cancels the start.
     while not await read_pods(spawner):  # noqa: ASYNC110  # no event reports a new permission
         await asyncio.sleep(_PAUSE_S)
     began_at = read_start_time(spawner.orm_spawner)
@@ -395,7 +395,11 @@ async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind
 
 
 def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
-    """Return a Service for the labels and port of a pod, even if the settings have changed since the pod's creation."""
+    """Return the manifest of a Service that selects an existing pod and uses its port.
+
+    The settings may have changed since the pod's creation. The Service therefore gets the port from the pod if
+    KubeSpawner's method accepts a port, and its selector contains only labels that the pod has.
+    """
     ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
     port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), None)
     # Pass the port only if get_service_manifest() has a parameter for it; in KubeSpawner 7.0, it has none.

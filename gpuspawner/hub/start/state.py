@@ -73,13 +73,13 @@ class StartState:
     end: ServerEnd | None = None
 
     def make_next(self) -> StartState:
-        """Return the state for the next start, with the few values of this state that outlast a start."""
-        # Keep the progress feed if its start has neither begun nor sent a pod: a page that was opened just before the
-        # start reads this feed.
+        """Return a new state for the next start; it keeps the values about the pod, which may outlast this start."""
+        # Keep an unused progress feed (no start has begun, no pod was sent) for the next start: a page that was opened
+        # just before that start reads this feed.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep the
-        # attribute end, because JupyterHub stores the reason why the server ended only after this call.
+        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep `end`,
+        # the reason why the server ended: JupyterHub stores this reason only after the call of this method.
         return StartState(
             feed=feed,
             is_removing=self.is_removing,

@@ -40,8 +40,8 @@ from gpuspawner.hub.spawner_protocol import UserServer
 class ProgressFeed:
     """The progress of one start, which open pages read.
 
-    :param clock: returns monotonic seconds.
-    :param gpu: the chosen GPU type; None before the choice is admitted, and for a server without a GPU.
+    :param clock: function that returns monotonic seconds.
+    :param gpu: the chosen GPU type; None before the hub has accepted the choice, and for a server without a GPU.
     :param is_sent: whether the start has sent its pod to the API server.
     :param lacks_events: whether the hub has no permission to read the pod's events.
     :param former_pod: uid of an earlier pod with the same name; empty for none.
@@ -82,7 +82,9 @@ class ProgressFeed:
         self.language = get_language()
 
     def resume(self, began_at: datetime | None, *, elapsed_s: float) -> None:
-        """Continue the feed of a start that an earlier process of the hub began; that process has sent the pod.
+        """Continue the feed of a start that an earlier process of the hub began.
+
+        The earlier process has already sent the start's pod to the API server.
 
         :param began_at: when the start began, None if unknown.
         :param elapsed_s: seconds since the start began.
@@ -104,7 +106,7 @@ class ProgressFeed:
 
     @property
     def has_not_begun(self) -> bool:
-        """Whether the start can still begin: False once it has begun, or has ended without beginning."""
+        """Whether the start has not begun but still can; False if the start has ended without beginning."""
         return self._began is None and not self.is_over
 
     @property
@@ -152,7 +154,7 @@ class ProgressFeed:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[None]:
-        """Count one more page that reads the feed, until the ``with`` block ends."""
+        """Count a page as a reader of this feed while the ``with`` block runs."""
         self._readers += 1
         self._has_reader.set()
         try:

@@ -147,7 +147,7 @@ class _Supervisor:
             # observations. If a page is open or opens, do not wait any longer.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             if self.is_late:
-                break  # In a busy event loop, an observation may take so long that JupyterHub's timer goes off.
+                break  # In a busy event loop, JupyterHub's timer could go off during one more observation.
             failure = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._left_s()):
@@ -167,8 +167,8 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Wait briefly before the first observation: most servers accept connections at once. If no page is open,
-            # such a server needs no observation.
+            # Most servers accept connections at once, and need no observation if no progress page is open. Therefore
+            # wait for a connection before the first observation, but only for LISTEN_POLL_S if a page is open.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S if self._feed.is_read else _PAUSE_S)
             if answer.done() and answer.result() and not self._feed.is_read:
                 starts.note_pod(self._spawner)

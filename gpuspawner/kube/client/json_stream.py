@@ -1,4 +1,4 @@
-"""Parses the JSON of a list, and splits a watch into lines, while the response's chunks arrive.
+"""Parses the JSON of a list response, or splits a watch response into lines, while the response's chunks arrive.
 
 ``json.loads`` on a page of 500 pods blocks the event loop for at least 50 ms and keeps all pods in memory at once.
 :func:`parse_members` yields one object at a time and keeps only the text that it has not parsed yet.
@@ -34,7 +34,7 @@ class LineSplitter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the last chunk ended with a complete line."""
+        """Whether no unfinished line waits for the next chunk: the last chunk ended with a newline."""
         return not self._begun
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
@@ -144,7 +144,7 @@ class _JSONReader:
                 if not await self._read_more():
                     raise
                 continue
-            # A number at the end of this piece may continue in the next piece.
+            # A number at the end of the text may continue in the next piece, even if raw_decode left "e+" unread.
             is_cut = isinstance(value, int | float) and end + _LONGEST_END >= len(self._text)
             if is_cut and await self._read_more():
                 continue

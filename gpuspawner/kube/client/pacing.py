@@ -1,4 +1,4 @@
-"""Yields to the event loop, shares a task between callers, draws retry delays, has a clock that never goes back."""
+"""Helpers for asyncio: yield to the event loop, share tasks between callers, draw retry delays, read a steady clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pacer:
         self._since = clock()
 
     def reset(self) -> None:
-        """Start a new time slice, because the task has just awaited something."""
+        """Start a new time slice; callers call this when other tasks could run because the task awaited something."""
         self._since = self._clock()
 
     async def yield_if_due(self) -> None:
@@ -93,7 +93,7 @@ class Backoff:
         return pause_s
 
     def reset(self) -> None:
-        """Reset the upper bound to ``first_s``, because a request succeeded."""
+        """Reset the upper bound of the next delay to ``first_s``; callers call this when a request has succeeded."""
         self._limit_s = self._first_s
 
 

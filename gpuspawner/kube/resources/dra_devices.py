@@ -74,7 +74,8 @@ class DRADevices:
     def update(self, *, since: float) -> None:
         """Update the devices in the :class:`Occupancy`, if the data has changed.
 
-        :param since: seconds of the store's clock; data that was last confirmed before this time counts as unknown.
+        :param since: a time on the clock with which the watches note when the API server last confirmed their data;
+            data last confirmed before this time counts as unknown.
         """
         fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._watch_loops]
         classes_known, slices_known, claims_known = (*fresh, False, False)[:3]

@@ -122,8 +122,8 @@ class KarpenterNodePools:
         is_lost = scalable_pools is None and bool(self._scalable_node_pools)
         self.generation += scalable_pools != self._scalable_node_pools
         self._scalable_node_pools, self._read_at = scalable_pools, read_at
-        # If the NodePools have just become unknown, retry soon: the API server may have just started, and then denies
-        # all rights for a short time.
+        # If the NodePools were known until now (is_lost), retry soon: the API server may have just started. It then
+        # denies all rights for a short time.
         return self._every_s if scalable_pools or is_lost else self._absent_s
 
 

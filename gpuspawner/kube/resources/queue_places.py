@@ -55,15 +55,16 @@ QUEUE_SETUP_CACHE_S = 30.0
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""If a newer answer does not arrive in time, the hub uses the old answer up to this multiple of its caching time.
+"""Maximum age of an answer that the hub still uses if no newer one arrives in time, as a multiple of the caching time.
 
-The caching time is :data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`. An older answer counts as unknown."""
+The caching time is :data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`. The content of an older answer is unknown."""
 NEW_POD_S = 1.0
-"""Minimum seconds between two requests for a namespace's Workloads, if the first did not name the pod of the second.
+"""Seconds after a request for a namespace's Workloads until the hub may send the next one for a new pod.
 
-If the first request already named the pod, the minimum is :data:`QUEUE_CACHE_S`."""
+A pod is new if the earlier request did not name it. For other pods, the hub waits :data:`QUEUE_CACHE_S` seconds."""
 _FORGOTTEN_S = 30.0
-"""Seconds without a call of :meth:`QueuePlaces.find_place` for a pod until the hub no longer asks for its Workload."""
+"""Seconds after the last call of :meth:`QueuePlaces.find_place` for a pod until the hub stops requesting the pod's
+Workload."""
 _PER_REQUEST = 100
 """Maximum number of pods in one request for Workloads. The URL contains the uid of each pod, so this number limits the
 URL's length."""

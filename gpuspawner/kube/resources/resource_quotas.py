@@ -25,8 +25,8 @@ QUOTA_RETRY_S = 10.0
 """Seconds until the next request for a namespace's ResourceQuotas or LimitRanges after a failed request. After HTTP
 status 403, :data:`QUOTA_DENIED_S` applies instead."""
 QUOTA_DENIED_S = 60.0
-"""Seconds until the next request after HTTP status 403; the hub waits longer, because each refusal appears in the audit
-log."""
+"""Seconds until the next request after HTTP status 403. This is longer than :data:`QUOTA_RETRY_S`, because each refused
+request appears in the API server's audit log."""
 _TIMEOUT_S = 3.0
 _MAX_CACHED = 4096
 
@@ -49,7 +49,8 @@ class _CachedAnswer(NamedTuple, Generic[_T]):
     """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
 
     :param value: the result; None if the request failed.
-    :param at: clock time in seconds at which the hub sent the request, or if the request failed, at which it failed.
+    :param at: clock time in seconds. For a request that succeeded, the time at which the hub sent it; for a request
+        that failed, the time of the failure.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 

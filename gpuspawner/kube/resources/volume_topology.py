@@ -46,7 +46,7 @@ VOLUME_RETRY_S = 5.0
 """Seconds for which the hub caches a result that should change soon, such as the result for an unbound claim. Even this
 short time saves requests: one form checks a pod for each GPU type, and all these pods have the same claims."""
 VOLUME_UNANSWERED_S = 10.0
-"""Seconds until the next request about a claim after the API server did not answer in time."""
+"""If the API server does not answer a request about a claim in time, the hub asks again only after these seconds."""
 _MAX_CACHED = 4096
 
 STORAGE_GROUP = "storage.k8s.io"
@@ -119,11 +119,11 @@ class VolumeTopology:
         new_claims: Collection[str] | None = None,
         wait_s: float | None = None,
     ) -> PodConstraints:
-        """Return a pod's scheduling constraints, extended by the node selector terms of its claims' volumes.
+        """Return a pod's scheduling constraints, and add the node selector terms of the volumes of the pod's claims.
 
         A claim that KubeSpawner will create adds no terms: its StorageClass should use ``WaitForFirstConsumer``, so
         that the volume is created where the pod is scheduled. If the nodes of any other claim's volume are unknown,
-        for example because the claim is missing, the result's ``undecided`` says what they depend on.
+        for example because the claim is missing, the result's ``undecided`` says what the nodes depend on.
         https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode
 
         :param constraints: the pod's constraints, whose ``unread_claims`` names the claims to read.
@@ -226,8 +226,8 @@ class _CSINodeCache(VersionedCache[CSINode]):
 class VolumeLimits:
     """Watches how many volumes CSI drivers may attach to each node, and keeps an :class:`Occupancy` up to date.
 
-    :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. The caller passes it
-        the plural name of the resource, and the cache for the resource's objects.
+    :param follow: function that starts to watch a resource and returns the :class:`WatchLoop`. Its arguments are the
+        plural name of the resource, and the cache for the resource's objects.
     :param occupancy: the cluster's nodes and pods. :meth:`update` stores the volume limits of the nodes, and the known
         volumes, in this object.
     """

@@ -160,7 +160,7 @@ class PendingEvents:
         if kind == "BOOKMARK":
             self._bookmark = _read_version(event) or self._bookmark
             return True
-        # An event of an unknown type has no effect and does not change the version from which the watch continues.
+        # Skip events of unknown types: they change neither the cache nor the version from which the watch continues.
         if kind in _EVENT_TYPES and (key := find_object_key(event.get("object"))):
             self._note(key, b"" if kind == "DELETED" else line, version=_read_version(event))
         return False

@@ -101,9 +101,9 @@ class WatchTiming:
         so this is also the usual maximum age of the data.
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
     :param settle_s: time from the response's headers within which the API server should begin to send the changes
-        since the last watch. During this time, a short gap may only mean that the API server has not begun. Until a
-        bookmark comes, only a gap of ``settle_s`` without an event then shows that all changes have arrived.
-        Afterwards, a gap of :data:`IDLE_GAP_S` is enough.
+        since the last watch. A gap between events shows that all changes have arrived. If the gap begins during this
+        time, it must last ``settle_s``, because the API server may not have begun to send. If the gap begins later,
+        :data:`IDLE_GAP_S` is enough. A bookmark shows at any time that all changes have arrived.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
@@ -258,9 +258,11 @@ class Watch:
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
         """Read a watch to its end; return whether all changes since the last watch have arrived.
 
-        The changes have arrived at the first gap between events, or at a bookmark, which the API server sends after all
-        earlier changes. An event alone shows nothing, because the event may have been delayed. Once the changes have
-        arrived, this method confirms that the cache was complete when the watch was requested.
+        The API server sends these changes one directly after the other, and a bookmark only after all of them. They
+        have therefore arrived as soon as no data comes for a short time, or a bookmark comes. This method then confirms
+        that the cache was complete at ``asked_at``.
+
+        :param asked_at: when the watch was requested, in seconds of the watch's clock.
         """
         time = asyncio.get_running_loop().time
         answered_at = time()

@@ -113,8 +113,8 @@ class WatchLoop:
         self._changed = on_change
         self._sleep = sleep
         self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
-        # Lists are expensive in a large cluster. A successful list therefore does not reset this backoff between lists;
-        # only a watch that runs to its regular end does.
+        # Lists are expensive in a large cluster. After a successful list, the delay before another list therefore stays
+        # long. Only a watch that runs to its regular end resets this backoff.
         self._list_backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
         self._was_known = False
         self._is_suspect = False

@@ -100,9 +100,10 @@ class ConvertedProfiles:
         return {**converted, "preset_choices": chosen} if chosen else converted
 
     def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
-        """Return the result without the part that has a problem: a preset, or an entry in a list of a preset.
+        """Return this result without the part that has a problem: a preset, or an entry in a list of a preset.
 
-        If the list then offers nothing, the preset is left out, too. Return None if the problem is in no preset.
+        If the list then has no entries and no text field for an image, the result lacks the whole preset. Return None
+        if the problem is in no preset.
 
         :param field: YAML path of the problem in the settings.
         :param reason: the problem, for a note.
@@ -178,7 +179,9 @@ def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_presets(found: ConvertedProfiles) -> ConvertedProfiles:
-    """Return the result of a conversion; add a note if the conversion left out the default profile.
+    """Check that a conversion made at least one preset, and return the conversion's result.
+
+    If the conversion left out the default profile, the result gets a note about this.
 
     :param found: the result of the conversion.
     :raises ProfileListError: the result has no preset.

@@ -19,8 +19,10 @@ class Effect(StrEnum):
     DIFFERS = "differs"
     """The settings lack or change something, but no user gets more access, and no server gets different resources."""
     REFUSED = "refused"
-    """Users get more access than before, or servers get other resources. ``gpuspawner convert`` writes such settings
-    only if the admin passes the name of the cause to ``--accept``."""
+    """With the settings, users get more access than with the profile list, or servers get different resources.
+
+    ``gpuspawner convert`` writes such settings only if the admin passes the name of the note's cause to ``--accept``.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +241,7 @@ class NoteList:
 
 
 def group_notes(notes: Iterable[Note]) -> dict[Cause, list[Note]]:
-    """Return a mapping from each cause to the notes with this cause; causes with the most serious effect come last.
+    """Return a mapping from each cause to the notes with this cause; the causes with the most serious effect are last.
 
     :param notes: notes in any order.
     """
@@ -255,7 +257,10 @@ _MOST_SHOWN = 8
 
 
 def format_notes(notes: Iterable[Note]) -> Iterator[str]:
-    """Yield lines for the admin: for each cause its effect, name and text, and below it the places in the profile list.
+    """Yield lines for the admin, grouped by cause (the reason why the settings differ from the profile list).
+
+    For each cause, the first line contains its effect, name and text. The next lines contain the places in the profile
+    list.
 
     :param notes: notes in any order.
     """

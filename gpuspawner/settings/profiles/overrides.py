@@ -168,8 +168,9 @@ class OverrideSplitter:
         """Return the parts of a ``kubespawner_override``, or None if KubeSpawner or Kubernetes refuses a value in it.
 
         :param overrides: the ``kubespawner_override``: trait → value.
-        :param profile: the place of the override, for notes: the display name of its profile. If a choice of a profile
-            option has the override, the text also contains the display names of this option and this choice.
+        :param profile: text that tells admins, in notes about left-out or changed traits, where the override is: the
+            display name of its profile. If the override belongs to a choice of a profile option, this text also
+            contains the display names of the option and the choice.
         """
         known = self._select_known(overrides, profile)
         parts: dict[str, Any] = {"amounts": {}, "labels": {}, "variables": {}, "rest": {}}

@@ -150,7 +150,10 @@ class _Converter:
         return not access.admits_nobody
 
     def _convert_option(self, option: ProfileOption, profile: Profile, *, taken: list[str]) -> SplitOption | None:
-        """Return an option with its choices as entries, or None if it has neither choices nor a text field."""
+        """Convert an option of a profile, and turn its choices into entries of a list in the preset.
+
+        Return None if the option has neither choices nor a text field.
+        """
         where = f"{profile.display_name} · {option.display_name}"
         entries: list[SplitEntry] = []
         for choice in option.choices:
@@ -224,6 +227,8 @@ class _Converter:
     def _is_within_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
         """Check that guarantees of CPU and memory do not exceed the limits, and remove entries that break this rule.
 
+        An entry is a choice of an option.
+
         The method checks CPU and memory separately:
 
         - If no option sets the limit or the guarantee, the method checks the profile's own values.
@@ -247,6 +252,8 @@ class _Converter:
 
     def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
         """Check that accelerators' guarantees equal their limits, and remove entries that break this rule.
+
+        An entry is a choice of an option.
 
         - If no option sets accelerators, the method checks the profile's own values.
         - If exactly one option sets them, the method removes the entries of this option that break the rule.

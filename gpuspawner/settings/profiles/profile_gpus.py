@@ -20,8 +20,8 @@ _NO_GPU: Mapping[str, Any] = {"gpu": "", "gpu_count": 0}
 class ProfileGPUs:
     """Collects the GPU types of a profile list.
 
-    :param notes: receives notes about accelerators that the settings leave out.
-    :ivar types: the setting ``gpus``.
+    :param notes: receives notes for the admin about accelerators that the converted settings leave out.
+    :ivar types: the collected GPU types, as the value of the setting ``gpus``: slug → keys of the type.
     """
 
     def __init__(self, notes: NoteList) -> None:
@@ -36,7 +36,8 @@ class ProfileGPUs:
 
         :param accelerators: extended resource → number that a server requests.
         :param labels: label → value in the server's node selector.
-        :param profile: display names of the profile and, if any, of the option and choice, for notes.
+        :param profile: display names of the profile and, if any, of the option and choice. Notes for the admin about
+            left-out accelerators contain this text.
         """
         asked = {resource: count for resource, count in accelerators.items() if count}
         if not asked:
@@ -108,7 +109,7 @@ def plan_gpus(
     """Return the keys ``gpu`` and ``gpu_count`` of a preset, and the same keys of the entries in the preset's lists.
 
     The first result is a dict with the preset's keys; it is empty if the preset does not set them. The second result is
-    ``id(entry)`` → dict with the entry's keys; it lacks each entry that does not set them.
+    ``id(entry)`` → dict with the entry's keys; entries that set neither key are missing.
 
     A GPU type consists of an extended resource and of labels in the node selector. If several options of the profile
     change the resource or the labels, the GPU type has only the labels that none of these options changes.
@@ -116,8 +117,8 @@ def plan_gpus(
     :param level: the values of servers with the profile, without the user's choices.
     :param options: the profile's options.
     :param gpus: receives the GPU types.
-    :param notes: receives notes about accelerators that the settings leave out.
-    :param profile: display name for notes.
+    :param notes: receives notes for the admin about accelerators that the converted settings leave out.
+    :param profile: display name of the profile, which these notes contain.
     """
     has_gpus = any(level.accelerators.values()) or any(each.resources for each in options)
     has_labels = not any(

@@ -40,7 +40,7 @@ _TRAITS_BY_KEY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveValues:
-    """Values of a server: KubeSpawner's own values, overridden by a profile and perhaps by a choice in its options.
+    """Values of a server: KubeSpawner's own values, a profile that overrides them, and choices that override both.
 
     :param image: reference of the image; empty = unknown.
     :param amounts: KubeSpawner's trait for a limit or guarantee of CPU or memory → amount.
@@ -60,7 +60,7 @@ class EffectiveValues:
     has_own_selector: bool = False
 
     def overlay(self, parts: OverrideParts) -> EffectiveValues:
-        """Return a copy of these values in which the values of a ``kubespawner_override`` replace others.
+        """Return a copy of these values, overridden by the values of a ``kubespawner_override``.
 
         :param parts: the parts of the ``kubespawner_override``.
         """
@@ -100,7 +100,7 @@ class SplitEntry:
 
     :param slug: key of the entry in the settings.
     :param parts: the parts of the choice's ``kubespawner_override``.
-    :param where: display names of the profile, option and choice, for notes.
+    :param where: display names of the profile, option and choice, for a ``Note`` about a difference in the settings.
     """
 
     choice: ProfileChoice
@@ -116,7 +116,7 @@ class SplitOption:
     :param name: key of the list in the settings.
     :param entries: the option's choices, which become the entries of the list.
     :param image_input: the setting ``custom_image`` of the list; None = users cannot enter an image.
-    :param where: display names of the profile and option, for notes.
+    :param where: display names of the profile and option, for a ``Note`` about a difference in the settings.
     """
 
     option: ProfileOption
