@@ -41,7 +41,7 @@ class TypeAccess:
     users: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return the users as text, such as "everybody but group guests" or "user ann"."""
+        """Return the users as text, such as "group guests, user ann"."""
         named = [f"group {name}" for name in self.groups] + [f"user {name}" for name in self.users]
         if self.everybody:
             return f"everybody but {', '.join(named)}" if named else "everybody"
