@@ -1,8 +1,7 @@
 """Finds the values of servers with a profile, and derives CPU and memory of the preset that replaces the profile.
 
-Each option of the profile becomes a list in the preset. Each choice in an option becomes an entry of the list. A
-server's values come from KubeSpawner's own traits, from the profile, and from the user's choices in the profile's
-options.
+Each option of the profile becomes a list in the preset, and each choice an entry of the list. A server's values come
+from KubeSpawner's own traits, from the profile, and from the user's choices in the profile's options.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ class EffectiveValues:
         )
 
     def requests_too_much(self, key: str) -> bool:
-        """Return whether the guarantee of CPU or memory is larger than its limit; False if there is no limit.
-
-        :param key: ``cpu`` or ``memory``.
-        """
+        """Return whether the guarantee of ``key`` (``cpu`` or ``memory``) exceeds its limit; False without a limit."""
         limit, guarantee = (self.amounts.get(trait, UNSET_AMOUNT).size for trait in AMOUNT_TRAITS[key])
         return 0 < limit < guarantee
 
