@@ -126,7 +126,8 @@ CHART = st.fixed_dictionaries(
 def is_named(result: ChoiceResult, converted: ConvertedProfiles) -> bool:
     """Return whether a note says why a choice is different, or whether the old list started no server for it."""
     if result.outcome is ChoiceOutcome.UNKNOWN:
-        return "KubeSpawner refuses it" in result.reason
+        # An invalid pattern, such as "(", matches no text; the report says so instead of comparing servers.
+        return any(reason in result.reason for reason in ("KubeSpawner refuses it", "no text is known that matches"))
     needed = {Effect.REFUSED} if result.widens or result.changes_resources else {Effect.REFUSED, Effect.DIFFERS}
     is_default = not result.pair.old_options
     return any(
