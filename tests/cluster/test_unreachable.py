@@ -1,6 +1,7 @@
 """The API server is down, or refuses the hub's credentials: the form stays, and a spawn fails with one sentence.
 
-If only an answer of the API server is lost, the start goes on with the pod that it has created."""
+If only an answer of the API server is lost, the start goes on with the pod that it has created.
+"""
 
 from __future__ import annotations
 

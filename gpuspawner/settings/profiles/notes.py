@@ -203,6 +203,13 @@ DEFAULT_CHANGED = Cause(
     text="Servers without a choice got the default profile, which is left out. They get another one with the new"
     " settings. Mend the profile, or make one of the others the default.",
 )
+LATER_DEFAULT = Cause(
+    name="later-default",
+    effect=Effect.REFUSED,
+    text="Several profiles are the default, and the first of them is not for every user. Without a choice, the other"
+    " users got the next default profile. They now get the first preset that they may have. Mark one profile as the"
+    " default.",
+)
 CONTAINER_RESOURCES = Cause(
     name="container-resources",
     effect=Effect.REFUSED,

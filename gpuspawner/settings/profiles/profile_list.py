@@ -17,6 +17,7 @@ from gpuspawner.core.json_access import KeyPath
 from gpuspawner.settings.profiles.notes import (
     ACCESS_KEY,
     IMAGE_BUILDING,
+    LATER_DEFAULT,
     MARKUP,
     TEAMS,
     UNREAD_KEY,
@@ -169,7 +170,10 @@ class ProfileListParser:
         profiles = [self._parse_profile(raw, path) for path, raw in _list_profiles(profile_list)]
         if not profiles:
             raise ProfileListError((), "has no profiles")
-        default = next((each for each in profiles if each.is_default), profiles[0])
+        default, *later = [each for each in profiles if each.is_default] or profiles[:1]
+        others = [each for each in profiles if each is not default]
+        if default.access.is_restricted and later and later[0] is not others[0]:
+            self._notes.add(LATER_DEFAULT, profile=later[0].display_name, field="default")
         return [replace(each, is_default=each is default) for each in profiles]
 
     def _parse_profile(self, raw: Any, path: KeyPath) -> Profile:

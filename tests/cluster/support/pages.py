@@ -43,12 +43,8 @@ class Page:
 
     def cards(self) -> dict[str, str]:
         """Return what the card of each fixed preset of the spawn form says becomes of its server, by slug."""
-        outlooks = self.soup.select(".gs-fixed .gs-outlook")
-        cards = [outlook.find_parent(class_="gs-fixed") or outlook for outlook in outlooks]
-        return {
-            str(card["data-preset"]): str(outlook.get("data-outcome", ""))
-            for card, outlook in zip(cards, outlooks, strict=True)
-        }
+        outlooks = ((card["data-preset"], card.select_one(".gs-outlook")) for card in self.soup.select(".gs-fixed"))
+        return {str(slug): str(outlook.get("data-outcome", "")) for slug, outlook in outlooks if outlook is not None}
 
     def details(self, gpu: str) -> str:
         """Return what stands under the counts of a GPU type of the spawn form, by its slug."""

@@ -93,7 +93,7 @@ class Trial:
         """Return what the form says of each preset: a fixed one on its card, any other in the verdict."""
         cards = page.cards()
         presets = self.presets().items()
-        return {slug: cards.get(slug) or self.outcome(page, choice) for slug, choice in presets}
+        return {slug: cards[slug] if slug in cards else self.outcome(page, choice) for slug, choice in presets}
 
     def starts(self, gpu: str) -> str:
         """Return what the form should say of a server."""

@@ -9,6 +9,7 @@ from gpuspawner.settings import Settings
 from gpuspawner.settings.profiles import ConvertedProfiles, ProfileListError
 from gpuspawner.settings.profiles.notes import (
     DEFAULT_CHANGED,
+    LATER_DEFAULT,
     NEVER_STARTED,
     NO_ENTRY,
     NO_USER_ALLOWED,
@@ -382,6 +383,22 @@ def test_another_default_is_named(convert: Convert, flags: list[dict[str, Any]],
     profiles = [profile("A", default_url=1), profile("B"), profile("C")]
     found = convert(*({**each, **flag} for each, flag in zip(profiles, flags, strict=True)))
     assert [note.detail for note in found.notes if note.cause == DEFAULT_CHANGED] == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "order", "expected"),
+    [
+        pytest.param({"allowed_users": ["ada"]}, ["B", "C"], ["C"], id="after another profile"),
+        pytest.param({"allowed_users": ["ada"]}, ["C", "B"], [], id="next one"),
+        pytest.param({}, ["B", "C"], [], id="the first is for every user"),
+    ],
+)
+def test_a_later_default_is_named_where_users_without_the_first_one_got_it(
+    convert: Convert, first: dict[str, Any], order: list[str], expected: list[str]
+):
+    others = [{**profile(name), "default": name == "C"} for name in order]
+    found = convert({**profile("A"), "default": True, **first}, *others)
+    assert [note.profile for note in found.notes if note.cause == LATER_DEFAULT] == expected
 
 
 def test_without_any_profile_nothing_is_converted(convert: Convert):
