@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from jupyterhub.utils import format_exception
@@ -37,6 +38,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer, "RECHECK_S", 0.05)
 
 
+LOOPBACK = "127.0.0.1"
+
+
+def make_listening(spawner: GPUSpawner, server: WatchServer) -> GPUSpawner:
+    """Have a pod at :data:`LOOPBACK` accept connections: its port is the API server's."""
+    spawner.port = urlsplit(server.url).port
+    return spawner
+
+
 def hurry(spawner: GPUSpawner) -> None:
     """Have a second last a tenth of one, except for KubeSpawner."""
     spawner.start_state.feed.clock = lambda: 10 * time.monotonic()
@@ -49,18 +59,23 @@ async def started(
     *,
     options: dict[str, Any] = GPU_OPTIONS,
     timeout_s: int = 600,
+    is_read: bool = False,
 ) -> Any:
-    """Start a server whose pod comes to be as it is changed to; return the spawner and how that ended."""
-    spawner = make_spawner()
+    """Start a server whose pod comes to be as it is changed to; return the spawner and how that ended.
+
+    :param is_read: whether a progress page is open.
+    """
+    spawner = make_listening(make_spawner(), server)
     pod = await pod_that_waits(spawner, options)
     change(pod)
     spawner.start_timeout = timeout_s
     hurry(spawner)
-    start = spawner.start()
-    await sent(server, spawner)
-    server.put(pods_path(spawner), pod)
-    async with asyncio.timeout(10):
-        (ending,) = await asyncio.gather(start, return_exceptions=True)
+    with spawner.start_state.feed.read() if is_read else nullcontext():
+        start = spawner.start()
+        await sent(server, spawner)
+        server.put(pods_path(spawner), pod)
+        async with asyncio.timeout(10):
+            (ending,) = await asyncio.gather(start, return_exceptions=True)
     return spawner, ending
 
 
@@ -78,7 +93,7 @@ def running(pod: dict[str, Any]) -> None:
     conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]
     pod["status"] = {
         "phase": "Running",
-        "podIP": "198.18.0.9",
+        "podIP": LOOPBACK,
         "containerStatuses": [ready],
         "conditions": conditions,
     }
@@ -238,9 +253,9 @@ async def test_what_takes_too_long_on_its_node_is_a_timeout_with_a_sentence(
     assert "failure_count" not in spawner.user.settings
 
 
-async def test_a_start_that_succeeds_is_told_to_its_end(make_spawner: MakeSpawner, server: WatchServer):
-    spawner, ending = await started(make_spawner, server, running)
-    assert ending == "http://198.18.0.9:8888"
+async def test_an_open_page_shows_a_start_up_to_its_end(make_spawner: MakeSpawner, server: WatchServer):
+    spawner, ending = await started(make_spawner, server, running, is_read=True)
+    assert ending == server.url
     assert (spawner.start_state.feed.reports[-1].stage, spawner.start_state.feed.is_over) == ("ready", True)
     assert await spawner.poll() is None
 
@@ -447,8 +462,8 @@ async def test_a_mistake_in_looking_ends_no_start(
         raise ZeroDivisionError
 
     monkeypatch.setattr(observer.StartObserver, "observe", broken)
-    _, ending = await started(make_spawner, server, running)
-    assert ending == "http://198.18.0.9:8888"
+    _, ending = await started(make_spawner, server, running, is_read=True)
+    assert ending == server.url
     # It is looked at again and again, and said once.
     assert len([each for each in caplog.records if "Cannot tell" in each.getMessage()]) == 1
 
@@ -508,7 +523,7 @@ async def test_stages_are_measured_as_they_are_told(
 async def test_a_pod_that_runs_is_seen_although_the_watch_of_pods_had_given_up(
     make_spawner: MakeSpawner, server: WatchServer
 ):
-    spawner = make_spawner()
+    spawner = make_listening(make_spawner(), server)
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     start = spawner.start()
     await sent(server, spawner)
@@ -520,7 +535,7 @@ async def test_a_pod_that_runs_is_seen_although_the_watch_of_pods_had_given_up(
     running(pod)
     server.put(pods_path(spawner), pod)
     async with asyncio.timeout(10):
-        assert await start == "http://198.18.0.9:8888"
+        assert await start == server.url
 
 
 async def test_a_resumed_start_that_fails_is_neither_counted_nor_pardoned(make_spawner: MakeSpawner):
@@ -542,7 +557,7 @@ class BrokenFeed(ProgressFeed):
 
 
 async def test_progress_that_cannot_be_shown_does_not_end_the_start(make_spawner: MakeSpawner, server: WatchServer):
-    spawner = make_spawner()
+    spawner = make_listening(make_spawner(), server)
     spawner.start_state.feed = BrokenFeed()
     pod = await pod_that_waits(spawner, GPU_OPTIONS)
     start = spawner.start()
@@ -552,7 +567,7 @@ async def test_progress_that_cannot_be_shown_does_not_end_the_start(make_spawner
     running(pod)
     server.put(pods_path(spawner), pod)
     async with asyncio.timeout(10):
-        assert await start == "http://198.18.0.9:8888"
+        assert await start == server.url
 
 
 def untouched(pod: dict[str, Any]) -> None:
