@@ -24,9 +24,10 @@ from kubernetes.client import ApiClient, CoreV1Api
 
 from devcluster import Cluster, simulated
 from devcluster.api import Api
+from devcluster.processes import poll
 from devcluster.run_dir import RunDir
 from devcluster.simulated import Pool
-from tests.cluster.support.waiting import wait_for
+from devcluster.waiting import last_words
 
 CLOUDS = Path(__file__).with_name("clouds")
 
@@ -88,7 +89,10 @@ def put_up(cluster: Cluster, api: ApiClient, pools: Iterable[Pool]) -> None:
     addresses = folder.load()
     assert addresses is not None
     simulated.apply(lambda: Api(folder, addresses), tuple(pools))
-    wait_for(lambda: _all_ready(CoreV1Api(api)), "the nodes of the cloud")
+    core = CoreV1Api(api)
+    if not poll(lambda: not _list_unready(core), timeout_s=60, interval_s=0.1):
+        unready = "; ".join(_list_unready(core))
+        raise AssertionError(f"not ready after 60 s: {unready}. Supervisor: {last_words(folder)}")
 
 
 def pool_of(node: str) -> str:
@@ -101,13 +105,14 @@ def without_real_node(cluster: Cluster, api: ApiClient) -> None:
     CoreV1Api(api).delete_node(cluster.real_node)
 
 
-def _all_ready(core: CoreV1Api) -> bool:
-    nodes = core.list_node().items
-    ready = {node.metadata.name for node in nodes for each in node.status.conditions or [] if _says_ready(each)}
-    return len(nodes) == len(ready) and not any(
-        taint.key == "node.kubernetes.io/not-ready" for node in nodes for taint in node.spec.taints or []
-    )
+def _list_unready(core: CoreV1Api) -> list[str]:
+    """Return the nodes that are not ready or have the taint of such nodes, each with what says so."""
+    return [text for node in core.list_node().items if (text := _describe_unready(node))]
 
 
-def _says_ready(condition: Any) -> bool:
-    return (condition.type, condition.status) == ("Ready", "True")
+def _describe_unready(node: Any) -> str:
+    ready = [each for each in node.status.conditions or [] if each.type == "Ready"]
+    taints = [each.key for each in node.spec.taints or [] if each.key == "node.kubernetes.io/not-ready"]
+    if [each.status for each in ready] == ["True"] and not taints:
+        return ""
+    return f"{node.metadata.name} ({', '.join([*(f'{each.status} {each.reason}' for each in ready), *taints])})"
