@@ -161,13 +161,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 self._follow_start()
 
     def _keep_failed_start(self, handler: Any) -> None:
-        """Let an open form keep the error of the server's failed start when the form refreshes itself.
+        """Show the error of the server's failed start again when an open form refreshes itself.
 
         After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error
-        only if this new spawner has the failed start's future. A request that is no refresh forgets that start.
+        only if this new spawner has the failed start's future.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # If this spawner has a start of its own, keep that start: it is newer, and may still be in progress.
+        # Do not replace a start of this spawner: it is newer than the failed start.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
@@ -218,7 +218,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     @override
     async def load_user_options(self) -> None:
-        """Merge the user options into the trait values of the admin and the hooks, before KubeSpawner creates objects.
+        """Merge the user options into the trait values that the admin and the hooks have set.
 
         First check the options, unless ``apply_user_options`` has checked the same options with the same catalog.
         """
@@ -319,7 +319,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def server(self) -> Any:
-        """JupyterHub's record of the server's address; None hides the server from the check at JupyterHub's start."""
+        """JupyterHub's record of the server's address; with None, JupyterHub does not check the server at its start."""
         return None if self.start_state.is_hidden else KubeSpawner.server.fget(self)
 
     @server.setter
@@ -382,10 +382,9 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _follow(self, start: Awaitable[Any]) -> asyncio.Future[Any]:
         starting = asyncio.ensure_future(start)
         self._start_future = future = asyncio.ensure_future(self._explain_errors(starting))
-        # If `future` is cancelled before its task begins, only this callback cancels KubeSpawner's start.
+        # If `future` is cancelled before its task has begun, the task cannot cancel KubeSpawner's start itself.
         future.add_done_callback(lambda _: starting.cancel())
         future.add_done_callback(lambda _: self.admission.reservations.release_seen(self))
-        future.add_done_callback(partial(resumption.store_failure, self))
         return future
 
     @override
@@ -393,9 +392,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """Yield the progress of the start for one open progress page."""
         return stream_progress(self, self.start_state.feed) if self._is_ours() else super().progress()
 
-    # If a needed volume claim may not exist yet, KubeSpawner calls _make_create_pvc_request until it returns True. Then
-    # it calls _make_create_pod_request until it returns True. The first of all these calls runs the preflight. By then,
-    # the user's namespace exists; without the namespace, the preflight's dry run and many hooks would fail.
+    # KubeSpawner calls each of the next two methods until it returns True. The first call runs the preflight, because
+    # the preflight's dry run and many hooks need the user's namespace, which now exists.
 
     @override
     async def _make_create_pvc_request(self, pvc: Any, request_timeout: float) -> Any:
@@ -417,7 +415,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # Unless was_refused, the pod may exist despite the error: this or an earlier request may have created it.
+            # Only a refusal of the first request shows that no pod exists: an earlier request may have created it.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -433,7 +431,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         return is_made
 
     async def _run_preflight(self, pod: Any = None) -> None:
-        """Run the start's preflight (checks before the pod's creation) once: on ``pod``, or if None on a draft."""
+        """Run the checks before the pod's creation, once for each start. If ``pod`` is None, build the pod first."""
         preflight, self.start_state.pending_preflight = self.start_state.pending_preflight, None
         if preflight is None:
             return
@@ -465,9 +463,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def pending(self) -> str | None:
         """What JupyterHub is doing with the server: ``spawn``, ``stop``, ``check`` or ``rename``; None for nothing.
 
-        A cancelled start is not pending, even before it has ended. One second after cancelling a start, JupyterHub
-        stops the server only if nothing is pending. If the start were pending, JupyterHub would answer with status 500
-        and show the server as ready. Each stop begins with :meth:`poll`, which waits until the start has ended.
+        A cancelled start is not pending, even before it has ended: one second after cancelling a start, JupyterHub
+        stops the server only if nothing is pending. The stop begins with :meth:`poll`, which waits for the start's end.
         """
         pending: str | None = super().pending
         if pending != "spawn" or not private_api.is_start_cancelled(self) or not self._is_ours():
@@ -490,12 +487,13 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     async def poll(self) -> int | None:
         """Return None while the pod runs, else an exit code.
 
-        After a refused start, return 0, because no pod exists. After a cancelled or failed start, return None if the
-        start may have left a pod, so that JupyterHub deletes the pod; else return 1. While the hub cannot read pods,
-        return None, because JupyterHub would forget the server after an exit code.
+        - After a refused start: 0, because no pod exists.
+        - After a cancelled or failed start: None if it may have left a pod, so that JupyterHub deletes the pod; else 1.
+        - While the hub cannot read pods: None, because JupyterHub forgets a server that has an exit code.
         """
         is_ours = self._is_ours()
         if is_ours:
+            resumption.store_failure(self)  # JupyterHub polls a server before it stops it
             await endings.wait_for_cancelled_start(self)
         if is_ours and self.start_state.is_refused:
             return 0
@@ -532,7 +530,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         self, pod_name: str, delete_options: Any, grace_seconds: int, request_timeout: float
     ) -> Any:
         # If a stop fails, JupyterHub forgets the server, although the pod runs. So repeat the request to delete the
-        # pod until the API server accepts it. Until then, JupyterHub's database keeps the server.
+        # pod until the API server accepts it.
         send = super()._make_delete_pod_request
         delete = partial(send, pod_name, delete_options, grace_seconds, request_timeout)
         if not self._is_ours():
@@ -546,7 +544,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _is_ours(self) -> bool:
         """Return whether this spawner shows gpuspawner's form, not a ``profile_list`` or a form of the admin."""
-        # A start calls _is_ours() 16 times, so parse the settings only if the answer depends on them.
+        # To save time, parse the settings only if the answer depends on them: a start calls this method 16 times.
         if self.settings_files or not (self.profile_list or self.has_configured_form()):
             return True
         return not self._parse_settings().is_empty
@@ -565,7 +563,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             scope.settings, store, image=admins["image"], own=read_own_resources(admins), answer_by=answer_by
         )
         if scope.settings.configured.policy is not None and self.pod_reflector is None:
-            # Policy limits on GPUs need the pods in KubeSpawner's reflector: start the reflector beside `making`.
+            # Policy limits on GPUs need the pods in KubeSpawner's reflector. Start it while `making` runs.
             offer, _ = await asyncio.gather(making, ensure_pods_watched(self, timeout_s=self.capacity_timeout))
         else:
             offer = await making
@@ -579,8 +577,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None:
     """Check user options, set the start timeout that the choice requires, and store the normalized options.
 
-    JupyterHub reads the timeout before the start. All other traits are set during the start, after the admin's hooks:
-    a hook that modifies a list in place, such as ``tolerations``, then finds only the admin's own entries in it.
+    Only the timeout is set now, because JupyterHub reads it before the start. ``load_user_options`` sets all other
+    traits, after the admin's hooks.
     """
     admission = await spawner._admit_start(user_options, await spawner.make_offer())
     timeout_s = admission.placement.start_timeout_s
@@ -591,8 +589,8 @@ async def _apply_user_options(spawner: GPUSpawner, user_options: object) -> None
     spawner.user_options = admission.options
     stored = spawner.orm_spawner
     if stored is not None and stored.user_options != admission.options:
-        # JupyterHub's admin page shows the key `profile` of the stored options. The user's options may lack this key;
-        # the admitted options have it. Store them now, because JupyterHub may roll back an assignment made later.
+        # JupyterHub's admin page shows the key `profile`, which the user's own options may lack. Store the admitted
+        # options now, because JupyterHub may roll back a later assignment.
         stored.user_options = admission.options
 
 

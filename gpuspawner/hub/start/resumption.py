@@ -31,7 +31,7 @@ from gpuspawner.core.form.fields import try_validate
 from gpuspawner.core.json_access import as_dict, as_text
 from gpuspawner.core.request.options import split_options
 from gpuspawner.core.text.i18n import ENGLISH, Language, gettext, use_language
-from gpuspawner.hub.errors import RefusedStart, SlowStartError
+from gpuspawner.hub.errors import RefusedStart, SlowStartError, find_start_failure
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import (
     ensure_events_watched,
@@ -72,7 +72,7 @@ _PORT_NAME = "notebook-port"
 
 
 class ResumableSpawner(StartingSpawner, Protocol):
-    """A spawner whose start may outlast the hub's process.
+    """A spawner whose start can continue after a restart of the hub.
 
     :ivar orm_spawner: the server's row in the hub's database, None outside a hub.
     :ivar server: JupyterHub's record of the server's address.
@@ -123,7 +123,7 @@ class ResumableSpawner(StartingSpawner, Protocol):
 
 
 def build_record(spawner: ResumableSpawner) -> dict[str, object]:
-    """Return gpuspawner's part of the state that JupyterHub stores for a spawner; empty if there is nothing to store.
+    """Return what gpuspawner adds to a spawner's state in JupyterHub's database; may be empty.
 
     :param spawner: the spawner of the server.
     """
@@ -131,9 +131,9 @@ def build_record(spawner: ResumableSpawner) -> dict[str, object]:
     record = write_end(state.end)
     if state.feed.language is not ENGLISH:
         record[_LANGUAGE_KEY] = state.feed.language.tag
-    # Record a failed start, too: the pod exists until JupyterHub has stopped the server. If the hub ends before that,
-    # the next process of the hub ends the start with the stored reason.
-    if state.feed.is_sent and (_is_in_progress(spawner) or state.end is not None):
+    # Record a failed start, too: if the hub ends before the server is stopped, the restarted hub stops the server.
+    has_failed = state.end is not None and not state.feed.has_not_begun
+    if has_failed or (state.feed.is_sent and _is_in_progress(spawner)):
         record[_START_KEY] = {"timeout_s": float(spawner.start_timeout)}
     return {RECORD_KEY: record} if record else {}
 
@@ -187,20 +187,20 @@ def store_states(spawners: Sequence[ResumableSpawner]) -> None:
             spawner.log.exception("The start of %s would not outlast the hub", private_api.get_log_name(spawner))
 
 
-def store_failure(spawner: ResumableSpawner, start: asyncio.Future[Any]) -> None:
-    """Store in the hub's database why a start has failed, if the hub has sent the pod.
+def store_failure(spawner: ResumableSpawner) -> None:
+    """Store in the hub's database why a start has failed; do nothing if no start has just failed.
 
-    JupyterHub then stops the server, and writes the reason itself only after the pod is gone. The hub may end before
-    that. If the reason were not in the database, the next process of the hub would resume the start, find no pod, and
-    give the user a wrong reason.
+    JupyterHub itself stores the reason only after it has removed the server's row, and the hub may end before that.
 
-    :param spawner: the spawner of the server.
-    :param start: the start, which has ended.
+    :param spawner: the spawner of the server, which JupyterHub begins to stop.
     """
-    error = None if start.cancelled() else start.exception()
-    end = None if error is None or not spawner.start_state.feed.is_sent else read_failure(error)
-    if end is not None:
-        spawner.start_state.end = end
+    state, start, failure = spawner.start_state, private_api.get_spawn_future(spawner), find_start_failure()
+    if start is None or start.done() or failure is None:
+        return
+    if state.is_resumed and state.feed.has_not_begun:
+        return  # an earlier process of the hub has stored the reason
+    state.end = state.end or read_failure(failure)
+    if state.end is not None:
         store_states([spawner])
 
 
@@ -273,7 +273,7 @@ async def _end(spawner: ResumableSpawner, error: Exception) -> None:
 
 async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
     if saved and (end := spawner.start_state.end) is not None:
-        # The earlier process of the hub had ended the start and was stopping the server. Raise the stored reason.
+        # The start had failed before the hub's restart. Raise the stored reason.
         raise RefusedStart(end.message, reason=end.code, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
     timeout_s = saved.get("timeout_s")
     if isinstance(timeout_s, int | float) and timeout_s > 0:
@@ -295,11 +295,10 @@ async def _start(spawner: ResumableSpawner, saved: Mapping[str, object]) -> str:
 
 
 async def _recall_choice(spawner: ResumableSpawner) -> tuple[Catalog, GPUType | None]:
-    """Return the catalog of choices and the chosen GPU type, for messages and metrics about the start.
+    """Return the catalog and the chosen GPU type, for messages and metrics about the start.
 
-    The GPU type is None if the user has chosen none, or if the settings no longer contain the user's choice.
-
-    After an error, log it and return an empty catalog and None, because the start can continue without them.
+    The GPU type is None if the user has chosen none, or if the settings no longer contain the user's choice. After an
+    error, the catalog is empty and the GPU type is None.
     """
     try:
         if spawner.events_enabled:
@@ -327,10 +326,9 @@ async def _wait_until_answering(spawner: ResumableSpawner) -> None:
 async def can_read_pods(spawner: ResumableSpawner) -> bool:
     """Return whether KubeSpawner has listed the pods of servers, so that a poll can find out whether a server runs.
 
-    When JupyterHub starts, it polls all servers. If a poll fails, JupyterHub forgets the server, even if the pod runs.
-    In these first polls, wait until KubeSpawner has listed the pods. If the hub has no permission to list pods, give up
-    after ``k8s_api_request_retry_timeout`` seconds; JupyterHub then sends a request to the server to find out whether
-    the server runs. At any other time, wait at most ``k8s_api_request_timeout`` seconds.
+    When JupyterHub starts, it polls all servers, and forgets a server whose poll fails. These first polls therefore
+    wait until KubeSpawner has listed the pods, or until the API server has refused the list for
+    ``k8s_api_request_retry_timeout`` seconds. Later polls wait at most ``k8s_api_request_timeout`` seconds.
 
     :param spawner: the spawner of the server.
     """
@@ -395,10 +393,9 @@ async def _has_object(spawner: ResumableSpawner, pod: Mapping[str, Any], *, kind
 
 
 def _make_service(spawner: ResumableSpawner, pod: Mapping[str, Any], *, owner: Any) -> Any:
-    """Return the manifest of a Service that selects an existing pod and uses its port.
+    """Return the manifest of a Service for an existing pod.
 
-    The settings may have changed since the pod's creation. The Service therefore gets the port from the pod if
-    KubeSpawner's method accepts a port, and its selector contains only labels that the pod has.
+    The port and the labels are the pod's, because the settings may have changed since the pod's creation.
     """
     ports = [each for container in pod["spec"]["containers"] for each in container.get("ports") or ()]
     port = next((each["containerPort"] for each in ports if each.get("name") == _PORT_NAME), None)

@@ -63,6 +63,11 @@ async def wait_while_held(spawner, pod):
     return pod
 
 
+async def wait_while_stopping(spawner):
+    while (folder / f"stopping-{{spawner.user.name}}").exists():
+        await asyncio.sleep(0.02)
+
+
 c = get_config()  # noqa
 c.JupyterHub.proxy_class = RoutesInAFile
 c.RoutesInAFile.should_start = False
@@ -80,6 +85,7 @@ c.JupyterHub.load_roles = [
 c.Authenticator.allow_all = True
 c.Spawner.poll_interval = 1
 c.KubeSpawner.modify_pod_hook = wait_while_held
+c.KubeSpawner.post_stop_hook = wait_while_stopping
 c.KubeSpawner.delete_grace_period = 0
 for section, values in given.items():
     for name, value in values.items():

@@ -208,6 +208,22 @@ async def test_why_a_start_had_failed_is_told_although_the_hub_was_killed_before
         }
 
 
+async def test_why_a_start_was_refused_is_told_although_the_hub_was_killed_while_jupyterhub_stopped_the_server(
+    server: WatchServer, tmp_path: Path
+):
+    server.answers["POST", OWN_PODS] = refusal(403, 'admission webhook "site" denied the request: no GPUs on Fridays')
+    (tmp_path / "stopping-ada").touch()
+    async with real_hub(tmp_path, api=server.url, config=config(unused_port())) as hub:
+        await hub.begin("ada", OPTIONS)
+        await hub.wait_until("ada", "stop")
+        await hub.kill()
+        await hub.start()
+
+        await hub.wait_until("ada", "stopped")
+        (page,) = await hub.read_pages("ada", "/hub/home")
+        assert "no GPUs on Fridays" in page
+
+
 async def test_the_user_of_a_server_that_had_to_give_way_is_told_until_it_starts_again(
     server: WatchServer, tmp_path: Path
 ):
