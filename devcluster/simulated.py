@@ -135,7 +135,7 @@ def component(plan: Plan) -> Component:
         kubeconfig=kubeconfig.for_certificate(plan.run_dir, plan.addresses, user="kwok"),
         config=Path(__file__).with_name("kwok.yaml"),
         manage_nodes_with_label_selector=f"{SIMULATED}=true",
-        node_lease_duration_seconds=40,
+        node_lease_duration_seconds=0,
         cidr=plan.addresses.simulated_subnet,
         node_ip=plan.addresses.loopback,
     )
