@@ -74,15 +74,11 @@ from gpuspawner.settings.profiles.notes import HOOKS, LIST_ONLY, PYTHON_CODE, PY
 UNUSABLE = 2
 """Exit code: the program cannot use the input, for example because it has no profile list."""
 REFUSED = 5
-"""Exit code: access would get wider or servers would get other resources, and --accept does not name every cause."""
+"""Exit code: access would get wider, or servers' resources would change, and ``--accept`` does not name each reason."""
 VERIFICATION = "verification"
-"""Name to pass to ``--accept`` if ``--verify`` finds wider access or different resources that no note explains."""
+"""Name to pass to ``--accept`` if only ``--verify`` has found wider access or changed resources."""
 _REFUSED_LINE = f"{Effect.REFUSED}: "
-"""Beginning of each output line about a cause that gives users more access or servers different resources.
-
-A cause is a named reason why the settings differ from the profile list. The program writes the settings only if the
-admin passes the name of each such cause to ``--accept``.
-"""
+"""Beginning of output lines about wider access or changed resources, which the admin must accept with ``--accept``."""
 
 _CHART_PATHS: tuple[tuple[str, ...], ...] = (
     ("singleuser", "profileList"),
@@ -101,7 +97,7 @@ Doubled braces after $ are no template: they are KubeSpawner's notation for plai
 """
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*([:?=+-][^{}]*)?\}")
 _FIELDS = re.compile(r"\$\{(\w*username\w*|\w*servername\w*|userid|user_server|hubnamespace|\w*pod_name\w*)\}")
-"""Matches fields that KubeSpawner itself fills in."""
+"""Matches texts such as ``${username}``: KubeSpawner fills in the part in braces, so the text is no shell variable."""
 _ACCESS_KEYS = ("allowed_groups", "allowed_users")
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _HOOKS = re.compile(r"user_options|pre_spawn_hook|modify_pod_hook|options_form|options_from_form")
@@ -216,7 +212,7 @@ def run(arguments: argparse.Namespace, *, out: TextIO, notes: TextIO) -> int:
 
 
 def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
-    """Check that each name given to ``--accept`` is :data:`VERIFICATION` or a cause that the conversion found.
+    """Check that each name given to ``--accept`` is :data:`VERIFICATION` or the name of a cause in the notes.
 
     :raises SettingsError: one of the names is unknown.
     """
@@ -229,10 +225,8 @@ def _require_causes(names: Sequence[str], converted: ConvertedProfiles) -> None:
 def _list_unnamed(report: ComparisonReport, converted: ConvertedProfiles) -> list[ChoiceResult]:
     """Return the choices with wider access or different resources that the notes of the conversion do not explain.
 
-    A note names the cause of a difference between the profile list and the settings. If the cause of a note has the
-    effect ``REFUSED``, the note explains all choices of the note's profile. The report also has a result for users who
-    choose nothing: they get the server of a default profile. This result counts as explained if it has the same
-    differences as an explained choice.
+    A note with the effect ``REFUSED`` explains all choices of its profile. Users who choose nothing get the default
+    profile; this result is explained if its differences are those of an explained choice.
     """
     names = {profile.display_name for profile in converted.profiles.values()}
     named = {_find_name(note.profile, names) for note in converted.notes if note.cause.effect is Effect.REFUSED}
@@ -261,7 +255,7 @@ def convert_source(source: ProfileSource) -> ConvertedProfiles:
         config = build_spawner_config(values.chart, namespace="default")
         base = {trait: get_configured_trait(config, trait) for trait in BASE_TRAITS}
         if needs_chart_tag(values.chart):
-            # Treat the image as unknown: the values name no tag, and only the chart knows the tag that it appends.
+            # The image is unknown: the values name no tag, and the chart appends its own.
             base["image"] = None
         converted = convert_profile_list(
             source.profile_list, base=base, traits=describe_spawner(), sorts_keys=source.sorts_keys
@@ -346,9 +340,8 @@ def describe_spawner() -> SpawnerTraits:
 def build_values(source: ProfileSource, converted: ConvertedProfiles) -> dict[str, Any]:
     """Return Helm values with the settings.
 
-    If the files have zero-to-jupyterhub's values below the key of a parent chart, the result has the settings below the
-    same key. The result also has an empty profile list at the place of the old list. If the admin passes the old file
-    to Helm first, and then the new file, the empty list replaces the old list.
+    The result also has an empty profile list. It replaces the old list if the admin passes the old file to Helm first
+    and then the new file. Values below the key of a parent chart stay below this key.
 
     :param source: the profile list and its values.
     :param converted: the settings.
@@ -375,7 +368,7 @@ def verify(
     :param source: the profile list and its values.
     :param converted: the settings.
     :param values: the Helm values with the settings.
-    :param scope: limit and seed of the sample of choices to compare; the function sets the scope's other attributes.
+    :param scope: maximum number of choices to compare, and seed of the sample; other attributes have no effect.
     """
     without_list = merge_values(source.values.merged, {})
     _set_at(without_list, source.path, value=[])
@@ -385,9 +378,9 @@ def verify(
 
 
 def make_pair_finder(converted: ConvertedProfiles) -> Callable[[Mapping[str, object]], ChoicePair]:
-    """Return a function that takes user options for the old profile list, and finds those for the new settings.
+    """Return a function that pairs user options for the old profile list with those for the new settings.
 
-    The returned function returns both in a pair. The new options are None if the settings lack the choice.
+    The new options are None if the settings lack the choice.
 
     :param converted: the settings.
     """
@@ -467,8 +460,7 @@ def _place_document(document: YAMLDocument) -> ProfileSource:
 def _wrap(document: YAMLDocument, path: KeyPath) -> HelmValues:
     """Return Helm values of zero-to-jupyterhub in which a document is the value at a path.
 
-    The chart guarantees memory to every server by default. The result removes this guarantee, so that profiles without
-    a guarantee of their own do not get it.
+    The result removes the memory guarantee that the chart gives to every server by default.
     """
     tree = document.tree
     for key in reversed(path):

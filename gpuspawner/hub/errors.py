@@ -239,7 +239,6 @@ class FailureCount:
     because a restart of the hub may help. With this class, a failed start counts only if the hub itself may be the
     cause. After one failure of a user, further failures of this user do not count until a start of any user succeeds or
     is cancelled. Otherwise a single user could stop the hub, for example if the admin's hook fails only for this user.
-    The hub has one object of this class.
     """
 
     def __init__(self) -> None:
@@ -250,8 +249,7 @@ class FailureCount:
     def follow(self, start: asyncio.Future[Any], user: HubUser) -> None:
         """Watch a start until it ends.
 
-        If the start fails, correct JupyterHub's count of failed starts, unless :meth:`settle` has already done so. The
-        spawner calls :meth:`settle` when JupyterHub cleans up after a failed start, but JupyterHub may not clean up. If
+        If the start fails, correct JupyterHub's count of failed starts, unless :meth:`settle` has already done so. If
         the start succeeds or is cancelled, the next failure of each user counts again.
 
         :param start: JupyterHub's future of a start.
@@ -263,10 +261,10 @@ class FailureCount:
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Keep a failed start out of JupyterHub's count of failed starts, unless the start must count.
+        """Keep a failed start out of JupyterHub's count of failed starts, unless it must count (see the class).
 
-        JupyterHub later adds 1 for the start, so the method subtracts 1 beforehand. The method subtracts nothing for a
-        refused start if JupyterHub does not count refused starts (JupyterHub 6).
+        The method subtracts 1, because JupyterHub will add 1. It subtracts nothing for a refused start in JupyterHub 6,
+        which does not count refused starts.
 
         :param start: JupyterHub's future of the start.
         :param error: the exception that ended the start.
@@ -288,7 +286,7 @@ class FailureCount:
         if not has_failed(start):
             self._users.clear()
         elif start not in self._settled and isinstance(error := start.exception(), Exception):
-            # JupyterHub has just counted this failed start. Correct the count here, because settle() was not called.
+            # JupyterHub has just counted this failed start without a call of settle(), so correct the count here.
             self._settle(error, user_name, settings=settings)
 
 
@@ -319,10 +317,8 @@ def _is_refusal(error: Exception) -> bool:
 def find_start_failure() -> Exception | None:
     """Return the exception that ended a start, while JupyterHub cleans up after the start; None at any other time.
 
-    JupyterHub cleans up inside its ``except`` block, so the exception is the one that Python is handling. If the
-    clean-up itself raises an exception, Python handles that one, and its ``__context__`` leads to the exception of the
-    start. This function therefore returns the first :class:`SpawnException` in that chain. Without one, it returns the
-    exception that Python is handling.
+    JupyterHub cleans up inside its ``except`` block, so Python is still handling the exception. If the clean-up raises
+    another exception, the result is the first :class:`SpawnException` in its ``__context__`` chain, if there is one.
     """
     handled = sys.exception()
     if not isinstance(handled, Exception):
@@ -339,7 +335,7 @@ def _walk_contexts(error: BaseException | None) -> Iterator[BaseException]:
 def _find_handler_settings() -> MutableMapping[str, Any] | None:
     """Return the settings dict in which JupyterHub's handlers count failures; None outside a hub.
 
-    tornado's web application has its own settings dict, a copy of ``user.settings``. This function returns the copy.
+    It is a copy of ``user.settings`` that tornado's web application made.
     """
     if not JupyterHub.initialized():
         return None

@@ -36,12 +36,10 @@ CONFIG_SECTION = "GPUSpawner"
 _SET_AFTER_CONFIG = ("cookie_secret", "session_factory")
 """Traits that JupyterHub sets after it has read its configuration. A change of one of them starts the check.
 
-traitlets has no event that says that the whole configuration is read. A change of a trait that a configuration file
-sets comes too early: at that time, traitlets has not merged the file into ``config``, which the check reads.
+traitlets has no event that says that the whole configuration is read.
 
-JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured ``cookie_secret``. If
-the admin has done so, the check runs when JupyterHub sets ``session_factory``. JupyterHub always sets this trait, but
-only after it has opened the database.
+JupyterHub sets ``cookie_secret`` before it opens its database, unless the admin has configured this trait. JupyterHub
+always sets ``session_factory``, but only after it has opened its database.
 """
 
 _NOTHING: Mapping[str, Any] = {}
@@ -68,11 +66,10 @@ def configure(c: Config, path_or_mapping: str | Path | Mapping[str, Any] = _NOTH
 
 
 def _read_given(path_or_mapping: object) -> tuple[Sequence[SettingsFile], dict[str, Any]]:
-    """Return the settings files that the admin has passed to :func:`configure`, and the mapping of settings.
+    """Return the settings files and the mapping that the admin has passed to :func:`configure`; one of them is empty.
 
-    The admin passes either files or a mapping, so one of the two is empty. Any other argument raises a SettingsError.
-    For example, the admin may pass None by mistake, from an unset environment variable. The hub must then not start,
-    because it would lack the admin's settings.
+    :raises SettingsError: the argument is neither a path nor a mapping (for example None, from an unset environment
+        variable), or the files are unreadable.
     """
     if isinstance(path_or_mapping, Mapping):
         return (), dict(path_or_mapping)

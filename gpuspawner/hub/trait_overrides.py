@@ -1,7 +1,7 @@
 """Sets traits of a spawner for one start, and restores the admin's values before the next start.
 
 JupyterHub may reuse a spawner object after a failed start. The hub computes the values for each start from the admin's
-values, never from the values of the previous start. The admin's values may include changes by the admin's hooks.
+values, never from the values of the previous start.
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ class TraitOverrides:
         """
         for trait, value in values.items():
             self._admin_values[trait] = self[trait]
-            # Copy the value: it may share lists with the admin's value. If a hook changed such a list in place, the
-            # admin's value would change.
+            # Copy the value: it may share lists with the admin's value, and a hook may change a list in place.
             setattr(self.owner, trait, copy_nested(value))
 
     def copy_for(self, twin: Any) -> TraitOverrides:
         """Return a copy of this object for ``twin``, a copy of the spawner.
 
-        The traits of ``twin`` have the values of the current start, because ``twin`` is a copy. The result contains the
-        admin's values that this object has saved, so the result's :meth:`restore` can set them on ``twin``.
+        The result contains the saved values of the admin, so that its :meth:`restore` can set them on ``twin``.
 
         :param twin: the copy of the spawner.
         """

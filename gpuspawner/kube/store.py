@@ -50,10 +50,9 @@ a pod as DELETED when the pod finishes (``cacher/cache_watcher.go``, ``convertTo
 _T = TypeVar("_T")
 
 _LONG_WATCHES = 3
-"""Duration of a watch request for resources that change rarely, divided by that of a request for nodes or pods.
+"""A watch request for resources that change rarely lasts this many times as long as one for nodes or pods: up to 30 s.
 
-A request for nodes or pods lasts up to 10 s, so a long request lasts up to 30 s. This is less than
-:data:`STALE_AFTER_S`, so the data does not become stale between two requests.
+This must be less than :data:`STALE_AFTER_S`, so that the data does not become stale between two requests.
 """
 
 STALE_AFTER_S = 45.0
@@ -154,9 +153,8 @@ class ClusterStore:
             self._start()
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
-            # Do not use asyncio.timeout: when the time is over, it cancels the caller's task and takes the cancellation
-            # back a moment later. If that task is starting a server, code that looks at the task in that moment would
-            # conclude that JupyterHub has cancelled the start.
+            # Do not use asyncio.timeout: it cancels the caller's task for a moment. If that task starts a server, other
+            # code would take this for a start that JupyterHub has cancelled.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)
@@ -241,7 +239,7 @@ class ClusterStore:
         self, plural: str, cache: ObjectCache[Any], *, group: str, page_size: int = DEVICES_PER_PAGE
     ) -> WatchLoop:
         if group:
-            # Use CustomObjectsApi, which lists any resource: old versions of kubernetes_asyncio have no class for DRA.
+            # CustomObjectsApi lists any resource; old versions of kubernetes_asyncio have no class for DRA.
             custom = CustomObjectsApi(self._api.api_client).list_cluster_custom_object
             method: APIMethod = partial(custom, group, "v1", plural)
         else:

@@ -48,12 +48,11 @@ Presets may use the slug even if the settings contain images."""
 
 
 class _KnownNames:
-    """The slugs that policy rules may contain, collected once for thousands of rules.
+    """The slugs that policy rules may contain.
 
     :ivar choices: name of a form field that rules may restrict → slugs that the field offers.
     :ivar gpus: slug → enabled GPU type.
-    :ivar bare: normalized slug (:func:`_normalize_slug`) of an enabled GPU type → its slug. If a rule contains an
-        unknown slug with the same normalized slug, the error suggests the slug of this GPU type.
+    :ivar bare: result of :func:`_normalize_slug` → slug of the enabled GPU type, to suggest it for a misspelled slug.
     """
 
     def __init__(self, settings: SettingsModel) -> None:
@@ -142,8 +141,8 @@ def _check_pool(path: str, pool: PoolEntry, *, known: _KnownNames) -> Iterator[P
 def _describe_bad_gpu(slug: str, known: _KnownNames) -> str:
     """Return what is wrong with a GPU type's slug in a policy rule or GPU pool, or "" if nothing is wrong.
 
-    With ``discover_gpus``, the hub may later add GPU types from nodes. The function then accepts a valid slug that the
-    settings lack, unless the slug is probably a misspelled slug of an enabled GPU type in the settings.
+    With ``discover_gpus``, the hub may later add GPU types from nodes. The function then accepts any valid slug that
+    the settings lack, unless it looks like the misspelled slug of an enabled GPU type.
     """
     if slug == ANY or slug in known.gpus:
         return ""
@@ -270,7 +269,7 @@ _MEMBER_KEYS = ("match", "memory", "scale_up")
 _NAMED_MEMBER_KEYS = ("resource", "vendor", "unit", *_MEMBER_KEYS)
 """Keys that a GPU type with ``any_of`` must not have, because the types in ``any_of`` set them.
 
-A GPU type with ``min_memory`` and without ``any_of`` may have these keys, except those in ``_MEMBER_KEYS``.
+With ``min_memory``, only the keys in ``_MEMBER_KEYS`` are forbidden.
 """
 
 
@@ -322,7 +321,7 @@ def check_member_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield a problem for each combined GPU type that must have a ``kubespawner_override`` but has none.
 
     A combined GPU type must have one if the GPU types that it combines have different overrides. A type in ``any_of``
-    that the settings lack, and that nodes may add later, counts as a type without an override.
+    that the settings lack counts as a type without an override.
 
     :param configured: the catalog of the settings, before the hub adds what it finds on nodes.
     """
@@ -342,7 +341,8 @@ def check_settings(settings: SettingsModel, accelerators: frozenset[str]) -> lis
     """Return the problems of settings that contradict each other, or that lack a required key.
 
     :param settings: settings in which each single value is valid; they may contradict each other.
-    :param accelerators: slugs of the built-in GPU models; ``accelerators`` entries with other slugs must be complete.
+    :param accelerators: slugs of the built-in GPU models. Other slugs under ``accelerators`` in the settings need a
+        name, a vendor and labels.
     """
     problems = [
         *_check_slugs(settings),
@@ -505,8 +505,8 @@ def _list_variants(preset: Preset) -> Iterator[ChosenEntries]:
 def _list_values(preset: Preset, chosen: ChosenEntries) -> Iterator[tuple[str, tuple[str, object]]]:
     """Yield the values for fields of the form, first those of a preset, then those of the chosen entries in its lists.
 
-    Each item is (name of the field, (YAML path of the preset or entry, value)). If the items contain a field several
-    times, servers get its last value.
+    Each item is (name of the field, (YAML path of the preset or entry, value)). If a field occurs several times, its
+    last value applies.
     """
     path = f"presets.{preset.slug}"
     yield from ((name, (path, value)) for name, value in preset.options.items())

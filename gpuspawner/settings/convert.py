@@ -104,7 +104,7 @@ def convert_settings(settings: SettingsModel, table: AcceleratorTable) -> Config
 
 
 def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
-    """Return the enabled entries in the form's order: first those with ``order``, then the others as in the settings.
+    """Return the enabled entries, sorted by ``order``; those without ``order`` come last, as in the settings.
 
     :param entries: slug → entry of a section of the settings, such as ``images``.
     """
@@ -115,11 +115,7 @@ def sort_entries(entries: Mapping[str, EntryT]) -> dict[str, EntryT]:
 def convert_bounds(amount_field: AmountField, setting: BoundsSetting | None) -> Bounds | None:
     """Return the bounds of an amount in whole base units (millicores, bytes, seconds), or None if they are not set.
 
-    If the setting has no default, the result has the form field's default (or, without one, the minimum), moved into
-    the range and rounded down to a step. If the setting has no guarantee (fraction of the limit that becomes the pod's
-    request), the result has the form field's guarantee.
-
-    :param amount_field: the form field of the amount.
+    :param amount_field: the form field of the amount. Its default and guarantee apply if the setting has none.
     :param setting: the bounds in the settings, or None.
     """
     if setting is None:
@@ -326,7 +322,7 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
 
 
 def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
-    """Return who may choose each image, GPU type, preset and preset list entry that is not open to every user."""
+    """Return who may choose an image, GPU type, preset or entry of a preset's list, if not every user may."""
     presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),

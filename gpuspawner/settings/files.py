@@ -33,21 +33,19 @@ _UNREADABLE = (yaml.YAMLError, RecursionError, ValueError, LookupError, Attribut
 """Errors that PyYAML raises for invalid YAML, or for a value that does not match its YAML tag."""
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _LARGEST_BYTES = 1 << 20
-"""Largest settings file in bytes; a ConfigMap or Secret holds no more. The hub reads files on the event loop's thread,
-so a larger file would block all requests for too long."""
+"""Maximum size of one settings file in bytes: the size limit of a ConfigMap or Secret."""
 _MOST_BYTES = 8 << 20
 """Greatest number of bytes in all settings files together."""
 _DEEPEST = 100
 """Greatest depth of nesting in a YAML file. libyaml has no limit, and tens of thousands of levels crash the process."""
 
 _LONGEST_NUMBER = 100
-"""Greatest number of characters in a YAML number; PyYAML is too slow for some longer ones (:func:`_refuse_flaws`)."""
+"""Maximum number of characters in a YAML number; :func:`_refuse_flaws` gives the reason."""
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 _MOST_VALUES = 20_000
-"""Greatest number of YAML values in all settings files together; the settings of a large hub have far fewer. A
-value with aliases counts again for each alias: a small file with nested aliases could otherwise fill the memory. The
-hub needs 0.5 s to report errors in 20,000 values."""
+"""Maximum number of YAML values in all settings files together, with aliases expanded: a small file with nested aliases
+could otherwise fill the memory."""
 
 _MAX_PROBLEMS = 100
 """Greatest number of problems in one error message; thousands would hide the first."""
@@ -55,8 +53,7 @@ _MAX_PROBLEMS = 100
 ParsedT = TypeVar("ParsedT")
 
 Fingerprint = tuple[tuple[object, ...], ...]
-"""Path, inode, size and times of each settings file, or the error number of a path that cannot be read. Fingerprints
-are equal as long as no file has changed."""
+"""Path, inode, size and times of each settings file, or path and ``errno`` of a path that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +70,10 @@ class SettingsFile:
 
 @dataclass(slots=True, kw_only=True)
 class _SizeBudget:
-    """Limits the size of all settings files together: counts how much the unread files may still contain.
+    """How much the settings files that the hub has not read yet may contain together.
 
-    :param bytes: number of bytes that remain.
-    :param values: number of YAML values, with aliases expanded, that remain; each file itself counts as one value, too.
+    :param bytes: number of bytes.
+    :param values: number of YAML values, with aliases expanded.
     """
 
     bytes: int = _MOST_BYTES
@@ -122,8 +119,8 @@ def read_settings_files(paths: Sequence[str], *, field: str = _FIELD) -> list[Se
 
     :param paths: files and folders, lowest priority first.
     :param field: setting that contains the paths, for error messages.
-    :raises SettingsError: files are missing, invalid or too large; the error has the problems of all files. If all
-        files together are too large, reading ends, and the error has the problems found until then.
+    :raises SettingsError: files are missing, invalid or too large. The error has the problems of all files, or those
+        found so far if all files together are too large.
     """
     files: list[SettingsFile] = []
     problems: list[Problem] = []
@@ -173,8 +170,8 @@ def merge_settings_files(
 def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> SettingsError:
     """Return a copy of an error in which each problem names the settings file that most likely causes the problem.
 
-    If none of the settings come from a file, return the error unchanged. Otherwise, the copy has only the first hundred
-    problems. If there are more, one more problem says how many the copy lacks.
+    The copy has at most a hundred problems, and one more that says how many are left out. If no settings come from a
+    file, the result is the unchanged error.
 
     :param error: problems of the merged settings.
     :param layers: the settings before they were merged, lowest priority first.
@@ -189,12 +186,10 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a copy of a problem whose message also names the file that most likely causes the problem.
+    """Return a copy of a problem whose message also names the file that contains most keys of the problem's path.
 
-    A layer is the settings of one file, or settings from another source, such as Helm values. The layer that contains
-    the longest beginning of the problem's YAML path most likely causes the problem. If several layers contain equally
-    much of the path, the function picks the layer with the highest priority. It returns the problem unchanged if the
-    picked layer is not a file, or if no layer contains the path's first key.
+    If several layers contain equally many keys, the last layer wins. The result is the unchanged problem if this layer
+    is not a file, or if no layer contains the first key.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
@@ -209,7 +204,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield pairs (path to show to admins, path to read): one for a settings file, or one for each file in a folder."""
+    """Yield two paths of the file, or of each file in the folder: one to show to admins, and one to read."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)
@@ -279,9 +274,9 @@ def _parse_document(content: bytes, budget: _SizeBudget) -> object:
 
 
 def _count_values(text: str, budget: _SizeBudget) -> int:
-    """Return the number of values in a YAML document, aliases not expanded, and subtract the number from the budget.
+    """Return the number of values in a YAML document, without expanding aliases, and subtract it from the budget.
 
-    The function counts PyYAML's events, and thus rejects a document that is too large before PyYAML builds the values.
+    The function counts PyYAML's events, so that PyYAML never builds the values of a document that is too large.
     """
     depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):

@@ -17,7 +17,7 @@ _NEVER_NULL = "discover_gpus"
 """The only optional key of the settings that must not be null: GPUSpawner's trait of the same name allows no None."""
 _NULL = {"type": "null"}
 _DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, RUN_TIME)}
-"""Value of ``UNIT_KEY`` in a setting's schema → function that formats a setting's default as admins write it."""
+"""Value of ``UNIT_KEY`` in a schema, such as ``memory`` → function that formats a default as admins write it."""
 
 
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None)
 def build_values_schema(section: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a file with zero-to-jupyterhub's Helm values.
 
-    The schema accepts the values at the top level of the file, or below the key ``jupyterhub``. If a parent chart
-    depends on zero-to-jupyterhub's chart, the parent chart's file has the values below this key.
+    The schema accepts the values at the top level of the file, or below the key ``jupyterhub`` (as in the values of a
+    parent chart).
 
     The schema covers only gpuspawner's keys; zero-to-jupyterhub's chart has its own schema for the others.
 

@@ -1,9 +1,7 @@
 """Defines the admin's settings as pydantic models. :mod:`gpuspawner.settings.checks` checks keys against each other.
 
-A mapping with slugs or names as keys may be merged from several values files. A file may disable or remove an entry
-that another file contains: with ``enabled: false`` in the entry, the entry stays in the settings but is disabled. With
-null in place of the entry, the settings do not contain the entry.
-``order`` sorts the entries that users see.
+Helm merges the settings from several values files. A later file disables an image, GPU type or preset of an earlier
+file with ``enabled: false``, or removes it with null.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _OVERRIDE = "kubespawner_override"
 
 
 class _WholeValue(dict[str, Any]):
-    """A mapping among overrides: :func:`merge_values` replaces the old value of the key by it and merges nothing."""
+    """A mapping that :func:`merge_values` puts in place of the old value, without merging the two."""
 
 
 def merge_values(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,9 +129,8 @@ def drop_nulls(value: object, annotation: object) -> object:
 def find_emptied_mappings(raw: object) -> Iterator[Problem]:
     """Yield a problem for each GPU type whose ``match``, and each policy rule whose ``gpus``, has only null values.
 
-    Nulls remove entries, so such a mapping would become empty: ``match`` would match all nodes, and ``gpus`` would
-    allow no GPU type. YAML also reads ``t4:`` as null, and an admin who writes ``t4:`` in ``gpus`` wants to allow the
-    GPU type, not to remove it.
+    Nulls remove entries. An empty ``match`` would match all nodes, and an empty ``gpus`` would allow no GPU type, even
+    if the admin has written ``t4:`` (null in YAML) to allow one.
 
     :param raw: settings before nulls are dropped.
     """

@@ -18,8 +18,8 @@ from gpuspawner.core.units.duration import parse_duration
 from gpuspawner.core.units.quantity import parse_cpu, parse_memory, round_up_cpu
 
 UNIT_KEY = "x-unit"
-"""Key in a JSON Schema whose value is the kind of an amount, such as ``cpu``. :mod:`gpuspawner.settings.json_schema`
-uses the kind to write the setting's default as an admin would in YAML, and then removes the key."""
+"""Key in a JSON Schema for the kind of an amount, such as ``cpu``. :mod:`gpuspawner.settings.json_schema` formats the
+default by this kind, and then removes the key."""
 
 _NUMBER = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
 _MEMORY_TEXT = rf"^ *{_NUMBER} ?([KMGTkgt][iI]?[bB]?|m([iI][bB]?|[bB])|[bB]) *$"
@@ -89,8 +89,7 @@ _LONGEST_RUN_TIME_S = 2**31 - 1
 def _require_quoted_version(value: object) -> object:
     """Return a version unchanged; raise ValueError for a number, because YAML reads ``12.10`` as 12.1."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Suggest a quoted value only if the number shows what the admin wrote. The number 12.1 does not show this: YAML
-        # reads both 12.1 and 12.10 as 12.1.
+        # Suggest the number in quotes, but not for 12.1: the admin may have written 12.10.
         is_whole = re.fullmatch(r"\d{1,3}\.(0|\d[1-9]|\d\d[1-9])", str(value))
         shown = f', as in "{value}"' if is_whole else ""
         raise ValueError(f"must be in quotes{shown} (YAML takes 12.10 for the number 12.1)")  # noqa: TRY004

@@ -90,7 +90,7 @@ _REPLACED_TRAITS: Mapping[str, tuple[str, ...]] = {
 def _check_replaced_values(values: HelmValues) -> Iterator[Finding]:
     settings = merge_settings(values)
     for key, replaced in _REPLACED_TRAITS.items():
-        # With only_presets, do not report KubeSpawner's image as replaced by the setting images: a preset may use it.
+        # With only_presets, KubeSpawner's image is not unused: a preset may use it.
         if not settings.get(key) or (key == "images" and settings.get("only_presets")):
             continue
         message = f"has no effect: {format_path((*SETTINGS_PATH, key))} replaces it"
@@ -117,8 +117,7 @@ def _list_sources(values: HelmValues, replaced: Iterable[str]) -> Iterator[Trait
 def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object) -> bool:
     """Return whether the setting ``images`` lists the image that ``singleuser.image`` or KubeSpawner's ``image`` names.
 
-    The caller then does not report that chart value or trait as unused: servers may use the image, and the chart's
-    pre-pullers may pull it.
+    The caller then does not report that chart value or trait as unused.
     """
     chart_image = _read_image_entry(values.get_chart_section(("singleuser", "image")))
     written = source.value if source.path[-1] == "image" else chart_image
@@ -130,9 +129,10 @@ def _is_offered_image(values: HelmValues, source: TraitSource, *, images: object
 def find_dropped_gpus(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
     """Yield a finding for each GPU resource in KubeSpawner's traits that gpuspawner may remove from servers.
 
-    If a GPU type offers as many GPUs as ``extra_resource_limits`` has, these GPUs can become the form's default choice.
-    Otherwise, gpuspawner removes these GPUs from servers. It always removes GPUs in traits that describe containers,
-    such as ``extra_containers``, and GPUs that are only in ``extra_resource_guarantees``.
+    - ``extra_resource_limits``: if no GPU type offers so many GPUs, gpuspawner removes them. Otherwise, they can
+      become the form's default choice.
+    - ``extra_containers`` and similar traits: gpuspawner always removes their GPUs.
+    - ``extra_resource_guarantees``: gpuspawner removes GPUs that are not in ``extra_resource_limits``, too.
 
     :param configured: the catalog that the settings describe.
     """
@@ -219,10 +219,9 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
 
 
 def find_unoffered_images(values: HelmValues, configured: ConfiguredCatalog) -> Iterator[Finding]:
-    """Yield a warning for each pre-pulled image that no user can choose and no sidecar container uses.
+    """Yield a warning for each image of ``prePuller.extraImages`` or ``profileList`` that no server can use.
 
-    Yield nothing if the catalog lists no images or allows custom images, because users may then choose images that the
-    catalog does not list.
+    Yield nothing if users may choose images outside ``images``.
 
     :param configured: the catalog that the settings describe.
     """

@@ -132,8 +132,8 @@ def _collect_warnings(values: HelmValues) -> Iterator[Finding]:
 def _locate_unused_settings(values: HelmValues, settings: Settings) -> Iterator[Finding]:
     """Yield a finding for each setting that has no effect because users can only start presets.
 
-    The finding is a warning if the setting is in the same file as ``only_presets``, and otherwise a hint: a file that
-    several hubs share, such as gpuspawner's own values, may contain settings that have no effect in one of the hubs.
+    The finding is a warning if the setting is in the same file as ``only_presets``. Otherwise it is a hint, because
+    several hubs may share the setting's file.
     """
     (only_presets,) = locate_problems([Problem(field="only_presets", code="", message="")], values)
     for found in locate_problems(find_unused_settings(settings.model), values, severity=Severity.WARNING):

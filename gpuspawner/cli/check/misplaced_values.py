@@ -1,9 +1,8 @@
 """Finds values without effect: misplaced sections, keys that name no trait, values that a trait rejects.
 
-JupyterHub at most logs a warning about a misplaced key. Some files have values of zero-to-jupyterhub both at the top
-level and below ``jupyterhub:``, although only one of the two has an effect. The other modules of ``check`` read only
-the values below :attr:`HelmValues.root`, the path of zero-to-jupyterhub's values. This module also reports values of
-zero-to-jupyterhub outside this path.
+JupyterHub at most logs a warning about a misplaced key. The other modules of ``check`` read only the values below
+:attr:`HelmValues.root`, the path of zero-to-jupyterhub's values (such as ``jupyterhub``). This module also reports
+values of zero-to-jupyterhub outside this path.
 """
 
 from __future__ import annotations
@@ -69,10 +68,7 @@ def describe_expected_type(trait: Any, value: Any) -> str:
 
 
 def is_number_or_bool(trait: Any) -> bool:
-    """Return whether a trait accepts only numbers or booleans, so that messages may show its value.
-
-    A number or boolean is no secret.
-    """
+    """Return whether a trait accepts only numbers or booleans. Messages may show such a value: it is no secret."""
     return isinstance(trait, Int | Float | Bool)
 
 
@@ -100,11 +96,7 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return gpuspawner's settings in a section of ``hub.config`` that is for the admin's own spawner class.
-
-    ``check`` warns that it does not check these settings, because it does not know the admin's class. For a section of
-    any other class, the result is empty.
-    """
+    """Return the keys of gpuspawner's settings in the section of the admin's own spawner class; else empty."""
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
     return [key for key in settings if key in SETTING_TRAITS]
@@ -130,9 +122,8 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
         traits = {**traits, **GPUSpawner.class_traits(config=True)}
     for key, entry in section.value.items():
         if key in traits:
-            # Of gpuspawner's settings, check only those that are null here: the module settings_errors checks the rest.
-            # Messages show a value only if it is in the section GPUSpawner or its trait expects a number of bytes.
-            # Any other value may be a secret.
+            # The module settings_errors checks gpuspawner's settings, except those that are null. Messages show a value
+            # only if it cannot be a secret.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
                 shown = is_own or isinstance(traits[key], ByteSpecification)
                 yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
@@ -143,15 +134,11 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
 
 
 def _check_chart_types(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error for each chart value that the chart passes to a trait of KubeSpawner but the trait rejects.
-
-    With such a value no server could start.
-    """
+    """Yield an error for each chart value that KubeSpawner's trait rejects, such as text in ``startTimeout``."""
     traits = GPUSpawner.class_traits(config=True)
     for name in sorted({**CHART_KEYS, **BASE_CHART_KEYS}.keys() - _UNCHECKED_TRAITS):
         source = find_trait_source(values, name)
-        # Check the value only if it comes from the section singleuser. If hub.config sets the trait, that value
-        # replaces the chart's value, and _check_section checks it.
+        # If hub.config sets the trait, that value replaces the chart's value, and _check_section checks it.
         if source is not None and source.path[len(values.root)] == "singleuser":
             trait = traits[name]
             shown = is_number_or_bool(trait)
@@ -174,8 +161,7 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # If the section's path has as many keys as the right path, one key is probably misspelled. Show the path only
-        # up to the first key that differs.
+        # Between paths of equal length, one key is probably misspelled: end the shown path with this key.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"
@@ -226,12 +212,11 @@ def _make_error(values: HelmValues, path: KeyPath, *, code: str, message: str) -
 def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
     """Yield a finding for each key outside the root that contains values of zero-to-jupyterhub's chart.
 
-    The root is :attr:`HelmValues.root`, the path of the chart's values, such as ``jupyterhub``. The other checks do not
-    read values outside the root. The severity of the finding depends on the key:
+    The root is :attr:`HelmValues.root`, the path of the chart's values, such as ``jupyterhub``. The severity depends on
+    the key:
 
     - ``hub`` or ``singleuser``: an error.
-    - A key that differs only in case from the root's key at the same level, such as ``JupyterHub``: an error. If the
-      root is empty, the function compares the key with ``jupyterhub``.
+    - A key that differs from the root only in case, such as ``JupyterHub``: an error.
     - Any other key: a warning, because a parent chart may include zero-to-jupyterhub under two keys.
     """
     for depth in range(max(len(values.root), 1)):

@@ -125,9 +125,10 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
     """Yield a warning for each null setting that removes nothing.
 
     A null removes the value that an earlier values file sets. If no earlier file sets a value, the admin probably
-    forgot to write one, as in ``max_count:`` with nothing after the colon. The function skips two kinds of nulls that
-    also have an effect without an earlier value. A null entry of ``accelerators`` removes a built-in GPU model. A null
-    in a ``kubespawner_override`` is the value of a trait, or removes a key of a trait's mapping.
+    forgot to write one, as in ``max_count:`` with nothing after the colon. The function skips two kinds of nulls:
+
+    - an entry of ``accelerators``: the null removes a built-in GPU model
+    - in a ``kubespawner_override``: the null is the value of a trait, or removes a key of a trait's mapping
     """
     section = (*values.root, *SETTINGS_PATH)
     for path in values.redundant_nulls:
@@ -141,12 +142,10 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 
 
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
-    """Return the path of the settings section to which a problem belongs, and two parts of the problem's path.
+    """Return the path of a problem's section, the keys of ``field`` that exist in it, and the rest of ``field``.
 
-    The problem's path starts at the section. Its first part has the keys that exist in the section. Its second part is
-    the rest of the path, as text. Of the sections in :data:`SPAWNER_SECTIONS` that the files contain, the function
-    takes the one with the shortest rest. If the files contain none of these sections, the result is the path of
-    ``hub.config.GPUSpawner``, () and the problem's whole path.
+    Of the sections in :data:`SPAWNER_SECTIONS` that the files contain, the function takes the one with the shortest
+    rest. If the files contain none of them, the result is the path of ``hub.config.GPUSpawner``, () and ``field``.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
@@ -161,7 +160,7 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
     elif isinstance(parent.value, list):
         for index, entry in enumerate(parent.value):
             yield str(index), index, entry
-            if isinstance(entry.value, str):  # a problem's path may name the entry by its text, not by its index
+            if isinstance(entry.value, str):  # a problem's path may contain the entry's text instead of its index
                 yield sanitize_name(entry.value), index, entry
 
 

@@ -278,11 +278,12 @@ _MAX_PERSONS = 500
 
 
 def find_preset_mistakes(settings: Settings, raw: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield a problem for each part of a preset that has a different effect than the admin probably expects.
+    """Yield a problem for each value in a preset that probably has another effect than the admin expects.
 
-    Such a part is a CPU amount that is rounded up, a preset or an entry in its ``choices`` that no user may have, or an
-    override that replaces a different override of the same server. Also yield a problem for each value of a
-    ``kubespawner_override`` that the API server would reject.
+    - a CPU amount that is rounded up
+    - a preset, or an entry in its ``choices``, that no user may have
+    - an override that replaces a different override of the same server
+    - a value of any ``kubespawner_override`` that the API server would reject
 
     :param settings: valid settings.
     :param raw: the settings as loaded from YAML, with the amounts as written.
@@ -342,12 +343,12 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
     find_denial = partial(_find_denial, allowances=allowances, unread_types=configured.uncounted)
     for slug, preset in catalog.presets.items():
         if not all(choice.entries for choice in preset.choices.values()):
-            continue  # Skip the preset: users must write an image's reference, and the program knows no valid one.
+            continue  # A choice offers only a text field for an image; the program knows no valid image reference.
         variants = dict(_list_variants(preset))
         denials = {path: find_denial(options) for path, options in variants.items()}
         denied = [path for path, reason in denials.items() if reason is not None]
-        # Report the whole preset only if it is denied with every entry. Otherwise leave out the path "", which stands
-        # for the default entries: even if these are denied, a user may start the preset with another entry.
+        # The path "" stands for the preset with its default entries. Report it only if all entries are denied, because
+        # users can pick other entries.
         for path in [""] if len(denied) == len(denials) else filter(None, denied):
             answer = f". Users who choose it read: {denials[path]}" if denials[path] else ""
             message = f"is allowed to no group and no user{answer}"
@@ -355,10 +356,10 @@ def _find_denied_presets(catalog: Catalog, configured: ConfiguredCatalog) -> Ite
 
 
 def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield pairs of a YAML path below a preset and the user options of a server with the preset.
+    """Yield pairs of a YAML path below a preset and user options with the preset.
 
-    In the first pair, the path is empty, and the user picks no entry in the preset's ``choices``. Then follows a pair
-    for each entry in ``choices``, in which the user picks only this entry.
+    The first pair has an empty path, and options that pick no entry. Each further pair has the path of an entry in the
+    preset's ``choices``, and options that pick only this entry.
     """
     yield "", {"preset": preset.slug}
     for name, choice in preset.choices.items():
@@ -369,8 +370,8 @@ def _list_variants(preset: Preset) -> Iterator[tuple[str, Mapping[str, object]]]
 def _list_persons(policy: Policy) -> list[Person]:
     """Return sample users who together have all rights that the policy gives, but at most :data:`_MAX_PERSONS` users.
 
-    They are a user of no group, a user of all groups, a user of each group, and each user that the policy names, once
-    in all groups and once in none.
+    - a user without groups, a user in all groups, and a user in each single group
+    - each user that the policy names, once in all groups and once without groups
     """
     groups = {*policy.groups, *(group for pool in policy.pools.values() for group in pool.groups)}
     groups |= {group for access in policy.access.values() for group in access.groups}
@@ -387,9 +388,8 @@ def _find_denial(
 ) -> str | None:
     """Return why no user may start the server that user options describe, or None if at least one user may.
 
-    If the options name a preset that is hidden from all users, the reason is an empty text. The result is also None if
-    this program cannot decide: the decision may need the cluster's nodes, or an image's reference that only the user
-    knows.
+    The reason is "" if the options name a preset that is hidden from all users. The result is also None if the answer
+    depends on the cluster's nodes, or on an image reference that only users know.
     """
     reason = ""
     for allowance in allowances:
@@ -401,7 +401,7 @@ def _find_denial(
             reason = reason or error.problems[0].message
         except SelectionError as error:
             if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
-                return None  # Users must write an image's reference, and this program knows no valid reference.
+                return None  # The program cannot decide: only users know a valid image reference.
         else:
             return None
     return reason
@@ -410,8 +410,8 @@ def _find_denial(
 def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]:
     """Yield a problem for each KubeSpawner trait that two overrides set to different values for the same server.
 
-    A server gets the ``kubespawner_override`` of its preset, of the entries that the user picks in the preset's
-    ``choices``, of its image and of its GPU type.
+    The function compares the ``kubespawner_override`` of a preset, or of an entry in its ``choices``, with those of the
+    image and the GPU type. It also compares these two with each other.
     """
     found: dict[str, Problem] = {}
     for slug, preset in configured.presets.items():
@@ -435,8 +435,8 @@ def _find_replaced_overrides(configured: ConfiguredCatalog) -> Iterator[Problem]
 def _list_override_layers(preset: Preset) -> Iterator[tuple[str, Mapping[str, object], TraitValues]]:
     """Yield (path, options, override) for a preset, and then for each entry in its ``choices``.
 
-    The path is a YAML path below the preset, empty for the preset itself. The options are the form's values that the
-    preset and the entry set, such as the image. The override is the ``kubespawner_override`` at the path.
+    The path is a YAML path below the preset, empty for the preset itself. The options are values of form fields, such
+    as the image. The override is the ``kubespawner_override`` at the path.
     """
     yield "", preset.options, preset.overrides
     for name, choice in preset.choices.items():
@@ -486,10 +486,9 @@ def find_unused_settings(model: SettingsModel) -> Iterator[Problem]:
 
 
 def _is_default_image(slug: str, model: SettingsModel) -> bool:
-    """Return whether at least one preset may start servers with an image because no other image is named.
+    """Return whether an image is the first one, and at least one preset may start servers with this default image.
 
-    Only the first image of the settings can be such a default. A server gets it if neither the preset nor the entries
-    that the user picks in the preset's ``choices`` name an image.
+    A server gets the default image if neither its preset nor the picked entries in ``choices`` name an image.
     """
     presets = (each for each in model.presets.values() if each.enabled)
     first = next(iter(sort_entries(model.images)), None)

@@ -1,8 +1,7 @@
 """A spawner that needs no hub: it builds pods but does not start them.
 
-In a pod, KubeSpawner's constructor would connect to the cluster of this pod. Outside a pod, it would connect to the
-cluster of the default kubeconfig ($KUBECONFIG or ~/.kube/config). The command may need a different cluster or account.
-KubeSpawner caches its API client at module level, so this module puts the command's API client into that cache.
+KubeSpawner itself connects to the cluster of its pod or of the default kubeconfig, but the command may need a different
+cluster or account. This module therefore puts the command's API client into KubeSpawner's cache of clients.
 """
 
 from __future__ import annotations
@@ -68,11 +67,7 @@ async def open_offline_spawner(viewer: ClusterViewer, person: Person) -> AsyncIt
 
 class _OfflineSpawner(GPUSpawner):
     active = True
-    """Pretend that the server runs, so that the policy counts the resources of all servers of the user.
-
-    Otherwise, the policy would assume that the user restarts the default server, and would not count the resources of
-    that server.
-    """
+    """Pretend that the server runs, so that GPU limits also count the GPUs of the user's default server."""
 
 
 def make_offline_spawner(
@@ -129,8 +124,7 @@ def share_connection(api: CoreV1Api) -> Iterator[None]:
 
     :param api: the command's API client.
     """
-    # Put the client into KubeSpawner's cache of clients, because KubeSpawner has traits for the API server's address
-    # and CA, but none for credentials, a context or an impersonated account.
+    # Use KubeSpawner's cache of clients: no traits exist for credentials, a context or an impersonated account.
     # Replace load_config(), too: KubeSpawner calls this function, which fails outside a pod if there is no kubeconfig.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
@@ -145,7 +139,4 @@ def share_connection(api: CoreV1Api) -> Iterator[None]:
 
 
 def _do_nothing(**_: object) -> None:
-    """Replace KubeSpawner's ``load_config``: outside a pod, that function fails if the default kubeconfig is missing.
-
-    The default kubeconfig is the file in ``$KUBECONFIG``, or else ``~/.kube/config``.
-    """
+    """Replace KubeSpawner's ``load_config``, which fails outside a pod if there is no kubeconfig."""

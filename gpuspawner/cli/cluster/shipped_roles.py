@@ -95,10 +95,9 @@ def build_role_grants(
 def list_dangerous_permissions(
     account: ServiceAccount, *, namespace: str, has_user_namespaces: bool = False
 ) -> dict[Permission, str]:
-    """Return the dangerous rights that no hub needs, each with what an attacker in the hub could do with the right.
+    """Return the dangerous rights that no hub needs: right → what an attacker in the hub could do, as a verb phrase.
 
-    Each key of the result is a right, each value a verb phrase. The right to read secrets of the hub's namespace is
-    left out, because zero-to-jupyterhub grants it.
+    The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
 
     :param has_user_namespaces: whether each user has a namespace. The hub then needs the right to create pods in all
         namespaces, so this right is not among the dangerous ones.

@@ -1,7 +1,6 @@
 """Exit codes, findings about files, and output formats that all commands share.
 
-In: results as JSON values or lines of text. Out: a table, JSON or YAML on a stream. The package imports no command
-and nothing that reads values files or clusters.
+The package must not import a command, nor code that reads values files or clusters.
 
 - ``findings``: mistakes in values files with severity and line; sorting and formatting of findings.
 - ``output``: exit codes, colors, columns, ``--output``.

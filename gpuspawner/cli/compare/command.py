@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sample_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--limit`` and ``--seed``, which decide how many of the users' choices, and which, the command compares.
+    """Add ``--limit`` and ``--seed``: the command compares at most so many of the users' choices, a random sample.
 
     :param parser: the parser of a command that compares two values files.
     """

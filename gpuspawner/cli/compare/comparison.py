@@ -233,8 +233,7 @@ class _Comparer:
         self._match = MenuMatch(old.profiles, new.profiles)
         self.sample = draw_sample(old.profiles, limit=scope.limit, seed=scope.seed)
         self._persons = _list_persons(old, new)
-        # The server of a user who chooses nothing depends on the user's groups. For this case, compare only the server
-        # of one user, who is in all groups.
+        # If users choose nothing, their servers may differ by group. Compare only the server of a user in all groups.
         self._person_of_all_groups = max(self._persons, key=lambda each: len(each.groups or ()))
 
     async def compare(self) -> Any:
@@ -300,8 +299,7 @@ class _Comparer:
     ) -> tuple[HubAnswer | None, str]:
         """Return the hub's answer for a choice, and the reason if the hub refuses the choice.
 
-        The answer says which users may have the choice, and contains the server. It is None if the hub refuses the
-        choice, or if ``options`` is None because the values file lacks the choice. The reason is "" without a refusal.
+        The answer is None if the hub refuses the choice, or if ``options`` is None. The reason is "" without a refusal.
         """
         if options is None:
             return None, ""
@@ -340,8 +338,7 @@ class _Comparer:
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
         """Yield texts such as ``group a`` for sample users; a number is the position of a sample user in ``_persons``.
 
-        After the text ``group a``, the method yields no text for a larger set with this group, such as
-        ``groups a and b``.
+        The text ``group a`` also stands for larger sets with this group, such as ``groups a and b``.
         """
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
         users = dict.fromkeys(person.name for person in found if person.name)
@@ -352,8 +349,8 @@ class _Comparer:
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
         for user in users:
-            # `found` may contain this user only as a member of all groups. If the texts above name groups, one of these
-            # may be the reason. Then name the user only if `found` also contains the user without groups.
+            # `found` may contain this user only because of a group that the texts above name. Name the user only if
+            # `found` also contains the user without groups.
             if not named or Person(name=user) in found:
                 yield f"user {user}"
 

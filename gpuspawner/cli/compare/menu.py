@@ -52,12 +52,12 @@ class MenuOption:
 
     @property
     def listed(self) -> tuple[MenuEntry, ...]:
-        """The entries that are not a text field, or the text field if the option has no other entry."""
+        """The entries without the text field; if the option has no other entry, the text field."""
         return tuple(each for each in self.entries if each.slug != UNLISTED) or self.entries
 
     @property
     def unlisted(self) -> MenuEntry | None:
-        """The text field beside other entries; None without a text field, or if the option has only the text field."""
+        """The text field, if the option also has other entries; else None."""
         return self.entries[-1] if len(self.listed) < len(self.entries) else None
 
     @property
@@ -239,12 +239,12 @@ class ReachedPicks:
         If the new menu has at most ``limit`` picks, the method yields all such picks. Otherwise it yields only
         examples:
 
-        - If :meth:`add` was never called with a pick of a profile: the profile's pick with the default entries.
-        - For any other profile: a pick for each entry that is in no pick passed to :meth:`add`. Its other options have
-          their default entries.
+        - For a profile without a corresponding pick: its pick with the default entries.
+        - For any other profile: for each entry in no corresponding pick, a pick with this entry and the other options'
+          default entries.
 
         :param profiles: the new menu.
-        :param limit: number of picks in a menu up to which the method yields all; None = always yield examples.
+        :param limit: maximum number of picks in a menu for a complete result; None = always yield examples.
         """
         if limit is not None and sum(each.number for each in profiles) <= limit:
             picks = (each.get_pick(index) for each in profiles for index in range(each.number))
@@ -261,9 +261,8 @@ class ReachedPicks:
 
     def _has(self, pick: Pick) -> bool:
         texts = [(option, entry) for option, entry in pick.chosen if entry.slug == UNLISTED]
-        # A pick with a text field counts as added if any added pick has the same text field. The other entries of the
-        # two picks may differ, because get_pick() combines a text field only with the default entries of the other
-        # options, and the old menu may have other defaults than the new menu.
+        # For a text field, any pick with it is enough: get_pick() combines the field only with the default entries of
+        # the other options, and these defaults may differ between the menus.
         return pick.key in self.keys or (
             bool(texts) and all((pick.profile.slug, each.name, UNLISTED) in self.entries for each, _ in texts)
         )
@@ -284,8 +283,8 @@ class MenuMatch:
     def find(self, pick: Pick) -> Pick | None:
         """Return the corresponding pick, or None if there is none.
 
-        For an option that only the new menu has, the result has the default entry. For an option that only the old
-        menu has, the given pick must have the default entry: with a different entry, the pick has no counterpart.
+        An option that only the new menu has gets its default entry. If the pick has another entry than the default in
+        an option that only the old menu has, return None.
 
         :param pick: a pick of the old menu.
         """
@@ -317,10 +316,10 @@ TitledT = TypeVar("TitledT", bound=_Titled)
 
 
 def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[TitledT], str]) -> dict[str, TitledT]:
-    """Return a mapping from the key of each old object to the new object that corresponds to it.
+    """Return a mapping: key of an old object → corresponding new object. It lacks old objects that have none.
 
-    The objects are profiles, options or entries. Two objects correspond if their keys are equal. Of the other objects,
-    those with equal and unique titles correspond. The mapping lacks old objects without a counterpart.
+    The objects are profiles, options or entries. They correspond if their keys are equal, else if their titles are
+    equal and unique.
     """
     old, by_key = list(old), {key(each): each for each in new}
     found = {key(each): by_key[key(each)] for each in old if key(each) in by_key}
@@ -334,7 +333,7 @@ def _match(old: Iterable[TitledT], new: Iterable[TitledT], *, key: Callable[[Tit
 
 
 def _index_titles(found: Iterable[TitledT]) -> dict[str, TitledT | None]:
-    """Return a mapping from each title, in lower case, to its object, or to None if several objects have the title."""
+    """Return a mapping: title in lower case → object, or None if several objects have the title."""
     titles: dict[str, TitledT | None] = {}
     for each in found:
         title = each.title.strip().casefold()

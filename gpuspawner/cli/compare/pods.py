@@ -286,10 +286,7 @@ _Variables = dict[str, Any]
 
 
 def _list_others(server: Server) -> dict[str, _Variables]:
-    """Return container name → environment variables, for all containers and init containers of a server.
-
-    The argument is the other one of the two compared servers: :func:`_read_variables` looks up its variables.
-    """
+    """Return container name → environment variables, for all containers and init containers of a server."""
     spec = as_dict(server.manifest.get("spec"))
     containers = (*as_dicts(spec.get("containers")), *as_dicts(spec.get("initContainers")))
     return {as_text(each.get("name")): _index_variables(each.get("env")) for each in containers}
@@ -342,10 +339,7 @@ _DERIVED = {
 
 
 def _drop_derived(variables: _Variables, facts: Mapping[str, Any], *, server: Server) -> _Variables:
-    """Return the environment without variables that only repeat another fact, such as the memory limit.
-
-    The comparison already shows a difference in that fact.
-    """
+    """Return the environment without variables that only repeat another compared fact, such as the memory limit."""
     derived = {"JUPYTER_IMAGE": facts["image"], "JUPYTER_IMAGE_SPEC": facts["image"]}
     derived["JUPYTERHUB_DEFAULT_URL"] = server.traits.get("default_url")
     return {

@@ -52,7 +52,7 @@ _USER = Person(name="user")
 _NAMESPACE = "jhub"
 _OUR_CLASSES = ("gpuspawner.GPUSpawner", "gpu")
 _MANY_GPUS = 1 << 16
-"""Number that stands for "no maximum", for GPU types whose maximum a hub would read from the nodes."""
+"""Maximum number of GPUs for a GPU type without ``max_count``; a hub would read the maximum from the nodes."""
 _EXAMPLES = (
     *("registry.example.org/team/image:1.0", "quay.io/jupyter/base-notebook:2025-01-01", "jupyter/base-notebook:1"),
     *("base-notebook:1.0", "base-notebook", "8G", "1G", "8", "1", "text"),
@@ -121,9 +121,9 @@ class Side(ABC):
 
         :param options: the user options; empty = the user chooses nothing.
         :param persons: the users to check.
-        :param preferred: indexes in ``persons``. If the server depends on the user, :class:`SettingsSide` returns the
-            server of the first of these users who may have the choice. If none of these users may have it, the server
-            is that of the first of all ``persons`` who may. :class:`ProfileSide` ignores ``preferred``.
+        :param preferred: indexes in ``persons``. :class:`SettingsSide` returns the server of the first of these users
+            who may have the choice; if none may, the server of the first of all ``persons`` who may.
+            :class:`ProfileSide` ignores ``preferred``.
         :raises RefusedError: the hub refuses the options for every user.
         :raises UncomparedError: the values alone do not determine the result.
         """
@@ -182,9 +182,8 @@ _TRAITS = (
 class ProfileSide(Side):
     """A hub with plain KubeSpawner, with or without a profile list.
 
-    Plain KubeSpawner ignores the keys ``allowed_groups`` and ``allowed_users`` in a profile list. This class assumes
-    that the hub has a hook that applies them: if a profile or a choice has one or both keys, only the users and the
-    members of groups in these keys may have it. :attr:`profiles` leaves out what no user may have.
+    KubeSpawner itself ignores the keys ``allowed_groups`` and ``allowed_users`` of a profile or choice. This class
+    assumes that a hook of the hub applies them. :attr:`profiles` leaves out profiles and choices that no user may have.
 
     :param config: the configuration of the hub's spawners.
     :raises SettingsError: KubeSpawner does not accept the values.
@@ -283,12 +282,12 @@ class ProfileSide(Side):
             number for number, person in enumerate(persons) if all(each.admits(person) for each in needed)
         )
         if pick is None:
-            # The user chose no profile. KubeSpawner then uses the default profile. Pass it only the profiles that
-            # persons[0] may have, because the hub's hook removes the others, possibly including the default.
+            # The user chose no profile, so KubeSpawner picks the default. Pass KubeSpawner only the profiles that
+            # persons[0] may have: the hub's hook removes the others.
             profiles = self._list_profiles_for(persons[0])
         else:
-            # Pass KubeSpawner only the picked profile: if two profiles have the same slug, KubeSpawner would use the
-            # first one, although a hook may leave some users only the second one.
+            # Pass KubeSpawner only the picked profile: of two profiles with the same slug, KubeSpawner always uses the
+            # first.
             profiles = [self._entries[pick.profile.slug]]
             options = {**options, "profile": profiles[0]["slug"]}
         try:
@@ -319,8 +318,7 @@ class ProfileSide(Side):
 
     async def _build(self, options: Mapping[str, object], profiles: list[Mapping[str, Any]]) -> Server:
         spawner = self._spawner
-        # KubeSpawner merges overrides into the dicts of its traits, so each choice needs its own copies. The
-        # profile list needs no copy here, because KubeSpawner makes one.
+        # Copy the dicts in the traits: KubeSpawner changes them when it merges overrides.
         values = {name: copy_nested(value) for name, value in self._base.items() if name != "profile_list"}
         private_api.set_trait_values(spawner, {**values, "profile_list": profiles})
         spawner.user_options = dict(options)
@@ -445,7 +443,7 @@ class SettingsSide(Side):
             rule = Rule() if policy is None else resolve_rule(policy, person)
             self._allowances[person] = Allowance(full_catalog=self._catalog, person=person, rule=rule)
         allowance = self._allowances[person]
-        # Cache the result for all users with an equal key: a check of each choice for each single user would take long.
+        # Users with an equal key get the same result. Cache it, because a hub may have many users.
         key = (repr(options), self._number_rule(allowance.rule), self._list_relevant(options, person))
         if key not in self._admissions:
             try:
@@ -466,10 +464,10 @@ class SettingsSide(Side):
         return self._rules.index(rule)
 
     def _list_relevant(self, options: Mapping[str, object], person: Person) -> frozenset[AccessKey]:
-        """Return the keys of the restricted parts of the catalog that the user may have and the options may refer to.
+        """Return the keys of the restricted images, GPU types, presets and entries that the user may have.
 
-        A restricted part is an image, a GPU type, a preset or an entry of a preset that only some users may have. The
-        hub gives the same answer to all users with the same rule for whom this method returns the same keys.
+        The result leaves out keys that the options cannot name. The hub gives the same answer to users with equal rules
+        and equal keys.
         """
         access = self._catalog.policy.access if self._catalog.policy is not None else {}
         preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
@@ -504,12 +502,14 @@ class SettingsSide(Side):
 
 
 def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
-    """Return whether user options may refer to a given part of the catalog: an image, a GPU type, a preset or an entry.
+    """Return whether user options may name an image, a GPU type, a preset or an entry in a preset's ``choices``.
 
-    The result is False only if the part is, or belongs to, a preset other than the one that the options name, or if the
-    part is an entry of a list in which the options pick a different entry.
+    If the options name a preset, they cannot name
 
-    :param key: key of the part; an entry is one in a preset's ``choices``.
+    - another preset, or an entry of another preset;
+    - an entry of a list in which they pick a different entry.
+
+    :param key: key of the image, GPU type, preset or entry.
     :param preset: slug of the preset that the user options name; None = they name none.
     :param chosen: name of a list in the preset's ``choices`` → slug of the picked entry.
     """

@@ -86,7 +86,7 @@ class ClusterFacts:
         values files.
     :param account: the hub's ServiceAccount, None if unknown.
     :param grants: the roles of ``helm-values/rbac.yaml``, which the hub should have; empty if ``account`` is None.
-    :param allowed: right → whether the hub has it, without rights for which the API server gave no answer.
+    :param allowed: right → whether the hub has it; a right is missing if the API server gave no answer.
     :param probe_results: one result for each container of the probe pods, with the GPUs that the container saw without
         requesting them; empty without ``--probe``.
     """

@@ -48,11 +48,7 @@ def check_kubernetes_version(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_exists(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the namespace has no hub.
-
-    ``doctor`` then cannot check the hub's version. If no argument and no Helm value names the hub's ServiceAccount,
-    ``doctor`` cannot check the hub's rights, either.
-    """
+    """Yield a finding if the namespace exists but has no hub pod."""
     if (
         ObjectKind.HUB_PODS in facts.read
         and not facts.list_objects(ObjectKind.HUB_PODS)
@@ -85,9 +81,9 @@ def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_hub_image(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding if the hub's image is too old, and one if nothing adds gpuspawner to the image.
+    """Yield a finding if the chart's hub image is too old, and one if nothing adds gpuspawner to it.
 
-    ``doctor`` checks only hub pods that run the chart's own image.
+    Hub pods with another image are not checked.
     """
     for pod in list_live_hub_pods(facts.list_objects(ObjectKind.HUB_PODS)):
         container = _find_hub_container(pod)
@@ -161,8 +157,7 @@ def check_missing_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
         return
     for grant in facts.grants:
         lost = [right for right in grant.rights if facts.allowed.get(right) is False and _needs_right(facts, right)]
-        # If the hub lacks only rights to events, the finding is a warning instead of a fault: the hub still starts
-        # servers (see hub.kubespawner.reflectors).
+        # Without rights to events, the hub still starts servers (see hub.kubespawner.reflectors).
         only_events = grant.part == "hub" and {right.resource for right in lost} == {"events"}
         severity = (DiagnosisSeverity.WARNING if only_events else _rate_missing_part(facts, grant)) if lost else None
         if severity is not None:

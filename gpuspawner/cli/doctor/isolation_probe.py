@@ -167,8 +167,7 @@ async def run_probe_pods(
     :param timeout_s: seconds that all pods together may take, including image pulls.
     """
     pods = [_ProbePod(cluster, node) for node in nodes]
-    # Add all pods to leftover now, and remove each pod's name once the pod is deleted: a second Ctrl-C may stop the
-    # deletion.
+    # Each name stays in the list until its pod is deleted: a second Ctrl-C may stop the deletion.
     leftover += [pod.name for pod in pods]
     try:
         async with asyncio.timeout(timeout_s):

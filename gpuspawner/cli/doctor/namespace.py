@@ -81,7 +81,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each limit of a LimitRange that makes the API server refuse servers within the settings."""
+    """Yield a finding for each LimitRange limit that makes the API server refuse servers that the settings allow."""
     for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
         for item in as_dicts(as_dict(found.get("spec")).get("limits")):
             if item.get("type") in ("Container", "Pod"):
@@ -195,7 +195,7 @@ def check_scheduler(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 def _check_unknown_scheduler(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     is_complete = {ObjectKind.LEASES, ObjectKind.DEPLOYMENTS, ObjectKind.PODS} <= facts.read.keys()
-    # Report a missing scheduler only if there is a hub: the chart installs its scheduler together with the hub.
+    # Before the chart is installed, a missing scheduler is no problem: the chart installs it together with the hub.
     has_hub = bool(facts.list_objects(ObjectKind.HUB_PODS))
     has_placed = any(is_bound(pod) and read_scheduler(pod) == name for pod in facts.list_objects(ObjectKind.PODS))
     if is_complete and has_hub and not has_placed:

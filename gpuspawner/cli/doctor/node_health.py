@@ -312,10 +312,9 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each GPU resource of nodes without a label that names the GPU model.
+    """Yield a finding for each GPU resource on nodes whose labels do not name the GPU model.
 
-    The finding names these nodes. It leaves out each node that a GPU type in the settings describes: the type has this
-    resource, and the type's ``match`` fits the node's labels.
+    Nodes whose labels fit ``match`` of a GPU type in the settings with this resource are left out.
     """
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)

@@ -59,17 +59,14 @@ _ENDED_PHASES = frozenset({"Failed", "Succeeded"})
 _START_GRACE = timedelta(minutes=2)
 """A hub's pod counts as failing if it has been unready for longer than this time.
 
-The time begins with the last change of the pod's condition Ready, or with the pod's creation if the pod has no such
-condition. A new hub is not ready at once, because it first reads its database and queries its proxy.
+A new hub needs time: it first reads its database and queries its proxy.
 """
 
 
 def list_live_hub_pods(pods: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
     """Return the hub's current pods, a ready pod first.
 
-    The result leaves out pods that have ended or are being deleted, unless the hub has no other pods. Such pods may
-    exist beside the current pod: an evicted pod remains in phase Failed, and the deletion of a pod on a lost node takes
-    long.
+    The result leaves out pods that have ended or are being deleted, unless the hub has no other pods.
     """
     all_pods = tuple(pods)
     current = [pod for pod in all_pods if not _is_leaving(pod)]

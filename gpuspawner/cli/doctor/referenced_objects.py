@@ -35,9 +35,9 @@ _OLD_KUEUE = "# Kueue before 0.15 serves v1beta1 only."
 
 
 class _Volume(NamedTuple):
-    """A volume that needs a StorageClass, as texts for the finding that the StorageClass is missing.
+    """Texts about a volume, for the finding that its StorageClass is missing.
 
-    :param who: clause that names the volume that needs the StorageClass.
+    :param who: clause about who gets the volume.
     :param why: sentence about the consequence.
     :param instead: Helm values that the admin may change instead of creating the StorageClass.
     """
@@ -68,8 +68,7 @@ def check_runtime_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
     for slug, gpu in facts.configured.gpus.items():
         if gpu.runtime_class is not None:
             slugs_by_class.setdefault(gpu.runtime_class, []).append(slug)
-    # A RuntimeClass that only a kubespawner_override names gets an empty list of GPU types. The finding then says that
-    # an override asks for the RuntimeClass.
+    # An empty list means that only a kubespawner_override names the RuntimeClass.
     for overrides in _list_overrides(facts):
         pod = as_dict(overrides.get("extra_pod_config"))
         if name := as_text(pod.get("runtimeClassName")) or as_text(pod.get("runtime_class_name")):
@@ -143,8 +142,8 @@ def check_priority_classes(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_queues(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield findings if Kueue, a LocalQueue or a WorkloadPriorityClass is missing, or if a queue is inactive.
 
-    The settings name the LocalQueue and the WorkloadPriorityClass. The function checks whether the LocalQueue and its
-    ClusterQueue are active. It does not report a missing ClusterQueue, because :func:`check_queue_capacity` does.
+    The settings name the LocalQueue and the WorkloadPriorityClass. :func:`check_queue_capacity` reports a missing
+    ClusterQueue.
     """
     queue = facts.configured.queue
     if queue is None:
@@ -203,8 +202,7 @@ def _explain_inactive(queue: KubernetesObject) -> str:
 
 def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]:
     above = _find_cluster_queue(facts, name)
-    # Report only one of the two queues, the ClusterQueue if it is inactive: its message names the cause, while the
-    # LocalQueue's message says only that the ClusterQueue is not active.
+    # If both queues are inactive, report only the ClusterQueue: only its message says why.
     for kind, key, called, where in (
         (ObjectKind.CLUSTER_QUEUES, above, f"ClusterQueue {above} of LocalQueue {name}", ""),
         (ObjectKind.LOCAL_QUEUES, name, f"LocalQueue {name}", f" -n {facts.namespace}"),
@@ -222,12 +220,11 @@ def _check_inactive_queue(facts: ClusterFacts, name: str) -> Iterator[Diagnosis]
 
 
 def check_queue_capacity(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """If the settings name a queue, yield findings about its ClusterQueue and what that queue can admit.
+    """Yield findings about the ClusterQueue of the LocalQueue that the settings name.
 
-    One finding says that the ClusterQueue is missing or excludes the namespace. A finding about a GPU type says that
-    Kueue never admits servers with this type, or admits them only with fewer GPUs than ``max_count``. A finding about a
-    ResourceFlavor says that Kueue may assign the flavor to servers with some GPU types, but that no node with one of
-    these types has the flavor's labels.
+    - The ClusterQueue is missing, or does not select the namespace.
+    - Kueue never admits servers with a GPU type, or only servers with fewer GPUs than ``max_count``.
+    - Kueue may assign a ResourceFlavor to servers, but no node with their GPU types has the flavor's labels.
     """
     queue = facts.configured.queue
     name = _find_cluster_queue(facts, queue.local_queue) if queue is not None else ""

@@ -57,7 +57,7 @@ from gpuspawner.core.verdict.wording import format_verdict
 _CHOICE_ARGUMENTS = ("image", "gpu", "count", "cpu", "memory", "preset")
 _NAMES_SHOWN = 4
 _MIN_BYTES = 1024**2
-"""Smallest resource amount that the command takes for a number of bytes, and shows with a unit."""
+"""From this number on, a resource amount counts as a number of bytes, and the command shows it with a unit."""
 _DEFAULT_USER = "user"
 """User name in the pod if the admin gives no ``--user``."""
 

@@ -58,7 +58,7 @@ _PODS_UNREAD = "not known: pods that are there cannot be read"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Nodes that all accept the pod, or that all reject it for the same reasons.
+    """Nodes for which the answer (whether the pod fits) and the reasons are the same.
 
     :param names: names of the nodes.
     :param answer: whether the pod fits on each of these nodes now: yes, no or unknown.
@@ -115,7 +115,7 @@ class ChoiceDetails:
         type set.
     :param resources: ``resources`` of the server's container.
     :param access: display name of the selected image, GPU type, preset or entry → the groups and users who may choose
-        it. A name is missing if every user may choose what it names.
+        it. Parts of the selection that every user may choose are missing.
     """
 
     parts: tuple[str, ...] = ()
@@ -167,13 +167,12 @@ class Explanation:
     :param options: the user options that the hub would store; empty if the choice is invalid, or cannot be validated
         because the nodes cannot be read.
     :param invalid: problems that make the choice invalid for every user.
-    :param refused: problems that say why the policy for this user or the namespace's quotas deny the choice. Empty if
-        policy and quotas allow the choice, or if the nodes cannot be read. None if the choice is invalid. Also None if
-        the admin named no user and the quotas deny nothing: without a user, the policy is not applied.
+    :param refused: why the user's policy or the namespace's quotas deny the choice; empty if no denial is known. None
+        if the choice is invalid, or if the admin named no user and no quota denies the choice.
     :param verdict: the prediction for the pod that the hub would create, or None if the choice is invalid.
     :param groups: the nodes, grouped by whether the pod fits on them, and by the reasons if it does not.
-    :param nearest: user options of similar choices that start now; empty if there are none. Also empty if the choice is
-        invalid, or if the hub accepts the choice and the server starts now or the verdict is unknown.
+    :param nearest: user options of similar choices that start now. Empty if there are none, or if they were not needed:
+        the choice is invalid, or the hub accepts it and the verdict is "now" or unknown.
     :param manifest: the pod's manifest as the hub would send it to the API server.
     :param details: what the choice means for the pod; None if the choice is invalid or cannot be validated.
     """
@@ -191,8 +190,7 @@ class Explanation:
     def is_refused(self) -> bool:
         """Whether the hub refuses the choice: the choice is invalid, or the policy or a quota denies it.
 
-        The verdict has no effect on this result. If the policy and quotas allow a choice whose server would never
-        start, the result is False, and :attr:`outcome` is ``never``.
+        The result is False for an allowed choice whose server can never start; :attr:`outcome` is then ``never``.
         """
         return bool(self.invalid or self.refused)
 

@@ -1,11 +1,9 @@
 """`gpuspawner inventory`: lists GPU types and nodes as the hub sees them.
 
-In: a ``ClusterView`` of ``gpuspawner.cli.cluster``. Out: rows for tables and JSON, where None means unknown. The
-package must not count GPUs itself: it shows the counts of ``gpuspawner.core``.
+``gpuspawner.core`` counts the GPUs; this package only shows the counts.
 
-- ``command``: arguments, ``--watch``, the report, and the rights of the impersonated ServiceAccount.
-- ``rows``: a row for each GPU type (numbers of GPUs, taints, and the users that may choose the type), and a row for
-  each node (GPUs, and why servers cannot get them).
+- ``command``: arguments, ``--watch``, and the output as tables or JSON.
+- ``rows``: the rows of the tables, one for each GPU type and one for each node; None means unknown.
 """
 
 __all__ = ["command"]

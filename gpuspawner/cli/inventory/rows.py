@@ -93,15 +93,14 @@ _TYPE_TITLES = (
 class TypeRow:
     """The row of one GPU type in the table; unknown numbers are None.
 
-    A taint is permanent if it does not mark a temporary state of the node, such as starting.
+    Taints of a temporary state, such as ``node.kubernetes.io/not-ready``, do not count.
 
     :param gpu: the GPU type.
     :param offered: false if the settings hide the type.
-    :param nodes: number of nodes with GPUs of the type, without the nodes that ``reserved`` counts.
-    :param reserved: number of nodes with GPUs of the type and a permanent taint that the type's servers don't tolerate.
+    :param nodes: number of nodes with GPUs of the type whose taints the type's servers tolerate.
+    :param reserved: number of the other nodes with GPUs of the type.
     :param there_is: numbers of total, healthy and free GPUs, and the largest number that one server could get now.
-    :param taints: each permanent NoSchedule or NoExecute taint of the type's nodes, and whether servers of the type
-        tolerate the taint.
+    :param taints: (taint, whether servers of the type tolerate it) for each NoSchedule or NoExecute taint of the nodes.
     :param access: users that may choose the type; None for a hidden type, or without values files.
     """
 
@@ -188,12 +187,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
     """Return the GPU types that the settings disable by their slugs (``enabled: false``).
 
-    The hub hides further types that it discovered on nodes. It hides such a type if both of these are true:
-
-    - Each node of the type also matches a type in the settings.
-    - At least one of these nodes matches a type that the settings disable.
-
-    The result does not contain types that the hub hides only for this reason.
+    The result lacks types that the hub has found on nodes and hides only because a disabled type matches these nodes.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
@@ -217,11 +211,7 @@ def format_count(value: int | None) -> str:
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return (usable nodes, reserved nodes) of each type.
-
-    A reserved node has a permanent taint that servers of the type do not tolerate. If nodes cannot be read, the list
-    has None for each type.
-    """
+    """Return (usable nodes, reserved nodes) of each type, as in :class:`TypeRow`; None if nodes cannot be read."""
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)

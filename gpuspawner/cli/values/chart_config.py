@@ -69,10 +69,7 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""Paths of further chart values that commands read.
-
-:func:`_check_sections` checks that the sections above these values and above those of :data:`CHART_KEYS` are mappings.
-"""
+"""Paths of further chart values that commands read."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -82,8 +79,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "start_timeout": 300,
     "events_enabled": True,
     "cmd": "jupyterhub-singleuser",
-    # These empty defaults matter: the chart sets the traits on KubeSpawner even if their values are empty. The empty
-    # values then override hub.config.Spawner.
+    # The chart sets these traits on KubeSpawner even if they are empty, and so overrides hub.config.Spawner.
     **{f"pod_{kind}_{how}": [] for kind in ("affinity", "anti_affinity") for how in ("required", "preferred")},
     **{trait: [] for trait in ("extra_containers", "init_containers", "profile_list")},
     **{trait: {} for trait in ("node_selector", "extra_annotations", "environment", "lifecycle_hooks")},
@@ -193,10 +189,7 @@ def list_omissions(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for the admin if the values set ``settings_files``, which names files in the hub's pod.
-
-    The hub reads settings from these files, but the command cannot read them.
-    """
+    """Yield a sentence for the admin if the values set ``settings_files``, which names files in the hub's pod."""
     if any(get_chart_value(values, f"hub.config.{section}.settings_files") for section in _SECTIONS):
         yield "Settings in files on the hub are not read (settings_files): name them with -f, as Helm values."
 
@@ -204,9 +197,8 @@ def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
 def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
     """Return the path of the chart value that sets a trait on KubeSpawner, or "" if no chart value sets the trait.
 
-    The chart sets a trait on KubeSpawner even if the value is empty, and so overrides ``hub.config.Spawner``. The trait
-    ``tolerations`` is different, because the chart joins two values: if at least one of them is not empty, the function
-    returns ``singleuser.extraTolerations``, and otherwise "".
+    The chart sets a trait even if the value is empty. Only for ``tolerations``, which the chart joins from two values,
+    the result is "" if both are empty; otherwise it is ``singleuser.extraTolerations``.
     """
     if trait == "tolerations":
         tolerations = (
@@ -341,9 +333,9 @@ def _list_pull_secrets(values: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_sections(values: Mapping[str, Any]) -> None:
-    """Raise an error if commands read values in a section, but the section is not a mapping.
+    """Raise an error if a section that commands read, such as ``singleuser.cpu``, is not a mapping.
 
-    :func:`get_chart_value` would silently ignore such a section.
+    :func:`get_chart_value` ignores such a section.
     """
     read = (*(f"singleuser.{key}" for key in CHART_KEYS.values()), *_OTHER_CHART_PATHS)
     paths = {path[:end] for path in read for end, character in enumerate(path) if character == "."}

@@ -37,10 +37,9 @@ _CHART_MARKERS = (SETTINGS_PATH, SETTINGS_PATH[:2], SETTINGS_PATH[:1], ("singleu
 CHART_NAME = "jupyterhub"
 """Name of zero-to-jupyterhub's chart. A parent chart usually has this chart's values under a key of the same name."""
 MAX_PARENTS = 3
-"""Maximum number of nested keys of parent charts above zero-to-jupyterhub's values."""
+"""Maximum number of keys above zero-to-jupyterhub's values, for example 2 in ``platform.jupyterhub.hub``."""
 NO_PARENTS = frozenset({"custom", "hub", "singleuser"})
-"""Keys of zero-to-jupyterhub's values. A section with such a key is probably a part of these values, not of
-a parent chart's values. :func:`_find_root` therefore does not search the mappings inside the section."""
+"""Keys inside which :func:`_find_root` does not search: they are probably keys of zero-to-jupyterhub's own values."""
 _NOWHERE = FilePosition("", 1, 1)
 
 
@@ -108,10 +107,9 @@ class HelmValues:
         return found
 
     def locate(self, path: KeyPath, *, of_key: bool = False) -> FilePosition | None:
-        """Return the position to show in findings about a path, or None if the files lack the path and all its parents.
+        """Return the position of the value at a path or of its nearest parent; None if the files have neither.
 
-        The position is that of the value at the path, or of its nearest parent if the files lack the value. For a
-        mapping, list or null, it is the position of the key (:attr:`.LocatedValue.shown`).
+        For a mapping, list or null, it is the position of the key (:attr:`.LocatedValue.shown`).
 
         :param path: keys and list indexes from the top of the files.
         :param of_key: True = return the position of the key, even if the value is a scalar.
@@ -217,8 +215,8 @@ def _find_root(merged: Mapping[str, Any]) -> tuple[str, ...]:
         if _get_at(merged, marker) is not None:
             return ()
         for path, value in nested:
-            # A section singleuser, or a section hub without config, may belong to a different chart if two or more
-            # keys are above the section. Accept it only if the key directly above is jupyterhub.
+            # Below two or more keys, a section "singleuser", or "hub" without "config", may belong to another chart.
+            # Accept it only below the key "jupyterhub".
             is_sure = marker[: len(HUB_CONFIG_PATH)] == HUB_CONFIG_PATH or len(path) == 1 or path[-1] == CHART_NAME
             is_sure = is_sure or marker == _PROFILE_LIST
             if is_sure and isinstance(_get_at(value, marker), Mapping | (list if marker == _PROFILE_LIST else Mapping)):

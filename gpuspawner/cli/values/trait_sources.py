@@ -66,11 +66,10 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
 
 
 def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
-    """Return the required node selector terms of every server, with the path at which the admin wrote terms.
+    """Return the node selector terms of every server and their path; a node must match one of them.
 
-    The result is None if the admin wrote no terms, or if the values have a wrong type. A node must match one of the
-    terms. If ``extraPodConfig.affinity`` has terms, they replace all others: those of ``extraNodeAffinity``, and the
-    term that the chart adds for its node label ``hub.jupyter.org/node-purpose``.
+    The result is None if the admin wrote no terms, or if the values have a wrong type. Terms in
+    ``extraPodConfig.affinity`` replace those of ``extraNodeAffinity`` and the chart's own term.
 
     :param values: the merged values files.
     """

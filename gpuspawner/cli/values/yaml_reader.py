@@ -40,11 +40,10 @@ def read_text(file: str) -> str:
     if file == _STDIN:
         return sys.stdin.read(MAX_INPUT_SIZE + 1)
     with Path(file).open("rb") as opened:
-        # Read 8 bytes more than the maximum, so that the text of a longer file exceeds the maximum even without the
-        # byte order mark.
+        # Read more than the maximum, so that is_too_long() still sees a longer file after decode() has dropped the byte
+        # order mark (3 bytes).
         content = opened.read(MAX_INPUT_SIZE + 8)
-    # If the file is longer than the maximum, the content may end within a character: replace undecodable bytes instead
-    # of raising an error.
+    # The content of a longer file may end within a character: raise no error for it.
     return content.decode("utf-8-sig", errors="strict" if len(content) <= MAX_INPUT_SIZE else "replace")
 
 
@@ -109,10 +108,9 @@ def build_yaml_finding(error: yaml.YAMLError, text: str, *, file: str) -> Findin
 
 
 def _find_quotation_start(text: str, place: FilePosition) -> FilePosition | None:
-    """Return where a quoted text starts that spans several lines and ends on the line of an error; None without one.
+    """Return the start of a quoted text of several lines that ends on the line of an error; None without one.
 
-    Such a text probably lacks its closing quote: the parser took the opening quote of the next quoted text as the
-    closing quote, and then failed.
+    Such a text probably lacks its closing quote: the parser took the next opening quote for it, and then failed.
     """
     found = None
     try:
@@ -220,7 +218,7 @@ class _Loader(yaml.SafeLoader):
 
     @override
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next YAML node; first forget an earlier anchor of its name, or PyYAML would reject the node."""
+        """Return the next YAML node; forget an earlier anchor of its name first: PyYAML rejects repeated anchors."""
         if not self.check_event(yaml.AliasEvent):
             self.anchors.pop(getattr(self.peek_event(), "anchor", None), None)  # type: ignore[no-untyped-call]
         return super().compose_node(parent, index)

@@ -3,9 +3,8 @@
 Malformed JSON raises no exception. Sources: https://karpenter.sh/docs/concepts/nodepools/, and Karpenter's pkg/apis/v1
 and pkg/controllers/provisioning/scheduling.
 
-gpuspawner does not read NodeClasses. A NodePool's condition ``Ready`` already says whether its NodeClass is usable. The
-images and networks of a NodeClass do not affect the labels or resources of nodes. The kubelet settings of a NodeClass,
-such as reserved resources, do affect the resources; gpuspawner sees this effect on existing nodes only.
+gpuspawner does not read NodeClasses. A NodePool's condition ``Ready`` says whether its NodeClass is usable. Existing
+nodes show the effect of a NodeClass's kubelet settings, such as reserved resources.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ The labels count CPUs and MiB; the factors convert these numbers to millicores a
 _GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 _GPU_COUNT_LABELS = tuple(f"{prefix}instance-gpu-count" for prefix in KARPENTER_PREFIXES)
 _MAX_NODES_PER_MACHINE = 16
-"""gpuspawner derives the size of an instance type from at most this many nodes, to save time in large NodePools."""
+"""Maximum number of existing nodes from which gpuspawner derives the size of one instance type in a NodePool."""
 _MAX_NUMBER = 10**9
 """No machine has this many CPUs, MiB or GPUs. gpuspawner ignores a label with this number or a larger one."""
 _KARPENTER_OPERATORS = {"Gte": (GT, -1), "Lte": (LT, 1)}
@@ -88,9 +87,10 @@ def derive_pools_from_nodes(
 ) -> Iterator[ScalableNodePool]:
     """Yield one scalable pool for each pair of a NodePool and an instance type of its existing nodes.
 
-    A NodePool does not say how large its machines are. The existing nodes show the size of their instance type. The
-    function skips nodes that no longer meet their NodePool's requirements. It also skips NodePools for which gpuspawner
-    cannot predict for certain that Karpenter adds a node (:attr:`.MachineConstraints.is_reliable`).
+    A NodePool does not say how large its machines are, but existing nodes do. The function skips
+
+    - nodes that no longer meet their NodePool's requirements;
+    - NodePools whose :attr:`.MachineConstraints.is_reliable` is False.
 
     :param scalable_pools: the results of :func:`decode_node_pools`.
     :param nodes: all existing nodes; labels tell which of them Karpenter added.
@@ -143,7 +143,7 @@ def _derive_pool(name: str, machines: MachineConstraints, *, existing: Iterable[
 def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return resource → largest amount that any of the nodes reports.
 
-    The function ignores smaller amounts, because a broken or starting node may report less than it has.
+    A broken or starting node may report less than it has.
     """
     maximum: dict[str, int] = {}
     for each in amounts:
@@ -155,10 +155,9 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
     """Return resource → amount that Karpenter expects on a new node.
 
-    The result lacks the resources of MIG slices and shared GPUs: only the device plugin of an existing node reports
-    them, so Karpenter adds no node for them. A node with shared GPUs may report more units of ``nvidia.com/gpu`` than
-    the node has physical GPUs. Karpenter expects only the physical GPUs, which its label ``instance-gpu-count`` counts.
-    The result therefore never has more GPUs than the label says.
+    The result has no resources such as ``nvidia.com/mig-1g.5gb``, because Karpenter adds no node for them. Its number
+    of GPUs is at most that of Karpenter's label ``instance-gpu-count``: a node with shared GPUs reports more than that,
+    but Karpenter expects only the physical GPUs.
 
     :param allocatable: resource → allocatable amount of existing nodes of the same instance type.
     :param labels: labels of one of these nodes.
@@ -202,15 +201,13 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
             isinstance(node_spec.get("requirements"), list)
             and None not in decoded
             and is_complete
-            # While Ready is missing or "Unknown", Karpenter has not processed the NodePool yet: gpuspawner must not
-            # promise nodes. If Ready is "False", Karpenter certainly adds no node; `remaining` above then allows none.
+            # Without one of these values, Karpenter has not processed the NodePool yet. "False" is reliable, too:
+            # Karpenter then adds no node.
             and conditions.get("Ready") in ("True", "False")
             # NodeRegistrationHealthy is "False" if the NodePool's last nodes never joined the cluster. gpuspawner must
             # not promise that the next node joins.
             and conditions.get("NodeRegistrationHealthy") != "False"
-            # gpuspawner must not promise nodes of a static NodePool (with replicas): Karpenter adds none for pods. It
-            # only replaces missing nodes, and the NodePool's status does not show whether nodes are missing: the status
-            # counts launched machines, minutes before their nodes exist.
+            # For a static NodePool (with replicas), Karpenter adds no nodes for pods. It only replaces missing nodes.
             and replicas is None
         ),
     )
@@ -222,8 +219,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
 def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None:
     """Return a requirement of a NodePool, or None if it is malformed.
 
-    The function ignores ``minValues``, the number of values that Karpenter must be able to choose from, because this
-    number excludes no node.
+    The function ignores ``minValues``, because ``minValues`` excludes no node.
     """
     values = raw.get("values") or []
     operator, step = _KARPENTER_OPERATORS.get(as_text(raw.get("operator")), (as_text(raw.get("operator")), 0))
@@ -265,10 +261,9 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 
 
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
-    """Return possible numbers of one vendor's GPUs in a machine that may have another vendor's GPUs instead.
+    """Return ``counts`` with 0 added, because a machine may have another vendor's GPUs instead.
 
-    The result is ``counts`` with 0 added. If ``counts`` is a range, the result is a range from 0 to the same end. If
-    ``counts`` is empty, the result is empty.
+    A range then starts at 0; empty ``counts`` stay empty.
     """
     if not counts:
         return counts

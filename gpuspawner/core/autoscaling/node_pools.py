@@ -37,13 +37,10 @@ NODE_COUNT = "nodes"
 
 
 def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -> bool:
-    """Return whether a pod may fit the largest machine and the limits of a NodePool.
+    """Return whether a pod may fit the largest machine and the limits of a NodePool, ignoring existing nodes.
 
-    The function ignores how much of the limits the existing nodes use.
-
-    Karpenter compares limits with machine sizes. gpuspawner does not know machine sizes exactly (the cloud provider's
-    code subtracts ``vmMemoryOverheadPercent`` from the memory). This function therefore compares limits with the pod's
-    requests.
+    Karpenter compares the limits with machine sizes, which gpuspawner does not know exactly (the cloud provider's code
+    subtracts ``vmMemoryOverheadPercent`` from the memory). This function compares them with the pod's requests.
     """
     for name, number in requests.items():
         sizes = machines.sizes.get(name)
@@ -55,11 +52,10 @@ def may_fit_machine(machines: MachineConstraints, requests: Mapping[str, int]) -
 def has_capacity_left(
     machines: MachineConstraints, requests: Mapping[str, int], *, ahead: Iterable[Mapping[str, int]] = ()
 ) -> bool:
-    """Return whether a NodePool's remaining limits allow a machine for a pod after each pod ahead of it got a machine.
+    """Return whether a NodePool's remaining limits allow one more machine for each pod ahead and then for a pod.
 
-    Each pod gets a machine of its own: the smallest that is large enough. If machine sizes are unknown, the function
-    takes the pod's requests as the machine's size, though the machine may be larger. A pod ahead that would exceed the
-    limits gets no machine, and the next pod follows, as in Karpenter
+    Each pod gets the smallest machine that is large enough. If machine sizes are unknown, the pod's requests are the
+    machine's size. A pod ahead that would exceed the limits gets no machine, as in Karpenter
     (pkg/controllers/provisioning/scheduling/scheduler.go).
 
     :param machines: the node pool's constraints on machines.
@@ -75,7 +71,7 @@ def has_capacity_left(
 def _charge(
     machines: MachineConstraints, requests: Mapping[str, int], *, remaining: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """Return what a NodePool's limits leave after a machine for a pod is added; None if they forbid this machine.
+    """Return what a NodePool's limits leave after a machine for a pod is added; None if they are too small.
 
     :param requests: resource → requested amount of the pod.
     :param remaining: what the limits leave before the machine is added: resource → amount.
@@ -117,7 +113,7 @@ _ANY_COUNT = range(1, 2**31)
 
 
 def build_scale_up_pools(gpu: GPUType, nodes: Iterable[Node]) -> tuple[ScalableNodePool, ...]:
-    """Return the node pools that a GPU type's ``scale_up`` settings describe, with or without room below ``max_nodes``.
+    """Return the node pools that a GPU type's ``scale_up`` settings describe, including those at ``max_nodes``.
 
     A node counts against ``max_nodes`` once it reports the type's GPUs. A starting node with the type's labels but
     without GPUs does not count: pending pods cannot use it yet, so the function treats it as a node still to be added.
@@ -212,14 +208,10 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
     """Return a copy of a node pool that allows machines with any number of a type's GPUs, or the pool unchanged.
 
-    Some NodePools declare the labels of a GPU type, but not how many GPUs each machine has. For such a NodePool, the
-    function returns the copy: Karpenter chooses machines that fit the pending pod, so gpuspawner assumes that a machine
-    may have as many GPUs as the pod requests.
-
-    The function returns a node pool unchanged if the pool does not declare the type's labels, if it declares the number
-    of GPUs, or if it is not a Karpenter NodePool. Karpenter cannot predict the resources of MIG slices and shared GPUs
-    (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), so for types with such resources the function returns every
-    node pool unchanged.
+    The result is the copy for a Karpenter NodePool that declares the labels of the GPU type, but not how many GPUs each
+    machine has. Karpenter then chooses machines that fit the pending pod. For MIG slices and shared GPUs
+    (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), the pool stays unchanged, because Karpenter cannot predict
+    these resources.
 
     :param scalable_pool: the node pool.
     :param gpu: a GPU type, or None for a server without GPUs.

@@ -5,13 +5,15 @@ Out: a :class:`Catalog` of images, CPU and memory bounds, GPU types, presets, pr
 :mod:`gpuspawner.core.discovery` builds the catalog. The form shows the catalog, and the hub checks users' choices
 against the catalog. This package must not depend on running pods, the current user's limits, or the form.
 
-:mod:`.model` has the catalog's values, and the state of a server's Kueue queue with the Workloads ahead of the server.
-:mod:`.node_labels` reads GPU labels of every vendor and cloud, and keeps servers without a GPU off GPU nodes by such
-labels; :mod:`.accelerators` looks up GPU models.
-:mod:`.nodes_by_type` groups nodes by GPU type. :mod:`.combined_types` joins GPU types into one choice ("any GPU with
-40 GB"). :mod:`.software` decides whether an image works with a GPU type.
-:mod:`.image_reference` parses image references. :mod:`.policy_model` has the policy's rules and the pools of GPUs that
-groups share. :mod:`.kueue` has Kueue's labels and quotas.
+- :mod:`.model`: the catalog's classes, and the state of a Kueue queue.
+- :mod:`.node_labels`: reads GPU labels of nodes, and keeps servers without a GPU off GPU nodes.
+- :mod:`.accelerators`: looks up GPU models.
+- :mod:`.nodes_by_type`: groups nodes by GPU type.
+- :mod:`.combined_types`: joins GPU types into one choice ("any GPU with 40 GB").
+- :mod:`.software`: decides whether an image works with a GPU type.
+- :mod:`.image_reference`: parses image references.
+- :mod:`.policy_model`: the policy's rules, and the pools of GPUs that groups share.
+- :mod:`.kueue`: Kueue's labels and quotas.
 """
 
 from gpuspawner.core.catalog.accelerators import AcceleratorTable

@@ -44,8 +44,8 @@ class Accelerator:
     :param karpenter_memory_mib: MiB in Karpenter's memory label, which distinguishes models with the same name; None =
         ``memory_bytes`` in MiB.
     :param compute: CUDA compute capability; None when unknown.
-    :param fractional: sources, as in ``labels``, whose label has the same value for a whole GPU of this model and for a
-        slice of it. Such a label therefore does not tell the memory of one unit (the whole GPU or the slice).
+    :param fractional: sources, as in ``labels``, whose label has the same value for whole GPUs and for slices, so that
+        it does not tell the memory.
     :param nvlink: label values, of any source, that mean a machine with NVLink between its GPUs.
     """
 
@@ -64,7 +64,7 @@ class Accelerator:
 class AcceleratorMatch:
     """The GPU model that a node label names.
 
-    :param memory_bytes: memory of one GPU; None when unknown, or when the label may also name slices of the GPU.
+    :param memory_bytes: memory of one GPU; None if unknown, for example because nodes with slices have the same label.
     """
 
     accelerator: Accelerator
@@ -72,7 +72,7 @@ class AcceleratorMatch:
 
 
 class AcceleratorTable:
-    """The known GPU models, indexed by label value.
+    """The known GPU models; finds a model by a node's label.
 
     :param accelerators: all models.
     """
@@ -109,7 +109,7 @@ class AcceleratorTable:
     def has_nvlink(self, key: str, value: str) -> bool:
         """Return whether a label names a GPU model whose machines connect their GPUs by NVLink.
 
-        The method ignores whether the label means MIG slices or shared GPUs, so callers must check this themselves.
+        The result may also be True for nodes with MIG slices or shared GPUs.
 
         :param key: name of the label, such as ``nvidia.com/gpu.product``.
         :param value: the label's value on the node.
@@ -128,9 +128,9 @@ def strip_product_suffix(product: str) -> str:
 def reconcile_memory(labelled_mib: int | None, known_bytes: int | None) -> int | None:
     """Return the memory of one GPU in bytes, from a node's label and the table of models, or None if neither has it.
 
-    If label and table agree within 10 %, the result is the table's number, which is rounder. If they disagree, the
-    label is right: the node may have MIG slices, and the table has only the memory of whole GPUs. The label's number is
-    rounded to whole GiB, unless it is less than half a GiB. If only one of the two has a number, that number counts.
+    - Without a label, or if both agree within 10 %: the table's number.
+    - Otherwise: the label's number, because the node may have MIG slices and the table has only whole GPUs. It is
+      rounded to whole GiB, unless it is less than half a GiB.
 
     :param labelled_mib: MiB in the node's memory label; None when the node has no such label.
     :param known_bytes: bytes in the table; None when the table has no memory for the label.

@@ -47,14 +47,13 @@ class CombinedType:
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
     """Return a combined GPU type, or None if the catalog has no member that the combined type can use.
 
-    The ``overrides`` of a GPU type are values of KubeSpawner's traits, and may restrict the servers that use the type.
-    If the members have different ``overrides``, servers with the combined type get none of these. To let no user evade
-    a member's restrictions, the function then leaves out the members with ``overrides``, unless the admin sets
-    ``overrides`` for the combined type.
+    The ``overrides`` of a GPU type (values of KubeSpawner's traits) may restrict its servers. If the members have
+    different ``overrides``, and the admin sets none for the combined type, the function leaves out the members with
+    ``overrides``: users must not evade the restrictions.
 
     The members' values fill in the fields that the admin did not set. A field such as ``spot`` stays empty if the
-    members have different values. The combined type has the tolerations that the admin set and those of all
-    members. Its run time limit is the shortest limit that the admin or a member has.
+    members have different values. The tolerations of the admin and of all members add up. The shortest run time limit
+    applies.
 
     :param union: the admin's definition of the combined type.
     :param gpus: slug → GPU type, for all types of the catalog that are not combined.
@@ -103,9 +102,8 @@ def merge_matches(gpu: GPUType) -> LabelMatch | None:
 
     - The matches differ in more than one label. A merged match would also select nodes with the first label of one
       member and the second label of another member.
-    - The matches differ in one label, and the nodes of at least one member do not need this label: the member's match
-      does not contain the label, or maps it to no values, so that the nodes must not have it. A merged match cannot
-      express "one of these values, or no such label".
+    - The matches differ in one label, and the nodes of a member need not or must not have this label. A merged match
+      cannot express "one of these values, or no such label".
     """
     first, *others = gpu.label_matches
     joined = dict(first)

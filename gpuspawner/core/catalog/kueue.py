@@ -95,9 +95,9 @@ class QuotaJudgment(NamedTuple):
     """Whether a ClusterQueue could admit a pod, and if not, why.
 
     :param resource: the resource whose quota is missing, too small or in use; empty if the answer has another cause.
-    :param flavors: names of all ResourceFlavors in the resource group that decides the answer; empty if no group does.
-    :param most: for EXCEEDED, the largest request for ``resource`` that Kueue could admit. None for other answers. Also
-        None if the pod exceeds one resource's quota in one flavor, and another resource's quota in another flavor.
+    :param flavors: names of the ResourceFlavors in the resource group with the worst answer; may be empty.
+    :param most: for EXCEEDED, the largest request for ``resource`` that Kueue could admit; None for other answers, or
+        if the pod exceeds the quota of different resources in different flavors.
     """
 
     answer: QuotaAnswer
@@ -131,11 +131,10 @@ class FlavorCapacity:
 class FlavorChoice(NamedTuple):
     """The ResourceFlavors that Kueue would give a pod.
 
-    :param choices: for each resource group that the pod needs, the flavor that the pod would get now, followed by the
-        flavors that the pod may get while the quota of the first flavor is in use.
-    :param places: number of pods with the same requests for which the unused quota certainly suffices now, in the first
-        flavor of each resource group.
-    :param has_more: whether there may be enough unused quota for more such pods, in the first or in other flavors.
+    :param choices: for each resource group that the pod needs: first the flavor that the pod would get now, then the
+        flavors that the pod may get if the quota of the first one is in use.
+    :param places: how many such pods certainly fit in the unused quota of the first flavors now.
+    :param has_more: whether more such pods may fit, in the first or in other flavors.
     """
 
     choices: tuple[tuple[FlavorCapacity, ...], ...]
@@ -152,9 +151,8 @@ class QueueCapacity:
     :param may_preempt: whether the ClusterQueue may preempt other Workloads.
     :param is_strict: whether a Workload that cannot be admitted holds up all Workloads behind it (``StrictFIFO``).
     :param has_checks: whether AdmissionChecks must also agree after Kueue has reserved the quota.
-    :param takes_first: whether Kueue takes the first flavor with enough unused quota. False = Kueue may prefer a later
-        flavor in which the pod borrows no quota, or an earlier flavor in which Kueue preempts other Workloads
-        (``flavorFungibility``).
+    :param takes_first: whether Kueue takes the first flavor with enough unused quota. False = Kueue may prefer another
+        flavor (``flavorFungibility``).
     :param is_fair: whether the order of Workloads depends on the past usage of each LocalQueue (``admissionScope``).
     :param pending: number of Workloads that wait in the ClusterQueue; None if unknown.
     :param is_stopped: whether an admin has stopped the ClusterQueue (``stopPolicy``).
@@ -194,7 +192,7 @@ class QueueCapacity:
         return max(judgments, key=lambda each: each.answer, default=QuotaJudgment(QuotaAnswer.UNKNOWN))
 
     def list_flavors(self, resource: str, constraints: PodConstraints) -> tuple[FlavorCapacity, ...]:
-        """Return a resource's ResourceFlavors that may fit a pod by their labels and taints, even without enough quota.
+        """Return a resource's ResourceFlavors whose labels and taints may fit a pod, whatever their quota.
 
         :param resource: a resource that the pod requests.
         :param constraints: the pod's constraints on its node.
@@ -276,8 +274,8 @@ def _judge_flavor(
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     used = next((name for name, number in needed.items() if number > max(0, flavor.free[name])), "")
     if used and flavor.has_topology:
-        # Do not answer IN_USE, which means that the pod gets the flavor once quota is unused: Kueue may still refuse
-        # the pod because of the flavor's topology (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
+        # Do not answer IN_USE: even with unused quota, Kueue may refuse the pod because of the flavor's topology
+        # (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     return QuotaJudgment(QuotaAnswer.IN_USE if used else QuotaAnswer.ROOM, used)
 
@@ -290,14 +288,14 @@ def _may_take(flavor: FlavorCapacity, constraints: PodConstraints, *, selector: 
 
 
 def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity]) -> PodConstraints | None:
-    """Return a pod's node selector and affinity without labels that no flavor has, or None if a flavor is unknown."""
+    """Return a pod's node selector and affinity for only the labels that flavors have; None if a flavor is unknown."""
     if any(flavor.node is None for flavor in flavors):
         return None
     return limit_to_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
 
 
 class ClusterQueues:
-    """What all ClusterQueues can admit, computed from the given ClusterQueues, Cohorts and ResourceFlavors.
+    """Computes what each ClusterQueue can admit.
 
     :param cluster_queues: all ClusterQueues of the cluster as JSON; all are needed, because they lend each other quota.
     :param cohorts: all Cohorts as JSON; None if unknown.
@@ -430,8 +428,8 @@ class _QuotaNode:
     :param unread_quotas: pairs (flavor, resource) for which this object or a descendant has a malformed quota.
     :param unread_usage: pairs (flavor, resource) whose usage is malformed or missing in this object or a descendant.
     :param is_readable: whether the quotas of this object and of all descendants have the structure of Kueue's API.
-    :param holders: (flavor, resource) → number of ClusterQueues, among this object and its descendants, that may
-        reserve unused quota for a Workload that waits.
+    :param holders: (flavor, resource) → number of ClusterQueues, among this object and its descendants, that may keep
+        unused quota for a waiting Workload.
     """
 
     parent: str
@@ -480,8 +478,7 @@ class _QuotaTree:
         for name in children:
             # Children may name a Cohort that has no object. Such a Cohort has no parent and no quota of its own.
             self._cohorts.setdefault(name, _QuotaNode(parent=""))
-        # Begin with objects that have no children. Add each object to its parent once the object's own children have
-        # been added to the object. Cohorts that form a cycle are never added.
+        # Add each object to its parent only after the object's own children. Cohorts in a cycle are never added.
         complete = [*self._queues.values(), *(each for name, each in self._cohorts.items() if not children[name])]
         while complete:
             each = complete.pop()
@@ -510,7 +507,7 @@ class _QuotaTree:
         path = [node]
         while path[-1].parent:
             if len(path) > len(self._cohorts):
-                return None  # So long a path has a cycle, and Kueue admits nothing from Cohorts in a cycle.
+                return None  # More steps than Cohorts mean a cycle, and Kueue admits nothing in a cycle.
             path.append(self._cohorts[path[-1].parent])
         return path[::-1]
 
@@ -572,7 +569,7 @@ def _may_hold_back(spec: Mapping[str, object], status: Mapping[str, object]) -> 
 
     Kueue tries the first Workload of a ``StrictFIFO`` ClusterQueue in each cycle and keeps the unused quota for it
     (``schedule`` of ``pkg/scheduler/scheduler.go``). Kueue keeps none if ``reclaimWithinCohort`` is ``Any``: the
-    ClusterQueue can then take its quota back by preempting borrowing Workloads of its cohort, whatever their priority.
+    ClusterQueue can then preempt any Workload that borrows its quota.
     """
     is_waiting = as_int(status.get("pendingWorkloads")) != 0
     can_reclaim = as_dict(spec.get("preemption")).get("reclaimWithinCohort") == "Any"

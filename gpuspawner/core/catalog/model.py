@@ -99,7 +99,7 @@ class CustomImages:
         return not self.registries or any(reference.is_from(each) for each in self.registries)
 
     def describe(self, reference: str) -> Image:
-        """Return a custom image. If it is in ``listed``, the CUDA version, vendors and so on are those declared there.
+        """Return a custom image. If ``listed`` contains it, its CUDA version, vendors and overrides come from there.
 
         :param reference: full reference of the image.
         """
@@ -160,9 +160,8 @@ class Bounds:
     :param step: distance between two amounts, counted from ``min``.
     :param default: amount when the user chooses none. It may lie between two steps.
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
-    :param own: KubeSpawner's limit and guarantee if the settings have no bounds. A user who chooses no amount then gets
-        KubeSpawner's limit. If KubeSpawner has a guarantee, the pod requests this guarantee (at most the limit) instead
-        of the fraction ``guarantee``. None = the settings have bounds, which replace KubeSpawner's limit and guarantee.
+    :param own: KubeSpawner's limit and guarantee. If there is a guarantee, the pod requests it (at most the limit)
+        instead of the fraction ``guarantee``. None = the settings have bounds, which replace both.
     :param is_optional: True = a user who chooses no amount gets no limit. False = such a user gets ``default``.
     """
 
@@ -176,11 +175,11 @@ class Bounds:
 
     @property
     def usual(self) -> int | None:
-        """Amount that a server gets if the user chooses none; None = no limit."""
+        """Amount for a server whose user chooses no amount; None = no limit."""
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest limit for which the pod's request is at most ``request``; None if every limit is allowed.
+        """Return the largest limit at which the pod requests at most ``request``; None if each limit fulfills this.
 
         :param request: largest allowed resource request of the pod, in base units.
         """
@@ -242,7 +241,7 @@ class GPUType:
         settings or the labels of all nodes say so; False = the settings deny it; None = unknown.
     :param interconnect: what connects the GPUs of one node (``NVLink``); None = not known to be the same on all nodes.
     :param max_runtime_s: seconds after which the pod of a server with the type ends (``activeDeadlineSeconds``);
-        None = never.
+        None = the type sets no maximum.
     :param overrides: values of KubeSpawner's traits for servers with the type.
     """
 
@@ -290,7 +289,7 @@ class GPUType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An entry of a form field with a fixed list of entries (:data:`.CLOSED_CHOICES`), such as one of the priorities.
+    """An entry in the fixed list of a form field (:data:`.CLOSED_CHOICES`), for example one of the priorities.
 
     :param slug: key in settings and user options.
     """
@@ -382,7 +381,7 @@ class Preset:
 
     @property
     def is_fixed(self) -> bool:
-        """True if the preset sets more than form fields can express, so that users cannot change it in the form."""
+        """Whether users cannot change the preset in the form: it has overrides, choices, guarantees or no limit."""
         is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
         return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
 
@@ -437,8 +436,8 @@ class QueueState:
     :param capacity: what the LocalQueue's ClusterQueue can admit; None if unknown.
     :param waiting: priorities of the Workloads that wait in the ClusterQueue, in Kueue's order; None if unknown.
     :param priority: priority of the server's Workload; None if unknown.
-    :param missing_class: name of the server's WorkloadPriorityClass if the hub knows that the cluster lacks it; Kueue
-        then creates no Workload. Empty if the class exists, or if the hub does not know.
+    :param missing_class: name of the server's WorkloadPriorityClass if the cluster lacks it; Kueue then creates no
+        Workload. Empty if the class exists, or if the hub does not know.
     :param age_s: seconds since the hub read the oldest of these facts.
     """
 
@@ -464,9 +463,9 @@ class QueueState:
     def count_ahead(self) -> int | None:
         """Return how many Workloads are ahead of the server's Workload in the queue, or None if unknown.
 
-        Kueue takes Workloads with higher priority first, then older ones; an evicted Workload's age counts from its
-        last eviction (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the
-        youngest. A Workload that preempts others comes first regardless of its priority (``stickyWorkload``).
+        Kueue takes Workloads with higher priority first, then older ones (``queueOrderingFunc`` of
+        ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the youngest. A Workload that preempts
+        others comes first regardless of its priority (``stickyWorkload``).
         """
         if self.capacity is None or self.capacity.is_fair:
             return None
@@ -492,23 +491,23 @@ class Catalog:
     :param gpus: slug → GPU type.
     :param presets: slug → preset.
     :param hidden: GPU types that users cannot choose. Servers without a GPU stay off the nodes of these types.
-    :param untyped: label → values by which to find the GPU nodes that belong to no GPU type. Servers without a GPU stay
-        off these nodes.
+    :param untyped: label → values of GPU nodes that belong to no GPU type. Servers without a GPU stay off these nodes.
     :param custom_images: settings for images by reference; None = users can choose from ``images`` only.
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
     :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field. Without a size from the user,
         the GPU type's ``shm`` decides.
     :param choices: the offered entries of each form field with a fixed list, such as priorities.
     :param policy: the admin's rules; None = every user can have everything.
-    :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = never.
+    :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = only the
+        GPU types set a maximum.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
     :param default_gpus: (slug, number of GPUs) of each GPU type that can provide the GPUs in KubeSpawner's traits.
         Without a GPU type in the user options, a server gets the first one that the user's limits and image allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, but servers do not get.
-        A server has one GPU type, so all resources except that of the first type in ``default_gpus`` are dropped.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, but servers do not get,
+        because a server has only one GPU type.
     :param only_presets: True = users can choose only a preset, and entries from the lists in that preset.
-    :param preset_images: slug → image for presets only, not in ``images``. Users cannot change presets with this image.
+    :param preset_images: slug → image that only presets offer. Users cannot change a preset with such an image.
     """
 
     images: Mapping[str, Image]
@@ -533,13 +532,13 @@ class Catalog:
 
     @property
     def default_preset(self) -> str | None:
-        """Slug of the preset of a server without user options; None if such a server has no preset."""
+        """Slug of the preset that a server without user options gets; None if it gets no preset."""
         if not self.only_presets:
             return None
         return next((slug for slug, each in self.presets.items() if each.is_default), next(iter(self.presets), None))
 
     def is_fixed(self, preset: str) -> bool:
-        """Return whether users cannot change a preset's values, except by their choices in the lists of the preset.
+        """Return True if users can only pick entries in a preset's ``choices``, but cannot change its other values.
 
         :param preset: slug of the preset.
         """
@@ -569,8 +568,8 @@ class Catalog:
 def narrow_bounds(bounds: Bounds | None, *, least: int | None = None, most: int | None = None) -> Bounds | None:
     """Return bounds limited to a range, with the same steps, or None if no step lies in the range.
 
-    A default outside the range moves to the nearest amount that remains. With an upper end, the result is never
-    ``is_optional``: a user who chooses no amount gets the default instead of no limit.
+    A default outside the range moves to the nearest amount that remains. If ``most`` is a limit, a user who chooses no
+    amount gets the default, even if ``bounds.is_optional`` is True.
 
     :param bounds: bounds of an amount; None returns None.
     :param least: lower end of the range in the bounds' unit; None = no lower end.

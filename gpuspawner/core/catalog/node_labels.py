@@ -73,7 +73,7 @@ class NodeGPU:
 
     :param model: the model's name in slugs (``a100-40gb``) and in the form (``A100 40 GB``); None if no label names it.
     :param source: origin of the labels (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``); empty without labels.
-    :param match: label → values that select nodes with the same GPUs.
+    :param match: label → values that select nodes with the same GPUs; no values = the label must be missing.
     :param memory_bytes: memory of one unit; None if unknown.
     :param profile: MIG profile (``1g.5gb``) or AMD partition (``cpx_nps4``); None for a whole GPU.
     :param shared: whether several servers share one GPU.
@@ -118,9 +118,7 @@ def is_gpu_label(key: str) -> bool:
 def find_divided_models(nodes: Iterable[Node]) -> frozenset[KarpenterModel]:
     """Return the GPU models, as Karpenter's labels name them, of all nodes whose GPUs are MIG slices or shares.
 
-    On such a node, one unit of ``nvidia.com/gpu`` is not a whole GPU. Karpenter's labels do not show this, because they
-    describe the machine and not the device plugin's configuration. For these models, callers need other labels
-    to tell whole GPUs from slices and shares.
+    On such a node, one unit of ``nvidia.com/gpu`` is not a whole GPU, but Karpenter's labels do not show this.
     """
     found = (
         read_karpenter_model(node.labels)
@@ -207,9 +205,8 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # Both conditions show ambiguous labels. If the profile is INVALID, the GPUs have different MIG layouts although the
-    # MIG strategy is "single". If the node has more units than its labels count, it has GPUs of several models, and the
-    # labels describe only one of these models.
+    # If the profile is INVALID, the GPUs have different MIG layouts. If the node has more units than its labels count,
+    # it has GPUs of several models, and the labels describe only one of these models.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}
@@ -293,10 +290,9 @@ def _find_karpenter_model(model: KarpenterModel, table: AcceleratorTable) -> Acc
 def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *, table: AcceleratorTable) -> bool:
     """Return whether to identify a node's GPUs by Karpenter's labels instead of those of GPU Feature Discovery.
 
-    - If the node has MIG slices or shared GPUs, the result is False: Karpenter's labels do not show these.
-    - If the table of known models has the model that Karpenter's labels name, the result is True: Karpenter knows its
-      labels before it creates a node, whereas GPU Feature Discovery sets labels only once the node runs.
-    - Otherwise, the result is False if the table has the model that GPU Feature Discovery's label names, else True.
+    - False for MIG slices and shared GPUs, because Karpenter's labels do not show these.
+    - True if the table has the model in Karpenter's labels, because a new node has these labels first.
+    - Otherwise, True if the table lacks the model in GPU Feature Discovery's labels, too.
     """
     if _is_divided(labels):
         return False
@@ -396,12 +392,13 @@ class MatchExpression:
 
 
 def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
-    """Return node affinity that excludes the nodes of all GPU types: one ``NotIn`` per label, with all types' values.
+    """Return node affinity that excludes GPU nodes, also those without a GPU type that users can choose.
 
-    The affinity also excludes nodes of GPU types that users cannot choose, and GPU nodes that belong to no type. Of
-    the labels by which a type matches nodes, the affinity uses those that only GPU nodes carry. If a type has none of
-    these, the affinity uses the type's other labels, except those in :data:`_GENERAL_LABELS`: a ``NotIn``
-    for ``kubernetes.io/arch`` would exclude nodes without GPUs, too.
+    The result has one ``NotIn`` per label. For each GPU type, it uses
+
+    - the type's labels that only GPU nodes carry, or, if the type has none,
+    - its other labels, except :data:`_GENERAL_LABELS`: a ``NotIn`` for ``kubernetes.io/arch`` would exclude nodes
+      without GPUs, too.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):

@@ -1,7 +1,7 @@
 """Group nodes by GPU type, and the nodes of each type into pools.
 
-All nodes of a pool have the same taints, and the same values of the labels by which GPU types match nodes. Either all
-or none of the nodes are cordoned. A unit of a type is a whole GPU, a MIG slice or a share of a GPU.
+All nodes of a pool have the same taints, the same cordon and the same values of the labels by which GPU types match
+nodes. A unit of a type is a whole GPU, a MIG slice or a share of a GPU.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def group_nodes_by_type(
     :param gpus: GPU types.
     :param table: all nodes.
     :param tolerations: tolerations of every server, besides those of the types.
-    :param layout: properties that the nodes of a pool must share, besides the labels by which the types match nodes.
-        ``table`` caches pools for a few layouts only, so callers should use few different layouts.
+    :param layout: further properties that the nodes of a pool must share. Use few different layouts: ``table`` caches
+        the pools of only a few.
     """
     types = tuple(gpus)
     keys = {key for gpu in types for match in gpu.label_matches for key in match}
@@ -120,19 +120,16 @@ def count_units_for_pod(node: Node, resource: str) -> int:
 
 
 def may_have_units(node: Node, resource: str) -> bool:
-    """Return whether a node has units (GPUs, MIG slices or shares) of a resource, or may have some.
-
-    It may have some if gpuspawner cannot count the node's DRA devices that provide the resource.
-    """
+    """Return whether a node has units (GPUs, MIG slices or shares) of a resource, or DRA devices of unknown number."""
     return count_units(node, resource) > 0 or resource in node.uncounted
 
 
 def has_silent_plugin(node: Node, resource: str) -> bool:
     """Return whether kubelet reports 0 units of a resource on a node, for example before the device plugin registers.
 
-    kubelet begins to report 0 when it restarts, or a few minutes after the plugin stops. It reports 0 until the
-    plugin registers again (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet
-    also reports 0 if all GPUs are divided into MIG slices or gone; the function cannot tell these cases apart.
+    kubelet reports 0 after its restart, or a few minutes after the plugin stops, until the plugin registers again
+    (pkg/kubelet/cm/devicemanager/manager.go, ``readCheckpoint`` and ``GetCapacity``). kubelet also reports 0 if all
+    GPUs are divided into MIG slices or gone.
     """
     return (resource in node.capacity or resource in node.allocatable) and not may_have_units(node, resource)
 

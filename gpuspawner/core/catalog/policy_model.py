@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 UNLIMITED = sys.maxsize
 """Value of a limit in a rule: the rule explicitly allows any amount."""
 ANY = "*"
-"""Wildcard in a rule: every entry of a form field (such as images), or every GPU type that the rule does not name."""
+"""Wildcard in a rule: every image (or priority), or every GPU type that the rule does not name."""
 
 
 def normalize_group(group: str) -> str:
@@ -53,7 +53,7 @@ The key :data:`ANY` stands for all types that the mapping does not name."""
 class Rule:
     """The limits for a user, a group or every user. A unit is a whole GPU, a MIG slice or a share.
 
-    A field that is None is not set by the rule. :data:`UNLIMITED` in a limit explicitly allows any amount.
+    None = the rule does not set this limit. :data:`UNLIMITED` = the rule allows any amount.
 
     :param choices: field name → the allowed slugs, or :data:`ANY`; a missing field is not restricted.
     :param custom_images: whether users may name images by reference, if the catalog allows custom images.
@@ -65,11 +65,9 @@ class Rule:
     :param memory: allowed amounts in bytes.
     :param max_runtime_s: seconds after which the pod of any server ends (``activeDeadlineSeconds``).
     :param deny: True = the rule only restricts what other rules allow.
-    :param sources: in a merged rule, the ``gpus`` of each rule without ``deny`` that sets ``gpus``. May be empty if
-        there is only one such rule. :func:`gpuspawner.core.policy.rules.find_member_rule` needs ``sources`` and
-        ``caps`` for a combined type, which stands for several GPU types, its members. On a server with the combined
-        type, a member's limits depend on which of the rules before the merge allow the combined type.
-    :param caps: in a merged rule, the ``gpus`` of each merged rule with ``deny``: limits on what the other rules allow.
+    :param sources: in a merged rule, the ``gpus`` of each rule without ``deny``; may be empty if there is only one.
+        :func:`gpuspawner.core.policy.rules.find_member_rule` reads ``sources`` and ``caps``.
+    :param caps: in a merged rule, the ``gpus`` of each rule with ``deny``.
     """
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -86,10 +84,10 @@ class Rule:
     caps: tuple[GPUTypeRules, ...] = field(default=(), compare=False, repr=False)
 
     def allows_choice(self, name: str, slug: str) -> bool:
-        """Return whether the rule allows an entry of a form field, such as one image.
+        """Return whether the rule allows a choice in a form field, for example one image.
 
         :param name: name of the field.
-        :param slug: slug of the entry.
+        :param slug: slug of the choice.
         """
         slugs = self.choices.get(name)
         return slugs is None or slug in slugs or ANY in slugs
@@ -147,7 +145,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The users who may choose one entry of a form field, such as one preset: members of groups, and single users.
+    """The users who may choose one image, GPU type or preset: members of groups, and single users.
 
     :param groups: normalized group names.
     :param users: user names.
@@ -162,8 +160,10 @@ class Access:
 
 
 AccessKey = tuple[str, ...]
-"""Name of a form field (``image``, ``gpu`` or ``preset``) and the slug of one of its entries. For an entry of a list in
-a preset, the name of the list and the slug of that entry follow: ``("preset", "small", "memory", "mem-16")``."""
+"""Names one choice in the form, for example ``("image", "pytorch")`` or ``("gpu", "a100")``.
+
+``("preset", "small", "memory", "mem-16")`` names the choice ``mem-16`` in the list ``memory`` of the preset ``small``.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +174,9 @@ class Policy:
     :param groups: normalized group name → rule.
     :param users: user name → rule.
     :param pools: slug → pool of GPUs that groups share.
-    :param hide: whether the form leaves out the choices that the policy always denies to the user. False = the form
-        shows and disables these choices.
-    :param access: :data:`AccessKey` of an entry of a form field → the users who may choose this entry. An entry that
-        is missing in the mapping is open to every user. The rules may still deny any entry.
+    :param hide: whether the form leaves out choices that the user may never have. False = the form shows and disables
+        them.
+    :param access: choice → the users who may choose it; a missing choice is open to all. Rules may still deny it.
     """
 
     default: Rule = field(default_factory=Rule)
@@ -193,10 +192,10 @@ class Policy:
         return bool(self.groups or self.pools) or any(each.groups for each in self.access.values())
 
     def admits(self, person: Person, *key: str) -> bool:
-        """Return whether ``allowed_groups`` and ``allowed_users`` of a form field's entry let a user choose the entry.
+        """Return whether ``allowed_groups`` and ``allowed_users`` of an image, GPU type or preset let a user choose it.
 
         :param person: the server's user.
-        :param key: the :data:`AccessKey` of the entry.
+        :param key: the :data:`AccessKey` of the choice.
         """
         access = self.access.get(key)
         return access is None or access.admits(person)

@@ -127,10 +127,9 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return node affinity expressions that keep a server off those nodes of a GPU type on which the image cannot work.
 
-    A node of the type is usable if the image may work there. Each expression is a ``NotIn`` for one label: it excludes
-    label values that no usable node has, and accepts nodes without the label. An unusable node is not excluded if
-    usable nodes have all of its label values. No expression is about the CPU architecture:
-    :mod:`gpuspawner.core.request.pod_requirements` adds that expression.
+    Each expression is a ``NotIn`` for one label, with values that only nodes have on which the image cannot work. If a
+    node has no such value, it is not excluded. :mod:`gpuspawner.core.request.pod_requirements` adds the expression
+    about the CPU architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []

@@ -10,7 +10,7 @@ tolerations. For a new pod with such a RuntimeClass, this module adds a tolerati
 to :attr:`.PodConstraints.undecided`, so whether a node accepts the pod is unknown.
 
 To save memory, equal values, such as the labels of thousands of replicas, are one object. Callers must not modify
-results. Some loops cache by object identity and are faster with shared objects, but no result depends on sharing.
+results.
 """
 
 from __future__ import annotations

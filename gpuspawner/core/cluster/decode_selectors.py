@@ -98,9 +98,9 @@ def _decode_pod_term(term: Mapping[str, object], *, namespace: str, labels: Mapp
 
 
 def decode_selector(raw: object) -> LabelSelector:
-    """Return a meta/v1 LabelSelector; if there is no selector, return None, which selects nothing.
+    """Return a decoded LabelSelector; None selects nothing.
 
-    :param raw: meta/v1 LabelSelector; ``{}`` selects everything.
+    :param raw: meta/v1 LabelSelector; ``{}`` selects everything. None returns None.
     :raises InvalidSelectorError: for a malformed label selector.
     """
     if raw is None:
@@ -138,8 +138,7 @@ def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]
     """Return a PersistentVolume's constraints on nodes as sets of node selector terms.
 
     A node must match one term of each set (:attr:`.PodConstraints.volume_terms`). The volume's node affinity gives one
-    set. Each zone label and each region label of the volume gives another set. A node with neither a zone nor a region
-    label matches all sets from the volume's labels.
+    set, and each of its zone and region labels another. A node without such labels matches the sets of the labels.
 
     :param raw: v1 PersistentVolume.
     :return: empty if the volume may be used on all nodes.

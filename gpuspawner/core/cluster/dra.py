@@ -7,12 +7,13 @@ gpuspawner evaluates only CEL selectors that compare the driver and text attribu
 selectors. The result of any other selector is unknown. Malformed JSON raises no exception; it makes the number of
 devices smaller or unknown.
 
-:class:`DeviceCounter` counts the devices of each extended resource on the nodes, and those that ResourceClaims hold.
-kube-scheduler allocates devices to a pod that requests an extended resource; the counter uses the same rules
-(Kubernetes 1.36, ``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``). The newest
-DeviceClass with the resource as ``extendedResourceName`` selects the devices. A device is allocatable if it has no
-taint that keeps pods off, and if the device's pool has all its ResourceSlices. The number of a resource's devices on a
-node is unknown ("uncounted") if gpuspawner does not support a selector of the DeviceClass, or if devices are
+:class:`DeviceCounter` counts the devices of each extended resource on each node. It follows kube-scheduler
+(Kubernetes 1.36, ``extendedresourcecache.go``, ``allocator_incubating.go``, ``pools_incubating.go``):
+
+- The newest DeviceClass with the resource as ``extendedResourceName`` selects the devices.
+- A device is allocatable if it has no taint that keeps pods off, and if its pool has all its ResourceSlices.
+
+A node's number is unknown ("uncounted") if gpuspawner does not support a selector of the DeviceClass, or if devices are
 partitioned, shared, or usable from several nodes.
 """
 
@@ -69,11 +70,9 @@ def parse_cel_selector(expression: str) -> DeviceSelector:
 def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str, str], *, driver: str) -> bool | None:
     """Return whether all selectors of a DeviceClass select a device, or None if that is unknown.
 
-    Like kube-scheduler's allocator, this function stops at the first selector that is false or unknown, and returns the
-    result of that selector.
+    The result is that of the first selector that is false or unknown, as in kube-scheduler's allocator.
 
-    :param attributes: name with domain → text. If the device lacks an attribute that a selector compares, CEL raises an
-        error. As in CEL, the selector is still false if another of its comparisons is false; else it is unknown.
+    :param attributes: name with domain → text. A comparison with a missing attribute is unknown.
     :param driver: name of the device's driver.
     """
     for selector in selectors:
@@ -86,7 +85,7 @@ def selects_device(selectors: Iterable[DeviceSelector], attributes: Mapping[str,
 def _matches_all_terms(terms: tuple[AttributeTerm, ...], attributes: Mapping[str, str], *, driver: str) -> bool | None:
     """Return False if any comparison is false, else None (unknown) if the device lacks an attribute, else True.
 
-    The operator ``&&`` of CEL gives the same results.
+    The operator ``&&`` of CEL works in the same way, with an error instead of None.
     """
     values = [attributes.get(term.attribute) if term.attribute else driver for term in terms]
     answers = [None if value is None else value == term.value for value, term in zip(values, terms, strict=True)]
@@ -329,7 +328,7 @@ def _decode_attributes(raw: object, *, driver: str) -> dict[str, str]:
     attributes: dict[str, object] = {}
     for name, value in as_dict(raw).items():
         full = name if "/" in name else f"{driver}/{name}"
-        # An attribute that is listed both with and without its domain is ambiguous and left out.
+        # An attribute that has two values, with and without its domain, becomes None, and as_text_map() drops it.
         attributes[full] = None if full in attributes else as_dict(value).get("string")
     texts = as_text_map(attributes)
     return {name: value for name, value in texts.items() if name.rpartition("/")[2] not in _UNIQUE_ATTRIBUTES}
@@ -364,8 +363,7 @@ class OfferedDevices:
     :param nodes: node name → numbers of the node's devices. The attribute ``claimed`` of each value is empty,
         because only :meth:`subtract_claims` counts the claimed devices.
     :param allocatable_devices: pool of a DRA driver → device of the pool → (name of the device's node, extended
-        resources of which the device is one unit). The mapping has the devices that can be, or already are, allocated
-        to ResourceClaims.
+        resources of which the device is one unit). Only devices that ResourceClaims can get, or have.
     :param on_unknown_nodes: extended resources with devices that more than one node can use. gpuspawner cannot tell
         which node has such a device.
     """
@@ -513,15 +511,13 @@ class _PoolCounter:
         )
 
     def _find_resources(self, device: Device, part: ResourceSlice) -> tuple[str, ...]:
-        """Return the extended resources whose DeviceClass selects a device; the device is one unit of each of them.
+        """Return the extended resources whose DeviceClass selects a device.
 
-        gpuspawner cannot count a device for a resource in these cases:
+        A resource is left out, and its number of devices becomes unknown, in these cases:
 
-        - Several nodes may use the device.
-        - The device is partitioned, shared or usable only under conditions.
-        - It is unknown whether the resource's DeviceClass selects the device.
-
-        The result then lacks the resource, and the method records that the resource's number of devices is unknown.
+        - It is unknown whether the DeviceClass selects the device.
+        - The DeviceClass selects the device, but several nodes may use the device.
+        - The DeviceClass selects the device, but the device is partitioned, shared or usable only under conditions.
         """
         counted: list[str] = []
         for resource, device_class in self._by_resource.items():

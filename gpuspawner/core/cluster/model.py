@@ -118,9 +118,8 @@ class PodConstraints:
     :param spread_constraints: topology spread constraints with ``DoNotSchedule``.
     :param host_ports: host ports of containers and sidecars.
     :param is_gated: the pod has scheduling gates, so kube-scheduler does not schedule it yet.
-    :param unread_claims: names of PersistentVolumeClaims whose volumes are not read yet. Reading a claim adds its
-        volume's ``volume_terms``, or an entry in ``undecided`` if gpuspawner cannot tell on which nodes the volume can
-        be mounted.
+    :param unread_claims: names of PersistentVolumeClaims that are not read yet, so their volumes are still missing in
+        ``volume_terms`` and ``undecided``.
     :param undecided: constraints that gpuspawner does not check, each as a text for users.
     """
 
@@ -220,8 +219,8 @@ class Pod:
     :param nominated_node: name of the node where preemption makes room for the pod (``status.nominatedNodeName``).
     :param claims: names of the PersistentVolumeClaims that the pod uses.
     :param attachments: name of the resource that stands for a CSI driver (:data:`.VOLUMES_PREFIX`) → number of volumes
-        that the driver attaches for the pod. Only drivers with a limit are in the mapping. Empty for a bound pod:
-        gpuspawner counts the volumes of a node's bound pods together, because several pods may use one volume.
+        that the driver attaches for the pod, only for drivers with a limit. Empty for a bound pod: gpuspawner counts
+        the volumes of a node's bound pods together, because several pods may use one volume.
     """
 
     name: str
@@ -280,10 +279,8 @@ class MachineConstraints:
         while the pool's condition ``Ready`` is False, even if the pool has no limit for nodes.
     :param taints: permanent taints of new nodes.
     :param requirements: requirements that the labels of a new node will meet.
-    :param is_reliable: whether gpuspawner may predict that the autoscaler adds a node for a pod that fits the pool. If
-        not, the prediction for such a pod is ``unknown``. The reason may be that gpuspawner could not decode the whole
-        pool, that the pool is static (has ``replicas``), that the pool's condition ``Ready`` is missing or unknown, or
-        that the pool's condition ``NodeRegistrationHealthy`` is False.
+    :param is_reliable: False if gpuspawner cannot tell whether the autoscaler adds a node for a pod that fits the pool,
+        for example because the pool has ``replicas``, or because its condition ``Ready`` is missing.
     """
 
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -20,16 +20,14 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""The table keeps nodes grouped by at most this many rules (:class:`NodeGrouping`), the most recently used."""
+"""Maximum number of rules (:class:`NodeGrouping`) whose groups of nodes the table caches."""
 _MAX_CHANGES = 512
-"""The table remembers the rows of at most this many changes of free amounts, the latest. If a caller asks for older
-changes, :meth:`NodeTable.find_changed_rows` returns None."""
+"""Number of changes of free amounts whose rows the table remembers. For older changes,
+:meth:`NodeTable.find_changed_rows` returns None."""
 _MAX_COLUMNS = 64
-"""The table keeps at most this many columns of allocatable amounts, one per resource. It also keeps at most this many
-columns of free amounts for each floor (``_MAX_FLOORS``). It drops the oldest columns first."""
+"""Maximum number of resources for which the table caches allocatable amounts, and free amounts at one priority."""
 _MAX_FLOORS = 8
-"""The table keeps free amounts for at most this many floors, the most recently used. A floor is a priority;
-amounts of pods with a lower priority count as free."""
+"""Maximum number of pod priorities for which the table caches free amounts."""
 
 _AmountReader = Callable[[Node], int]
 
@@ -42,8 +40,7 @@ class _RequestedReader(Protocol):
 class NodeGrouping:
     """A rule that groups nodes.
 
-    All nodes of a group have the same taints, and the same resources from DRA drivers. Either all or none of the nodes
-    are cordoned. The fields name the other properties that the nodes of a group share.
+    Nodes of a group also have the same taints, resources from DRA drivers and ``spec.unschedulable``.
 
     :param values: labels whose values must be equal.
     :param presence: labels that either all nodes of a group have, or all lack.
@@ -135,8 +132,8 @@ class NodeTable:
     Several methods take a ``floor``, which is a priority. These methods count the amounts of pods with a lower priority
     as free, because kube-scheduler may preempt these pods. Without a floor (None), no pod's amounts count as free.
 
-    :param requested: function of a node name, a resource and a floor; returns the amount that is taken on the node if
-        pods with a priority below the floor do not count, in the units of :class:`Node`.
+    :param requested: function of a node name, a resource and ``floor``; returns the amount that is taken on the node,
+        in the units of :class:`Node`. Pods with a priority below ``floor`` do not count.
     :ivar change_count: number of changes of free amounts by :meth:`reserve` and :meth:`recount` so far. Changes by
         :meth:`put` do not count.
     """
@@ -147,7 +144,7 @@ class NodeTable:
         self._nodes: list[Node | None] = []
         self._unused: list[int] = []
         self._free: dict[int | None, dict[str, list[int]]] = {}
-        """Floor → resource → free amount in each row. Amounts of pods with a priority below the floor count as free."""
+        """Priority → resource → free amount in each row, without pods of lower priority. With None, all pods count."""
         self._allocatable: dict[str, list[int]] = {}
         self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0
@@ -259,7 +256,7 @@ class NodeTable:
 
         :param floor: a priority; the amounts of pods with a lower priority count as free.
         """
-        # Move the floor used here to the end of the dict, because ``_drop_oldest`` drops the first keys.
+        # Move ``floor`` to the end of the dict, because ``_drop_oldest`` drops the first keys.
         columns = self._free.pop(floor, {})
         self._free[floor] = columns
         _drop_oldest(self._free, _MAX_FLOORS)
@@ -285,7 +282,7 @@ class NodeTable:
             for row, node in enumerate(self._nodes):
                 if node is not None:
                     _add_row(groups, row, node=node, key=grouping.build_key(node))
-        # Move the used grouping to the end of the dict, because ``_drop_oldest`` drops the first keys.
+        # Move ``grouping`` to the end of the dict, because ``_drop_oldest`` drops the first keys.
         self._groups[grouping] = groups
         _drop_oldest(self._groups, _MAX_GROUPINGS)
         return list(groups.values())

@@ -102,8 +102,8 @@ def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> Mill
 def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, statuses: _ResizeStatus) -> None:
     """Replace the containers' sum in ``total`` with the requests of the pod as a whole (``spec.resources``).
 
-    A limit in ``spec.resources`` becomes a request if ``spec.resources`` has no request for the resource, and no
-    container requests the resource (``defaultPodRequests``). For huge pages, containers' requests do not prevent this.
+    A limit in ``spec.resources`` becomes a request unless ``spec.resources`` or a container requests the resource
+    (``defaultPodRequests``). For huge pages, requests of containers do not matter.
     """
     requests = _read_amounts(resources.get("requests"))
     for name, millis in _read_amounts(resources.get("limits")).items():
@@ -112,8 +112,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     held = statuses.get_pod_amounts(requests)
     for name in requests:
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
-            # During an infeasible resize, kube-scheduler counts only what the pod holds. The pod holds 0 of a resource
-            # that it requests only since the resize.
+            # During an infeasible resize, ``held`` lacks resources that the pod requests only since the resize.
             total[name] = held.get(name, 0)
 
 

@@ -147,11 +147,9 @@ def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, s
 def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
     """Return whether a pending pod's affinity term applies to pods in a namespace, or None if that is unknown.
 
-    The result is that of :func:`covers_namespace`, with one exception: if a namespace without labels would match the
-    term's namespace selector, the result is None instead of False. kube-scheduler 1.36 applies such a term to all
-    namespaces: it matches the selector against an empty set of labels instead of the namespace's labels, because its
-    ``mergeAffinityTermNamespacesIfNotEmpty`` changes only a copy of the term. Earlier versions apply the term to the
-    selected namespaces only.
+    The result is that of :func:`covers_namespace`, with one exception: if the term's namespace selector matches an
+    empty set of labels, the result is None instead of False. kube-scheduler 1.36 applies such a term to all namespaces
+    (``mergeAffinityTermNamespacesIfNotEmpty``); earlier versions apply it to the selected namespaces only.
     """
     found = covers_namespace(term, namespace)
     return None if found is False and selects_labels(term.namespace_selector, {}) else found
@@ -235,10 +233,9 @@ def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints)
 
 
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
-    """Return whether an autoscaler can choose labels that match a pod's node selector and all required node affinity.
+    """Return whether an autoscaler can add a node that matches the node selector and affinity of a pod and its volumes.
 
-    The node affinity of the pod's volumes counts as well. ``labels`` holds the values that the autoscaler can choose
-    for each label. A requirement on a label that ``labels`` lacks counts as not met.
+    ``labels`` has the values from which the autoscaler can choose. A requirement on any other label counts as not met.
     """
     selector = [
         SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()

@@ -78,7 +78,7 @@ class ClaimIndex:
         self._nodes: dict[ClaimKey, dict[str, int]] = {}
 
     def change(self, pod: Pod, by: int) -> None:
-        """Add the claims of a bound pod (if ``by`` is 1), or remove the claims (if ``by`` is -1)."""
+        """Add (``by`` = 1) or remove (``by`` = -1) the PersistentVolumeClaims of a bound pod."""
         if pod.node is None:
             return
         for name in pod.claims:
@@ -246,9 +246,8 @@ class Occupancy:
     def find_shared_volumes(self, pod: Pod, floor: int | None = None) -> Mapping[str, Mapping[str, int]]:
         """Return node → ``VOLUMES_PREFIX`` + CSI driver → number of a pod's volumes that other pods on the node use.
 
-        The node already counts these volumes, so the pod does not add them. If other pods use all of the pod's volumes
-        of a CSI driver, the number is ``UNLIMITED``: the pod adds no volume of this driver, so it may run on the node
-        even if the node's volumes exceed the driver's limit.
+        The pod does not add these volumes to the node. If other pods use all of the pod's volumes of a CSI driver, the
+        number is ``UNLIMITED``, because the driver's limit then does not matter for the pod.
 
         :param pod: a pod that is not bound to a node yet.
         :param floor: a priority; ignore pods with a lower priority. If only such pods use the pod's volumes on a node,
@@ -349,15 +348,15 @@ class Occupancy:
     def find_floor(self, pod: Pod) -> int | None:
         """Return the priority below which a pending pod may preempt bound pods; None if it can preempt none.
 
-        :param pod: a pending pod, or one that is not created yet. If its PriorityClass is unknown, the function
-            assumes that the pod may preempt every bound pod: the result is then above the priority of any pod.
+        :param pod: a pending pod, or one that is not created yet. If its PriorityClass is unknown, the result is above
+            the priority of any pod.
         """
         if pod.preempts is False:
             return None
         return self.find_floor_below(pod.priority if pod.preempts else _ANY_PRIORITY)
 
     def find_floor_below(self, priority: int | None) -> int | None:
-        """Return the given priority if a bound pod has a lower one; else None, because no pod can be preempted.
+        """Return the given priority, or None if no bound pod has a lower priority.
 
         :param priority: priority of a pod that may preempt others; if None, the result is None.
         """
@@ -547,7 +546,7 @@ class Inventory:
     :param pods: the pods of all namespaces; None if ``occupancy`` has the pods. If both are None, gpuspawner could not
         read the pods, and free resources are unknown.
     :param reason: one sentence for users about what is unknown and why; empty if everything was read.
-    :param occupancy: nodes and pods, kept up to date by watches; None if the pods of all namespaces are unknown.
+    :param occupancy: nodes and pods, kept up to date by watches; None if ``pods`` has the pods or they are unknown.
     :param empty_occupancy: an :class:`Occupancy` with the nodes and without pods, which :func:`get_occupancy` returns
         while pods are unknown. With None, :func:`get_occupancy` builds one.
     :param scalable_pools: node pools that autoscalers publish; None if they could not be read, empty if none exist.
@@ -586,9 +585,8 @@ class KnownOccupancy(NamedTuple):
 def get_occupancy(inventory: Inventory) -> KnownOccupancy | None:
     """Return the nodes and the known pods of an inventory, or None if the nodes are unknown.
 
-    :param inventory: if it has an ``occupancy``, the result contains it. Otherwise, if ``pods`` is set, the function
-        builds an :class:`Occupancy` from ``nodes`` and ``pods``. If ``pods`` is None, the result contains
-        ``empty_occupancy``; if that is also None, the function builds an :class:`Occupancy` without pods.
+    :param inventory: the result contains the first of these that is available: ``occupancy``; an :class:`Occupancy` of
+        ``nodes`` and ``pods``; ``empty_occupancy``; an :class:`Occupancy` of ``nodes`` only.
     """
     if inventory.occupancy is not None:
         return KnownOccupancy(inventory.occupancy, pods_known=True)

@@ -1,10 +1,9 @@
 """Match tolerations against taints and cordons, as kube-scheduler's plugins TaintToleration and NodeUnschedulable do.
 
 A toleration with the operator ``Lt`` or ``Gt`` compares numbers (KEP-5471, feature gate
-TaintTolerationComparisonOperators, alpha in Kubernetes 1.36). While the gate is off, the API server refuses pods with
-these operators (pkg/apis/core/validation/validation.go). An existing pod with one of them shows that the gate is on, so
-this module compares the numbers. For a pod that does not exist yet, the gate may be off, so :mod:`.decode` adds
-an entry to :attr:`.PodConstraints.undecided`, the list of constraints that gpuspawner does not check.
+TaintTolerationComparisonOperators, alpha in Kubernetes 1.36). Without the feature gate, the API server refuses pods
+with these operators (pkg/apis/core/validation/validation.go). For a pod that does not exist yet, gpuspawner does not
+know whether the feature gate is on; :mod:`.decode` notes this in :attr:`.PodConstraints.undecided`.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ describe the same nodes, the settings win.
 This package must not depend on the user, the policy's decisions, the form, or whether a server would start.
 
 :mod:`.discover` turns node labels into GPU types, and groups nodes of the same kind to save time. Each type gets the
-tolerations that are usual for its resource, such as ``nvidia.com/gpu``, whatever taints its nodes have. The module also
-recognizes GPU nodes, spot nodes and NVLink by label, and finds the largest node.
+usual tolerations for its resource, for example for the taint ``nvidia.com/gpu``. The module also recognizes GPU nodes,
+spot nodes and NVLink by label, and finds the largest node.
 :mod:`.build_catalog` adds the settings' GPU types, keeps the nodes of these types out of the discovered types, and
 drops invalid presets.
 """

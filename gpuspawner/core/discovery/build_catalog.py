@@ -49,10 +49,7 @@ from gpuspawner.core.request.field_definitions import CPU, MEMORY
 from gpuspawner.core.request.selection import select_usable_presets
 
 _MAX_VALUES = 32
-"""Maximum number of values of a label by which gpuspawner tells the nodes of a discovered GPU type from other nodes.
-
-The other nodes are those of types in the settings. Each pod with the discovered type lists all values of the label in
-its node affinity, so there must not be too many."""
+"""Maximum number of label values in the node affinity of a pod with a discovered GPU type."""
 
 
 def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -66,21 +63,13 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
     """Return a GPU type found by node labels (discovered), without the nodes of types from the settings (described).
 
-    A described type may match none of the discovered type's nodes yet, because its first node joins the cluster later.
-    The result excludes such later nodes, too, if both of these conditions are met:
-
-    - For each label by which the discovered type selects nodes, the two types have at least one value in common. The
-      described type requires no label that nodes of the discovered type must not have.
-    - A label tells the nodes of the two types apart.
-
-    The discovered type then stays the same when the first node of the described type joins.
+    If possible, the result also excludes nodes of described types that join the cluster later.
 
     :param found: the discovered type.
     :param described: GPU types that the settings describe.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
     :return: None if described types match all nodes of the discovered type, or if no label tells the unmatched nodes
-        from the matched nodes. Also None if the discovered type selects nodes by no label, and a described type matches
-        some of its nodes.
+        from the matched nodes. Also None if ``found.match`` is empty and a described type matches some of the nodes.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -89,8 +78,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # Drop the discovered type: it selects nodes by no label, so it would also match each node that joins the
-        # cluster later, even if a type of the settings describes that node.
+        # The discovered type selects nodes by no label, so it would also match later nodes of the described types.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -113,15 +101,11 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return a label and its values that tell the nodes of two GPU types apart, or None if no label does.
+    """Return a label and its values that only nodes of the discovered GPU type have, or None if no label does.
 
-    One type was found by node labels (discovered), the other comes from the settings (described). The function prefers
-    labels by which the discovered type already selects nodes. If there are several such labels, or none, the function
-    takes the label with the fewest values; of several with equally few values, the first by name.
-
-    :param match: label → values by which the described type selects nodes.
-    :param left: the nodes that belong to the discovered type.
-    :param known: label → values by which the discovered type selects nodes so far.
+    :param match: label → values by which the described type (from the settings) selects nodes.
+    :param left: the nodes that belong to the discovered type (found by node labels).
+    :param known: label → values by which the discovered type selects nodes so far; such labels are preferred.
     :return: one label → values. Empty values mean that nodes of the discovered type must not have the label.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
@@ -134,14 +118,11 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return a label's values that the nodes of a discovered GPU type have and those of a described type do not have.
-
-    A discovered type was found by node labels; a described type comes from the settings.
+    """Return a label's values that only nodes of the discovered GPU type have, not those of the described type.
 
     :param found: the label's values on nodes of the discovered type; None for a node without the label.
     :param asked: the values that the described type matches; empty if its nodes must not have the label.
-    :return: the values. The set is empty if only nodes of the described type have the label: the lack of the label then
-        tells the nodes apart. None if the label does not tell the nodes apart.
+    :return: empty if only nodes of the described type have the label; None if the label does not tell the nodes apart.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -164,14 +145,11 @@ class ConfiguredCatalog:
     :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field.
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
-    :param uncounted: slugs of described and combined types for which the settings have no ``max_count``. The limit of
-        such a described type is the largest number of its GPUs (or MIG slices) on one node, or on a new node according
-        to ``scale_up``. The limit of such a combined type is the largest limit of the types that it combines.
-        Described types of shared GPUs are not in the set: their limit is 1.
+    :param uncounted: slugs of the types in ``gpus`` and ``unions`` whose limit per server must be derived from the
+        nodes, because the settings have no ``max_count``. Types of shared GPUs are not in the set: their limit is 1.
     :param unions: slug → combined type, which offers several GPU types as one. The form shows combined types last.
-    :param hidden: slugs of GPU types that the settings disable, whether described, combined or discovered.
-    :param hidden_gpus: the disabled types that the settings describe. A discovered type is hidden as well if described
-        types match all of its nodes, and a disabled type matches at least one of these nodes.
+    :param hidden: slugs of GPU types that the settings disable.
+    :param hidden_gpus: the disabled types for which the settings name a ``resource``.
     :param presets: slug → preset.
     :param discover: whether GPU types are also discovered from node labels.
     :param policy: the admin's rules; None = every user can have everything.
@@ -208,9 +186,8 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    The catalog leaves out presets, and entries in the lists of presets, that need something unavailable, such as an
-    unknown GPU type. While the cluster's nodes are unknown, the catalog keeps all presets: the error for a server with
-    a preset should name the unknown nodes as the cause, not the preset.
+    The catalog leaves out presets, and choices in the lists of presets, that need something unavailable, such as an
+    unknown GPU type. While the cluster's nodes are unknown, the catalog keeps all presets.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -255,10 +232,9 @@ def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[st
 
     - If the settings have no images, users can choose KubeSpawner's own image.
     - If the settings have images, and no preset names KubeSpawner's image, users can choose only the settings' images.
-    - If the settings have images, and a preset names KubeSpawner's image, it depends on whether the form has a field
-      for images. With this field, KubeSpawner's image is for presets only: a user who may not choose the preset must
-      not get its image through the field. Without it (users can choose only presets), KubeSpawner's image is added to
-      the settings' images.
+    - If the settings have images, and a preset names KubeSpawner's image, only presets have this image: a user who may
+      not choose the preset must not get its image. With ``only_presets``, it is added to the settings' images instead,
+      because the form has no field for images.
 
     :param configured: the admin's settings.
     :param own: KubeSpawner's own image.
@@ -317,8 +293,7 @@ def _find_dropped_gpus(
 ) -> dict[str, int]:
     """Return resource → number of GPUs that KubeSpawner's traits request but a server does not get.
 
-    The traits may request GPUs of several resources, but a server has only one GPU type. The result has all resources
-    in the traits, except the resource of the first type in ``default_gpus``: servers get this type by default.
+    A server has only one GPU type: by default the first in ``default_gpus``.
     """
     kept = next((gpus[slug].resource for slug, _ in default_gpus), None)
     return {resource: number for resource, number in own.gpus if resource != kept}
@@ -350,11 +325,7 @@ def _find_largest_count(gpu: GPUType, nodes: Iterable[Node]) -> int:
 
 
 def _read_labeled_count(node: Node, resource: str) -> int:
-    """Return the number of GPUs from a node's label, such as ``nvidia.com/gpu.count``.
-
-    The function reads the label only if kubelet reports 0 GPUs, for example because the device plugin has not
-    registered. The result is 0 if kubelet reports another number or no number, or if the node has no such label.
-    """
+    """Return the number in a label such as ``nvidia.com/gpu.count`` if kubelet reports 0 GPUs; else 0."""
     label = node.labels.get(f"{resource}.count", "") if has_silent_plugin(node, resource) else ""
     return int(label) if _COUNT.fullmatch(label) else 0
 
@@ -391,8 +362,8 @@ def _select_new_types(
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
     """Return whether the settings hide a GPU type that gpuspawner found by the labels of nodes.
 
-    The settings hide a type by its slug. The found type is also hidden if types from the settings match all its nodes,
-    and a disabled one of these types matches at least one of its nodes.
+    The settings hide it by its slug, or if types from the settings match all its nodes and one of these types is
+    disabled.
     """
     if found.slug in configured.hidden:
         return True

@@ -2,9 +2,7 @@
 
 Callers group equal nodes first, to save time: a cluster with thousands of nodes has a few dozen kinds of nodes.
 
-The module also reads from labels whether a node is a spot node, has NVLink or has GPUs, and finds the largest node. A
-GPU type is marked as spot or NVLink only if it selects nodes by a label that shows this fact, or if all existing nodes
-of the type have such a label.
+The module also reads from labels whether a node is a spot node, has NVLink or has GPUs, and finds the largest node.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ _MAX_SLUG_LENGTH = 63
 def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[GPUType, ...]:
     """Return the GPU types of the nodes in display order: by vendor, then whole, sliced and shared GPUs.
 
-    Cordoned and unready nodes count, because their GPUs come back. If two nodes have the same GPU model, but GPU labels
-    with different keys, the function returns two types: the label match of one type cannot select both nodes.
+    Cordoned and unready nodes count, because their GPUs come back. A GPU model becomes two types if its nodes have GPU
+    labels with different keys, such as ``nvidia.com/gpu.product`` and ``cloud.google.com/gke-accelerator``.
 
-    :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
+    :param nodes: the cluster's nodes; of several equal nodes, one is enough.
     :param table: the GPU models.
     """
     groups: dict[_TypeKey, GPUType] = {}
@@ -62,8 +60,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     for node in nodes:
         for resource in _list_gpu_resources(node):
             offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # GPU labels (``offer.match``) are enough for a GPU type. A node without GPU labels has a GPU type only if
-            # it has GPUs of the resource, or if a DRA driver publishes devices for the resource on the node.
+            # Without GPU labels, ignore DRA devices that may be on any node: this node may have none.
             if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
                 found = _build_gpu_type(offer, node)
                 group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -78,9 +75,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
 def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
     """Return tolerations of the taints that by convention keep pods without GPUs off GPU nodes.
 
-    By convention, the taint's key is the node's extended resource, or the vendor's resource for whole GPUs. In many
-    clusters, the admission plugin ExtendedResourceToleration adds a toleration of the resource to pods. The result
-    contains this toleration nevertheless, because not all clusters use the plugin.
+    By convention, the taint's key is the node's extended resource, or the vendor's resource for whole GPUs.
 
     :param resource: extended resource. For ``nvidia.com/mig-1g.10gb``, the result tolerates taints with this key and
         with the key ``nvidia.com/gpu``.
@@ -247,10 +242,12 @@ def is_spot(gpu: GPUType, nodes: Iterable[Mapping[str, str]]) -> bool:
 def find_interconnect(gpu: GPUType, nodes: Iterable[Mapping[str, str]], *, table: AcceleratorTable) -> str | None:
     """Return ``NVLink`` if NVLink connects the GPUs of a server that has several GPUs of the type, else None.
 
-    The result is None for MIG slices, which NVLink does not connect
-    (https://docs.rapids.ai/deployment/stable/guides/mig), and for shared GPUs, because several shares may belong to one
-    GPU. It is None for other vendors' GPUs, because NVIDIA's labels on the node do not describe these, and for types
-    with a ``max_count`` of 1.
+    The result is None for:
+
+    - MIG slices: NVLink does not connect them (https://docs.rapids.ai/deployment/stable/guides/mig).
+    - Shared GPUs: several shares may belong to one GPU.
+    - GPUs of other vendors: NVIDIA's labels do not describe them.
+    - Types with a ``max_count`` of 1.
 
     :param nodes: the labels of each existing node of the type.
     """
@@ -292,11 +289,10 @@ def find_gpu_node_label(labels: Mapping[str, str]) -> str | None:
 def find_unexcluded_gpu_nodes(
     nodes: Iterable[Node], exclusion: tuple[MatchExpression, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the GPU labels of those GPU nodes that a node affinity does not exclude yet, as label → values.
+    """Return labels of GPU nodes on which servers without a GPU could still run, as label → values.
 
-    The node affinity keeps servers without a GPU off the nodes of all GPU types. It may miss GPU nodes that belong to
-    no GPU type: their driver is still being installed, or the catalog has no type for their GPUs. With the result, the
-    caller excludes these nodes, too.
+    The node affinity of these servers excludes the nodes of each GPU type. It misses GPU nodes without a GPU type, for
+    example while the driver is being installed. The caller excludes the returned labels, too.
 
     :param exclusion: expressions of the node affinity.
     """

@@ -130,11 +130,11 @@ def find_type_state(
 
 
 def build_verdict_view(live: LiveState, selection: Selection | None, *, catalog: Catalog) -> VerdictView | None:
-    """Return the view of the verdict, which says whether the selection in the fields can start; None without a verdict.
+    """Return the view of the verdict (whether the selection in the form can start); None without a verdict.
 
     :param live: contains the verdict, and the alternatives (similar selections that can start now).
-    :param selection: the selection in the fields; the text of an alternative says how the alternative differs from this
-        selection. None if the fields are invalid: the text then describes the whole alternative.
+    :param selection: the selection in the form. The text of an alternative says what differs from it. None = the fields
+        are invalid, and the text describes the whole alternative.
     :param catalog: what the hub offers, without any user's limits.
     """
     if live.verdict is None:
@@ -192,8 +192,7 @@ GPU_COLUMNS = (
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
-"""Fields of presets, as errors and notices name them. If an error or notice is about any other field, the form shows
-the fields from the start; an error or notice about a preset alone does not open them."""
+"""Fields of presets. Errors and notices about all other fields make the form show its fields from the start."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -247,10 +246,7 @@ def build_view(
 def _add_fields(
     common: FormView, allowance: Allowance, *, inventory: Inventory, filled: FilledFields, live: LiveState
 ) -> FormView:
-    """Return a copy of the view ``common`` that also has the fields outside presets, such as image, CPU and GPU type.
-
-    :param common: the view without the fields outside presets.
-    """
+    """Return a copy of the view ``common`` with the fields outside presets, such as image, CPU and GPU type."""
     catalog, values = allowance.full_catalog, filled.values
     allowed = catalog if allowance.blocked else allowance.catalog
     selection = None if common.errors else filled.selection
@@ -276,12 +272,11 @@ def _add_fields(
 def encode_view(view: FormView) -> dict[str, object]:
     """Return the part of a view that form.js reads, as a value for ``json.dumps``.
 
-    An older form.js may read the result: a page that was open during an upgrade of the hub keeps its form.js, and some
-    admins serve their own copy. If you change the structure of the result so that an older form.js cannot read it, also
-    change the default of :attr:`.FormView.version`.
+    Images, GPU types and presets are tables: a list of column names, and rows without names, so that the data stays
+    short.
 
-    In the result, ``verdict`` is about the selection in ``values``. Images, GPU types and presets are tables: a list of
-    column names, and rows without names, so that the data stays short.
+    After a change that an older form.js cannot read, also change the default of :attr:`.FormView.version`: a page that
+    was open during an upgrade keeps its form.js, and some admins serve their own copy.
 
     :param view: the form's view.
     """
@@ -369,8 +364,8 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
 def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[str, str]:
     """Return field name → error message.
 
-    If the user tried to start a fixed preset, all messages are under the name of the preset's button
-    (``START_PRESET``), because the form shows them there.
+    If the user pressed the start button of a preset, all messages are under ``START_PRESET``: the form shows them at
+    the button.
     """
     messages: dict[str, list[str]] = {}
     for problem in problems:

@@ -110,8 +110,7 @@ def restore_fields(
         form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
-        # If the options name a preset and a custom image, the user named the image in a text field of the preset. If
-        # the preset is no longer offered, drop the image, so that the form's own field for an image does not show it.
+        # Next to a preset, a custom image is the content of the preset's text field. Drop it together with the preset.
         if options["preset"] not in list(catalog.presets):
             options = {name: value for name, value in options.items() if name != CUSTOM_IMAGE.name}
         preset = try_validate({"preset": options["preset"]}, catalog)
@@ -279,9 +278,9 @@ def _quote_saved(saved: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetFields:
-    """The contents of the fields in a fixed preset: users can change only its choices.
+    """The contents of the form's fields for a preset in which users can change only the ``choices``.
 
-    Each choice of the preset has a list of entries, a text field in which the user names an image, or both.
+    A choice is a list of entries, a text field in which the user names an image, or both.
 
     :param entries: name of a choice → slug of the entry that is selected in its list; "" if the user names an image
         instead.
@@ -311,10 +310,10 @@ class FilledFields:
     :param notices: field name → sentence about a saved value that could not be restored.
     :param selection: the selection that the values describe; None if they are invalid, or if the user may start no
         server.
-    :param presets: slug of a fixed preset (users can change only its choices) → the contents of its fields. Presets
-        without a valid combination of entries are missing.
-    :param last_preset: slug of the fixed preset of the user's last start; "" if there is none.
-    :param picked_preset: slug of the fixed preset that the form shows as selected; "" if there is none.
+    :param presets: slug of a preset → the contents of its fields. Only presets in which users can change nothing except
+        ``choices``; presets without a valid combination of entries are missing.
+    :param last_preset: the one of these presets that the user started last; "" if there is none.
+    :param picked_preset: the one of these presets that the form shows as selected; "" if there is none.
     :param is_preset_sent: whether the user pressed the button of ``picked_preset``, or followed a link that names it.
     """
 
@@ -372,12 +371,7 @@ def _names_fixed_preset(options: Mapping[str, object], catalog: Catalog) -> bool
 def _fill_presets(
     allowance: Allowance, *, options: Mapping[str, object] | None, typed: Mapping[str, str] | None
 ) -> FilledFields:
-    """Return the contents of the fields in all fixed presets, and which of these presets the form shows as selected.
-
-    A preset is fixed if users can change only its choices: they pick entries of lists or name images.
-
-    Notices in the result tell the user which parts of the last choice are no longer offered.
-    """
+    """Return the contents of the fields in the presets in which users can change only the ``choices``."""
     full = allowance.complete_catalog
     fixed = [slug for slug in full.presets if full.is_fixed(slug)]
     if not fixed:
@@ -407,10 +401,7 @@ def _fill_presets(
 def _fill_preset(
     slug: str, allowance: Allowance, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> PresetFields | None:
-    """Return the contents of the fields in a fixed preset, in which users can change only the choices.
-
-    The result is None if no valid combination was found that has one entry from each list of the preset.
-    """
+    """Return the contents of a preset's fields; None if the search finds no valid entries for its lists."""
     full, reach = allowance.complete_catalog, allowance.reachable_catalog
     catalog = reach if slug in reach.presets and not allowance.blocked else full
     preset = catalog.presets[slug]
@@ -443,9 +434,7 @@ def _list_entries(preset: Preset, wanted: Mapping[str, str]) -> dict[str, list[s
 
 
 def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
-    """Return the user options that start a server with a fixed preset and the given contents of the preset's fields.
-
-    In a fixed preset, users can change only the choices, so the options contain no values of other form fields.
+    """Return the user options that start a server with a preset in which users can change only the ``choices``.
 
     :param slug: slug of the preset.
     :param fields: contents of the preset's fields.
@@ -462,11 +451,9 @@ def build_fixed_options(slug: str, fields: PresetFields) -> dict[str, object]:
 def _read_wanted(
     preset: Preset, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two mappings: the user's picks from the lists of a preset, and the texts in the preset's text fields.
+    """Return two mappings: name of a preset's choice → slug of the picked entry, and name → text in its text field.
 
-    The first mapping is: name of a choice → slug of the entry picked in the choice's list, or "" if the user names an
-    image instead. A choice is missing if the user picked nothing in it, or an entry that is no longer offered. The
-    second mapping is: name of a choice → text in the choice's text field.
+    In the first mapping, "" means that the user names an image instead. Choices without a valid pick are missing.
     """
     wanted, images = {}, {}
     is_linked, is_saved = typed.get("preset") == preset.slug, saved.get("preset") == preset.slug
@@ -490,10 +477,7 @@ def _read_wanted(
 def _list_preset_notices(
     options: Mapping[str, object] | None, presets: Mapping[str, PresetFields], *, allowance: Allowance
 ) -> dict[str, str]:
-    """Return field name → notice that the user's last preset, or an entry picked in it, is no longer offered.
-
-    If the user last started a server without a preset and the form now has only presets, a notice says so, too.
-    """
+    """Return field name → notice that the preset of the user's last start, or an entry of it, is no longer offered."""
     full = allowance.complete_catalog
     if not isinstance(options, Mapping) or not options or allowance.blocked:
         return {}
@@ -520,8 +504,7 @@ def _list_preset_notices(
 
 def _explain_field_denial(name: str, options: Mapping[str, object], *, allowance: Allowance) -> str:
     full = allowance.complete_catalog
-    # The options of an image field name an image. The options of another field may name none, and are invalid with an
-    # image that cannot use the GPU type in the options: try one image after the other until the options are valid.
+    # The default image may not work with the GPU type in the options. Therefore try each image.
     images = ("",) if name.endswith("image") else full.images
     selection = next(filter(None, (try_validate({"image": slug, **options}, full) for slug in images)), None)
     denials = () if selection is None or allowance.blocked else allowance.check_selection(selection)

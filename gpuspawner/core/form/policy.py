@@ -135,11 +135,9 @@ _PERMANENT_CODES = frozenset(
 
 
 def is_hidden_by_policy(found: Iterable[Denial | None], allowance: Allowance) -> bool:
-    """Return whether the form leaves out something that users can choose, such as an image or a preset.
+    """Return whether the form leaves out an image, GPU type or preset: with ``policy.hide`` and a permanent denial.
 
-    The form leaves out such a thing if ``policy.hide`` is set and at least one of the thing's denials is permanent.
-
-    :param found: the reasons why the policy denies this one image or preset to the user; None stands for no reason.
+    :param found: the reasons why the user may not have it; None stands for no reason.
     :param allowance: what the user may have.
     """
     return _hides_denied(allowance) and any(_is_permanent(each) for each in found)
@@ -212,12 +210,11 @@ def build_preset_views(
 ) -> tuple[PresetView, ...]:
     """Return the views of all presets except those that are invalid now or that the policy hides.
 
-    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. If the user's last
-    server had a fixed preset, this preset comes first. Users can change a fixed preset only with the preset's own
-    lists and text fields.
+    A preset becomes invalid, for example, when the last node with its GPU type leaves the cluster. The preset of the
+    user's last server comes first if users cannot change its CPU, memory and GPUs in the form.
 
     :param allowance: what the user may have.
-    :param filled: contents of the form's fields, including the fields in fixed presets.
+    :param filled: contents of the form's fields, including the fields in presets.
     :param verdicts: slug of a preset → whether the preset can start; presets without a verdict are missing.
     :param error: why the hub refused to start the preset that the user chose; "" if the hub refused none.
     """
@@ -237,10 +234,7 @@ def build_preset_views(
 
 
 def _build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
-    """Return what a preset's card in the form says about the preset's start, or None without a verdict.
-
-    :param verdict: the prediction whether a server with the preset can start.
-    """
+    """Return what a preset's card says about whether a server with the preset can start."""
     return (
         None if verdict is None else VerdictView(outcome=verdict.outcome.value, sentence=format_verdict_label(verdict))
     )
@@ -291,8 +285,7 @@ def _build_fixed_preset_view(
         summary="" if fields.selection is None else describe_selection(fields.selection, allowance.complete_catalog),
         values={},
         outlook=_build_denied_outlook(refusal, allowance) if refusal else outlook,
-        # If only the picked entries are refused, do not deny a preset with lists: the user may be able to start the
-        # preset with other entries.
+        # A preset with lists stays open despite a refusal: the user may be able to start it with other choices.
         is_denied=reached is None or bool(refusal and not preset.choices),
         is_fixed=True,
         choices=tuple(
@@ -310,7 +303,7 @@ def _build_fixed_preset_view(
 
 
 def _list_preset_denials(slug: str, allowance: Allowance) -> tuple[Denial, ...]:
-    """Return the denial of a preset that the admin offers only to other users; empty for any other preset.
+    """Return the denial of a preset that only other users may choose; else empty.
 
     The result is also empty for a user who may start no server at all.
     """
@@ -357,10 +350,9 @@ def _build_preset_choice_view(
 def _find_entry_denials(
     preset: Preset, choice: PresetChoice, *, entry: PresetVariant, allowance: Allowance
 ) -> list[Denial]:
-    """Return why the user cannot pick an entry in one of a preset's lists; empty if the user can pick the entry.
+    """Return why the user cannot pick an entry in one of a preset's lists; empty if the user can pick it.
 
-    The function assumes that the user picks the first entry in each of the preset's other lists. A denial without a
-    message means that the entry is not valid now.
+    A denial without a message means that the entry is not valid now.
     """
     usable = allowance.catalog.presets.get(preset.slug)
     if usable is not None and entry.slug in usable.choices[choice.name].entries:
@@ -376,17 +368,15 @@ def _find_entry_denials(
 
 
 def _build_denied_outlook(reason: str, allowance: Allowance) -> VerdictView | None:
-    """Return a view for the card of a denied preset, with the reason of the denial; None if ``reason`` is empty.
+    """Return the reason for a denied preset's card, or None without a reason.
 
-    The result is also None for a user who may start no server: the form says this once, not at each preset.
+    Also None for a user who may start no server: the form says this once, not at each preset.
     """
     return VerdictView(outcome=Outcome.NEVER.value, sentence=reason) if reason and not allowance.blocked else None
 
 
 def build_policy_view(allowance: Allowance, values: Mapping[str, str]) -> PolicyView | None:
     """Return the user's limits for the whole form, such as run times and GPUs in use; None if the user has no limits.
-
-    The views of single images, GPU types and presets say why these are denied.
 
     :param allowance: what the user may have.
     :param values: field name → text in the field.
@@ -456,8 +446,7 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
-    # A ResourceQuota limits each extended resource separately. The text about the quota names no resource, so show it
-    # only if all GPU types that the user may have use the same resource.
+    # The text about the quota names no resource, so it would be wrong if the user may have GPUs of several resources.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

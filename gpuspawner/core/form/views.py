@@ -131,9 +131,9 @@ class PolicyView:
         leaves. May be empty.
     :param blocked: a sentence that says why the user may start no server at all, or "".
     :param times: run time limits by GPU type; types without a limit are missing.
-    :param ending: a sentence about the run time limit of the GPU type in the field; "" without a limit, or if the form
-        has a field for the run time.
-    :param custom_image: the card for naming a custom image, if the policy denies custom images to the user; else None.
+    :param ending: a sentence about the run time limit of the selected GPU type; "" without a limit, or if the form has
+        a field for the run time.
+    :param custom_image: the card that says why the policy denies custom images to the user; None without such a card.
     """
 
     in_use: str = ""
@@ -264,7 +264,7 @@ class VerdictView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetEntryView:
-    """One entry in a list of a fixed preset; users can change only such lists and text fields in this preset.
+    """An entry in a list of a fixed preset. Such a preset has lists and a start button instead of the form's fields.
 
     :param slug: key in the settings; "" for the entry with which the user names an image in the text field beside the
         list.
@@ -295,7 +295,7 @@ class PresetImageView:
 class PresetChoiceView:
     """A choice in a fixed preset: a list from which the user picks an entry, a text field for an image, or both.
 
-    Users can change nothing else in a fixed preset.
+    A fixed preset has such choices and a start button instead of the form's fields.
 
     :param field: name of the list in the HTML form.
     :param label: text above the list.
@@ -317,8 +317,8 @@ class PresetChoiceView:
 class PresetView:
     """A preset, as the form shows it.
 
-    A plain preset fills in the form's fields. A fixed preset has a button that starts it; users can change nothing in
-    it but what they pick in its lists (``choices``).
+    A plain preset fills in the form's fields. A fixed preset instead has its own start button, and may have lists and
+    text fields of its own (``choices``).
 
     :param slug: key in the settings.
     :param display_name: name for users.
@@ -397,8 +397,7 @@ class FormView:
     :param shared_memory: bounds of /dev/shm in GiB; None if the form has no such field. The field may be left empty.
     :param choices: the fields with a fixed list of entries (the priority, for example), in the form's order.
     :param vendors: GPU types by vendor.
-    :param presets: the presets in the catalog's order. A fixed preset (users change only what its lists and text fields
-        offer) comes first if the user's last start was of this preset.
+    :param presets: the presets: first one with ``is_last``, if any, then the others in the catalog's order.
     :param values: field name → text in the field; after an error, the submitted text. ``image`` is "" for the image in
         ``custom_image``, ``gpu`` is "" for no GPU, ``shared_memory`` is "" for the GPU type's default.
     :param errors: field name → error message; empty on a first visit. A request may also have errors in fields that the
@@ -443,10 +442,7 @@ class FormView:
 
     @property
     def has_fixed_presets(self) -> bool:
-        """Whether the page needs the stylesheet and the script for fixed presets.
-
-        In a fixed preset, users can change only what they pick in its lists and text fields.
-        """
+        """Whether the page needs the stylesheet and the script for fixed presets (``PresetView.is_fixed``)."""
         return self.only_presets or any(preset.is_fixed for preset in self.presets)
 
     @property

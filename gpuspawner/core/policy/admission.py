@@ -24,8 +24,8 @@ from gpuspawner.core.request.selection import Selection, build_options, validate
 _OPEN_PROBLEMS = frozenset({("gpu", "unknown_choice"), ("cpu", "unknown_field"), ("memory", "unknown_field")})
 """(field, code) of problems that may vanish once the hub has read the nodes.
 
-Nodes add GPU types and the bounds of CPU and memory to the catalog. Presets come only from the settings: a preset that
-is unknown now stays unknown, so its problem is not in this set.
+Nodes add GPU types and the bounds of CPU and memory. Presets come only from the settings: an unknown preset stays
+unknown.
 """
 _COUNT_TOO_LARGE = ("gpu_count", "out_of_range")
 
@@ -38,7 +38,7 @@ class UnreadClusterError(SelectionError):
 class Admission:
     """What :func:`admit` returns for a server that may start.
 
-    :param catalog: what the hub offered when it checked the choice, without the user's limits.
+    :param catalog: all that the hub offered at the check, also what the user may not have.
     :param selection: the user's choice, with preset and defaults filled in.
     :param options: the user options that JupyterHub stores for the server.
     :param placement: what the pod must contain.
@@ -57,8 +57,8 @@ class Admission:
 def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
-    The options need not name a preset, nor an entry for each of a preset's lists: the default preset or entry is then
-    used. If the user may not have this default, the function uses the first preset or entry that the user may have.
+    Defaults fill in a missing preset, and missing entries of a preset's lists. If the user may not have a default, the
+    first preset or entry that the user may have replaces it.
 
     :param options: any JSON value.
     :param allowance: what the user may have now.
@@ -83,13 +83,16 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
 
 
 def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object] | None:
-    """Return user options completed with this user's defaults for a missing preset and for missing entries.
+    """Return user options with a preset and an entry for each of its lists: the user's, or else the default.
 
-    In each of the preset's lists in which the user has picked no entry, the default is the first entry that the user
-    may have. A list with a text field for an image gets no default if the options name a custom image.
+    The defaults are presets and entries that the user may have. A list with a text field for an image gets no default
+    if the options name a custom image.
 
-    The preset is the one that the options name, or else the default preset. The function returns None if the user may
-    not have this preset, if the preset is not fixed, or if the options are malformed.
+    The result is None in these cases:
+
+    - The options are malformed.
+    - There is no preset, or the user may not have it.
+    - The preset only fills in the form's fields.
 
     :param options: any JSON value.
     """
@@ -119,8 +122,7 @@ def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Colle
         if refusal is error:
             raise
         raise refusal from error
-    # validate() applies the limits in the user's catalog, but not to the values of a fixed preset, nor to the reference
-    # of a custom image. Check these here.
+    # validate() does not apply the user's limits to a preset whose values users cannot edit, nor to a custom image.
     is_outside = selection.preset is not None or selection.custom_image is not None
     if is_outside and (denied := allowance.check_selection(selection)):
         raise PolicyError(*denied)
@@ -153,9 +155,8 @@ def _explain_refusal(
         error = invalid  # Report these problems: the choice is invalid even without the user's limits.
     else:
         fields = {problem.field for problem in error.problems}
-        # Report only denials of fields that have a problem in the user's catalog. Another denial may be about a default
-        # that the user did not choose: validate() fills in defaults for the fields that the user left out.
-        # If the field "preset" has a problem, report all denials: each may be why the user's catalog lacks the preset.
+        # Leave out denials of defaults that validate() has filled in: the user did not choose these. If the problem is
+        # the preset, report all denials: each may be why the user may not have the preset.
         is_denied = "preset" in fields
         found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
         if denials := [each for each in found if is_denied or each.field in fields]:
@@ -184,7 +185,7 @@ def _check_plain_preset(options: object, allowance: Allowance) -> Iterator[Denia
 
     A selection does not name such a preset, so :meth:`.Allowance.check_selection` cannot check it.
 
-    :param options: user options that are valid in the complete catalog.
+    :param options: user options that are valid without the user's limits.
     """
     slug = options.get("preset") if isinstance(options, Mapping) else None
     full = allowance.complete_catalog

@@ -126,8 +126,7 @@ class Allowance:
             return Denial(field=IMAGE.name, code=IMAGE.denial_code, message=message)
         if self.full_catalog.only_presets:
             presets = self.full_catalog.presets
-            # If the form has only presets, but the hub offers none, no user can start a server. The user's limits are
-            # not the reason, so return no denial.
+            # If the hub offers no presets to any user, the user's limits are not the reason.
             if not presets or self._select_presets(presets):
                 return None
             message = gettext("None of the presets that are offered is allowed for you. Please ask the hub's admins.")
@@ -138,10 +137,8 @@ class Allowance:
     def complete_catalog(self) -> Catalog:
         """The full catalog, with bounds of CPU and memory added if they are missing and the user has a limit.
 
-        The full catalog has no bounds while neither the settings nor a node provides them. If a rule or a ResourceQuota
-        then limits the user's CPU or memory, this property adds bounds without an upper limit.
-        :attr:`reachable_catalog` narrows the added bounds to the user's limits, so that the limits hold even before the
-        hub knows a node.
+        Bounds are missing while neither the settings nor a node provides them. The added bounds have no upper limit;
+        :attr:`reachable_catalog` narrows them to the user's limits.
         """
         full = self.full_catalog
         if full.cpu is not None and full.memory is not None:
@@ -154,19 +151,17 @@ class Allowance:
     def catalog(self) -> Catalog:
         """The catalog with only what the user may have.
 
-        User options that are valid for this catalog are admitted, with two exceptions: ``blocked`` is set, or the
-        options name by reference an image that the settings list only for other users.
+        User options that are valid for this catalog are admitted, except if ``blocked`` is set or
+        :meth:`check_custom_image` denies the image.
 
-        The catalog's attribute ``hidden`` (GPU types that users cannot choose) also contains the denied GPU types, so
-        that servers without a GPU stay off the nodes of these types.
+        ``hidden`` also contains the GPU types that the user may not have: servers without a GPU stay off their nodes.
         """
         full, reach = self.full_catalog, self.reachable_catalog
         if reach is full:
             return full
         if self.blocked is not None:
             return replace(reach, presets={})
-        # A check of every entry takes long, so keep those presets without a check that are certainly valid. All presets
-        # in the full catalog are valid, so only the user's limits can make a preset invalid.
+        # A check of every entry in the presets' lists takes long, so skip presets that are certainly valid.
         kept = {slug for slug, each in reach.presets.items() if self._is_usable_in_full(each)}
         usable = select_usable_presets(
             {slug: each for slug, each in reach.presets.items() if slug not in kept},
@@ -178,18 +173,15 @@ class Allowance:
 
     @cached_property
     def reachable_catalog(self) -> Catalog:
-        """The catalog with only what the user may have, plus presets that set values which the user may not have.
+        """Like :attr:`catalog`, but with all presets that ``allowed_groups`` and ``allowed_users`` let the user choose.
 
-        A user may choose such a preset and change the denied values. Users cannot change the values of a fixed preset,
-        so a start of a fixed preset also needs :meth:`check_selection`. Presets that are only for other users are
-        missing, and so are entries in presets' lists that are only for other users.
+        A preset may set values which the user may not have, such as too much CPU: see :meth:`check_selection`.
         """
         full = self.full_catalog
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # Leave out combined types ("any of these GPU types"): their nodes are the nodes of their members, and each
-        # member is itself in `gpus` or in `hidden`.
+        # Leave out combined types ("any of these GPU types"): they have no other nodes than the types they combine.
         denied = DeniedTypes(
             lambda: (
                 *full.hidden,
@@ -353,21 +345,14 @@ class Allowance:
 
     @cached_property
     def _is_limited_by_preset_only(self) -> bool:
-        """Whether nothing limits the user except the ``allowed_groups`` and ``allowed_users`` of presets.
-
-        Entries in the presets' lists may have ``allowed_groups`` and ``allowed_users``, too.
-        """
+        """Whether nothing limits the user except the ``allowed_groups`` and ``allowed_users`` in presets."""
         policy = self.full_catalog.policy
         if policy is None or policy.pools or self.usage.quota is not None or self.rule != Rule():
             return False
         return all(kind == "preset" for kind, *_ in policy.access)
 
     def _is_usable_in_full(self, preset: Preset) -> bool:
-        """Return whether a preset of ``reachable_catalog`` is certainly valid, so that it needs no check.
-
-        Every preset is valid in the full catalog. The preset stays valid if the only limits are on who may choose
-        presets and entries, and if the first entry in each of its lists (the default) is unchanged.
-        """
+        """Return whether a preset of ``reachable_catalog`` is certainly valid, as it is in the full catalog."""
         full = self.full_catalog.presets[preset.slug]
         return self._is_limited_by_preset_only and all(
             next(iter(choice.entries), None) == next(iter(full.choices[name].entries), None)
@@ -435,10 +420,7 @@ class Allowance:
         return {each.slug: each for each in selected if each is not None}
 
     def _select_entries(self, preset: Preset) -> Preset | None:
-        """Return a preset with only the entries that the user may pick.
-
-        The result is None if a list then has neither an entry nor a text field for an image.
-        """
+        """Return a preset with only the entries of its lists that the user may pick; None if a list offers nothing."""
         if not preset.choices:
             return preset
         choices = {name: self._narrow_choice(choice, preset) for name, choice in preset.choices.items()}
@@ -480,12 +462,9 @@ class Allowance:
             yield self._check_range(each, most) or self._check_quota(each, most, request=least or most)
 
     def _check_range(self, amount_field: AmountField, limit: int) -> Denial | None:
-        """Return why the user may not have the CPU or memory of a fixed preset, or None.
+        """Return why the user's rule denies the CPU or memory of a preset, or None.
 
-        Users cannot change the values of a fixed preset. The form's bounds do not apply to it, so this method checks
-        only the range in the user's rule.
-
-        :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
+        :param limit: the pod's limit in millicores or bytes, ``NO_LIMIT`` without one.
         """
         allowed = self._get_range(amount_field)
         least, most = allowed.min or 0, UNLIMITED if allowed.max is None else allowed.max
@@ -496,13 +475,12 @@ class Allowance:
         return Denial(field=amount_field.name, code=code, message=_explain_range(amount_field, amount, allowed=allowed))
 
     def _check_quota(self, amount_field: AmountField, limit: int, *, request: int) -> Denial | None:
-        """Return why the namespace's quota leaves no room for the CPU or memory of a fixed preset, or None.
+        """Return why the namespace's ResourceQuotas leave no room for the CPU or memory of a preset, or None.
 
-        Users cannot change the values of a fixed preset. A quota on limits also refuses a pod without a limit. A quota
-        on requests also refuses a pod without a request.
+        A quota on limits also refuses a pod without a limit, and a quota on requests a pod without a request.
 
-        :param limit: the pod's limit in base units, ``NO_LIMIT`` without one.
-        :param request: the pod's request in base units, ``NO_LIMIT`` without one.
+        :param limit: the pod's limit in millicores or bytes, ``NO_LIMIT`` without one.
+        :param request: the pod's request in millicores or bytes, ``NO_LIMIT`` without one.
         """
         left = self.usage.quota.left if self.usage.quota is not None else {}
         for kind, amount in (("limits", limit), ("requests", request)):

@@ -59,8 +59,7 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Group rules that set no GPU types share one object, the GPU types of the default rule. With `id()` as the key,
-    # the result contains this object only once.
+    # Rules of groups without `gpus` share one object, the default rule's `gpus`. The key `id()` keeps it only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -96,9 +95,8 @@ def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | N
 
     - Rules without ``deny`` that allow the combined type: the most generous of their limits for the member apply. If
       one of these rules sets no limits for the member, none of these rules limits the member.
-    - Rules without ``deny`` that do not allow the combined type: they are ignored. Their limits for the member apply
-      only if the user chooses the member itself.
-    - Rules with ``deny``: their limits for the member always apply, in addition to the limits above.
+    - Rules without ``deny`` that do not allow the combined type are ignored.
+    - Rules with ``deny``: their limits for the member always apply, too.
 
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param slug: slug of the member.

@@ -103,8 +103,8 @@ _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
 """Scope that limits a quota to pods with requests or limits of CPU or memory.
 
-This module reads a quota of CPU or memory with this scope as if it had no scope: a pod outside the scope would add 0 to
-the quota anyway. It ignores a quota of ``pods`` with this scope, because such a quota does not count every pod.
+For CPU and memory, this module ignores the scope, because pods outside it request none. It ignores a quota of ``pods``
+with this scope, because such a quota does not count every pod.
 """
 
 
@@ -143,7 +143,7 @@ def _list_remaining(raw: Mapping[str, object]) -> Iterator[tuple[str, int]]:
 def _read_scopes(spec: Mapping[str, object]) -> set[str]:
     """Return the scopes of a ResourceQuota.
 
-    A scope expression with an operator other than ``Exists`` appears as ``?``; the caller ignores quotas with ``?``.
+    The result has ``?``, an unknown scope, for a scope expression with an operator other than ``Exists``.
     """
     listed = spec.get("scopes")
     named = (as_text(each) for each in listed) if isinstance(listed, list) else ()
@@ -255,8 +255,8 @@ def build_server_usage(
     """
     resources = {gpu.resource for gpu in (*catalog.gpus.values(), *catalog.hidden)}
     held = {name: number for name, number in pod.devices.items() if name in resources or find_vendor(name)}
-    # If no requested resource is known to be a GPU, use the number of GPUs in the pod's annotation. This number may be
-    # wrong, so use no more than the sum of all extended resources that the pod requests.
+    # If no requested resource is known to be a GPU, use the number of GPUs in the pod's annotation, but no more than
+    # the pod requests of all extended resources.
     count = sum(held.values()) or min(pod.annotated_count, sum(pod.devices.values()))
     if not count:
         return ServerUsage(owner=pod.owner, name=pod.name)
@@ -270,7 +270,7 @@ def build_server_usage(
 
 
 def is_known_type(catalog: Catalog, slug: str) -> bool:
-    """Return whether a GPU type is in the catalog's ``gpus`` or ``hidden``; False for a type that the admin removed.
+    """Return whether a catalog has a GPU type, even one that users cannot choose.
 
     :param catalog: the catalog without any user's limits.
     :param slug: slug of the type, for example from a pod's annotation.

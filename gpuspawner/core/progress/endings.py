@@ -230,7 +230,7 @@ def _explain_disruption(code: str) -> StartFailure:
 
 
 def _explain_kueue_stop(message: str) -> StartFailure:
-    # The texts to compare with are from Kueue 0.16, reconcileNotReadyTimeout and nearby functions of
+    # Source of the texts: Kueue 0.16, reconcileNotReadyTimeout and the functions beside it in
     # pkg/controller/core/workload_controller.go.
     if message.startswith("Exceeded the PodsReady timeout"):
         sentence = gettext("The queue gave its quota back to others, because your server was not ready in time.")

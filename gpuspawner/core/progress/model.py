@@ -139,8 +139,8 @@ class ProgressMessage:
     :param event: the event that the message is based on; None if it is based on the pod alone.
     :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the hub ends the start if the problem lasts for ``after_s`` seconds; None = keep waiting.
-    :param after_s: seconds from the detection of ``failure`` until the hub ends the start, if the problem lasts.
-    :param failed_at_s: seconds from the start's beginning until ``failure`` was detected; None = just now.
+    :param after_s: seconds that the problem may last before the hub ends the start with ``failure``.
+    :param failed_at_s: seconds from the start's beginning until the hub found the problem; None = just now.
     :param lacks_room: whether the pod waits for capacity. The tracker ignores this value once the pod has a node.
     """
 

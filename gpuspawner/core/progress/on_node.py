@@ -25,8 +25,8 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import add_article, join_sentences
 
 STUCK_AFTER_S = 45.0
-"""Seconds from the observation that the pod's node is not ready, or that a Secret or ConfigMap of a volume is missing,
-until the hub ends the start. If the problem disappears within this time, the start goes on."""
+"""Seconds for which the pod's node must be not ready, or a volume's Secret or ConfigMap missing, until the hub ends the
+start."""
 
 _STEPS = frozenset({"Pulling", "Pulled", "Created", "Started"})
 _VOLUME_TROUBLES = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "VolumeResizeFailed"})
@@ -160,13 +160,10 @@ def _describe_lost_node() -> ProgressMessage:
 
 
 CONFIRMED_AFTER_S = 20.0
-"""Seconds from the first observation of a container's error until the hub ends the start, for an error that may
-disappear when kubelet tries again. If the error disappears within this time, the start goes on."""
+"""Seconds for which a container's error must last until the hub ends the start, because kubelet may still succeed."""
 
 _DOUBTFUL_AFTER_S = 120.0
-"""Seconds from the first observation of a container's error until the hub ends the start, for an error of unknown
-cause. If the error disappears within this time, the start goes on. The hub waits longer than for other errors
-(:data:`CONFIRMED_AFTER_S`), because the node may recover."""
+"""Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause; longer, because the node may recover."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2
@@ -190,10 +187,9 @@ _FAILURE_CODES = {
 
 
 def find_container_trouble(pod: Mapping[str, object], events: Sequence[SourcedEvent]) -> ProgressMessage | None:
-    """Return the most serious problem of a pod's containers, or None if they have no problem.
+    """Return the problem of a pod's containers that ends the start soonest, or None if they have no problem.
 
-    The most serious problem is the one that ends the start soonest. Problems that do not end the start are less
-    serious.
+    If no problem ends the start, return any problem.
     """
     found = [message for each in read_containers(pod) if (message := _find_trouble(each, events)) is not None]
     return min(found, key=lambda each: (each.failure is None, each.after_s), default=None)

@@ -59,8 +59,7 @@ class SchedulerRefusals:
 
 _TOTAL = re.compile(r"\b0/(\d{1,9}) nodes are available")
 _PREEMPTION = re.compile(r"\bpreemption: |\bno new claims to deallocate")
-"""Pattern of the text with which the part about preemption or ResourceClaims begins in kube-scheduler's message. This
-module ignores that part."""
+"""Matches the beginning of the message's part about preemption or ResourceClaims, which this module ignores."""
 _COUNT = r"(?:\b(\d{1,9}) )?"
 _RESOURCE = re.compile(_COUNT + r"Insufficient ([^\s,]+)")
 _TAINT = re.compile(_COUNT + r"node\(s\) had (?:untolerated )?taint(?:\(s\))?(?: \{([^:}]*))?")
@@ -266,8 +265,7 @@ _MISFITS = re.compile(
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
     # The condition QuotaReserved has the reason Inadmissible in two cases:
     # - Kueue refuses what this Workload requests. The condition Requeued then also has this reason.
-    # - The queue admitted no Workloads at all when Kueue wrote QuotaReserved. The queue may admit Workloads again, so
-    #   the result is NOT_EVALUATED; core.catalog.kueue.read_queue_problem says whether the queue admits any now.
+    # - The queue admitted no Workloads when Kueue wrote the condition. It may admit Workloads now.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
@@ -287,8 +285,8 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # Return None if the message contains text that no pattern matches. That text may be about a flavor in which quota
-    # becomes free later, and then neither EXCEEDS_QUOTA nor NO_FLAVOR would be true.
+    # Return None if the message contains text that no pattern matches: it may name a flavor whose quota becomes free
+    # later.
     if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR

@@ -28,19 +28,17 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 
 QUIET_PERIOD_S = 30.0
-"""A duration in seconds, which the tracker uses for three purposes during a start:
+"""A duration in seconds with three uses:
 
-- If kube-scheduler finds no node, the tracker raises an alarm only once the pod has had no scheduling gates for this
-  long.
-- The tracker does not repeat a message that it has reported within this time.
-- The pod's scheduler counts as idle if the pod has shown no trace of it (node, condition or event) for this long.
+- "kube-scheduler finds no node" becomes an alarm only after this time without scheduling gates.
+- The tracker does not repeat a message within this time.
+- The pod's scheduler counts as idle if it has done nothing visible (node, condition, event) for this long.
 """
 
 _GONE_CONFIRMED_S = 5.0
 """A pod that is missing for this many seconds counts as deleted; before that, KubeSpawner may be replacing the pod.
 
-If the hub first sees a finished pod less than this many seconds after the start began, the pod counts as a pod of an
-earlier start."""
+A finished pod is of an earlier start if the hub first sees it less than this many seconds after the start began."""
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
@@ -80,8 +78,9 @@ class Tracker:
         self._idle_scheduler = ""
         self._gone_since_s: float | None = None
         self._suspected: tuple[str, float] | None = None
-        """Code of a failure that ends the start if the failure lasts, and the seconds from the start's beginning until
-        the failure was detected; None without such a failure."""
+        """(code of a possible failure, seconds after the start's beginning when the failure began), or None.
+
+        The failure ends the start only if it lasts."""
         self._last_reported = ("", False)
         self._recent: dict[tuple[Stage, str, bool], float] = {}
         self._reported_steps: set[str] = set()
@@ -140,9 +139,9 @@ class Tracker:
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
         """Return the observed pod, or None if there is none, or if the pod is of an earlier start.
 
-        Until the tracker has observed a pod of this start, two kinds of pods count as pods of an earlier start:
-        terminating pods, and finished pods in the start's first seconds (``_GONE_CONFIRMED_S``). If an earlier process
-        of the hub began the start, every pod counts as a pod of this start.
+        Before the first pod of this start, terminating pods are of an earlier start. So are finished pods in the
+        start's first seconds (``_GONE_CONFIRMED_S``). If an earlier process of the hub began the start, every pod is of
+        this start.
         """
         pod = as_dict(raw)
         if not pod:

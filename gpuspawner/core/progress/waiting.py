@@ -277,12 +277,10 @@ def _format_no_new_node(scale_up: AutoscalerStatus | None) -> str:
 
 HOPELESS_IN_QUEUE_AFTER_S = 30.0
 """If Kueue reports for this many seconds that it would never admit a pod, the hub ends the start. The hub waits this
-long because an admin may be changing the queue, or Kueue may have just started. Also, Kueue may report only its last
-attempt to admit the pod. That attempt leaves out the ResourceFlavors that an earlier attempt tried."""
+long because an admin may be changing the queue, or Kueue may have just started."""
 _NOT_TAKEN_AFTER_S = 45.0
-"""If Kueue has created no Workload for a pod for this many seconds, and the pod has a label with the name of a
-WorkloadPriorityClass, the hub ends the start: the class may not exist. The hub waits this long because Kueue takes a
-while to create many Workloads.
+"""If a pod that names a WorkloadPriorityClass has no Workload of Kueue after this many seconds, the hub ends the start:
+the class may not exist. The hub waits this long because Kueue may have to create many Workloads.
 """
 
 _QUEUE_EVENTS = frozenset({"CreatedWorkload", "Stopped", "ErrWorkloadCompose", "WorkloadPriorityClassNotFound"})
@@ -295,8 +293,7 @@ _PLACED_REASONS = frozenset(
     }
 )
 """Reasons for which a pod only waits for its turn in Kueue's queue. If no pod is ahead of such a pod, the message says
-that the pod is next. If a pod waits for any other reason, the message says only that no pod is ahead of it,
-because the pod may not start next."""
+"It is next."; for any other reason, it says "Nothing is ahead of it."."""
 
 
 def describe_queue(

@@ -155,13 +155,12 @@ class Problems:
         return None
 
     def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
-        """Return an amount in millicores, bytes or seconds, or None if the value is unreadable.
+        """Return an amount in millicores, bytes or seconds; None if the value is unreadable or means no amount.
 
-        The result is also None if the form does not offer the amount, or if the user leaves an optional amount out. An
-        amount outside the bounds adds a problem, but is returned.
+        An amount outside the bounds adds a problem, but is returned.
 
         :param field: the field of the amount.
-        :param value: any JSON value; null means no amount (None) if the amount is optional, else the default.
+        :param value: any JSON value; null means no amount if the amount is optional, else the default.
         :param bounds: allowed amounts, in the same unit; None if the form does not offer the amount.
         """
         name, title = field.name, field.notation.title

@@ -49,8 +49,8 @@ from gpuspawner.core.units.quantity import (
 
 _NO_BOUNDS = gettext_lazy("its bounds are not known")
 KEPT = gettext_lazy("{kept} is filled in.")
-"""Second sentence of a notice in the form; the first sentence says why the policy denies the amount that the user had
-last time. ``{kept}`` is the amount that the form fills in instead."""
+"""Follows the reason why the policy denies the amount that the user had last time. ``{kept}`` is the amount that the
+form fills in instead."""
 
 
 def _format_cpu_option(millis: int) -> object:
@@ -170,7 +170,7 @@ PRIORITY = ClosedChoiceField(
 )
 
 CLOSED_CHOICES: tuple[ClosedChoiceField, ...] = (PRIORITY,)
-"""Fields with a fixed list of entries, in the form's order."""
+"""Fields with a fixed list of entries, such as the priority, in the form's order."""
 FIELDS: tuple[Field, ...] = (
     *(IMAGE, CUSTOM_IMAGE, CPU, MEMORY, GPU, GPU_COUNT, RUN_TIME, SHARED_MEMORY),
     *CLOSED_CHOICES,

@@ -69,32 +69,32 @@ class AmountNotation:
         return (self.bare or self.show)(amount)
 
     def format_minimum(self, bounds: Bounds) -> str:
-        """Return the lower bound as text for "LOWER to UPPER", where only the upper bound needs a unit."""
+        """Return the lower bound as text: the "0.5" in "0.5 to 4 CPUs"."""
         return self.format_bare(bounds.min)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmountField(Field):
-    """A field for an amount or a duration. ``name`` is also the key of the amount's bounds in the settings.
+    """A field for an amount or a duration.
 
-    The bounds come from the settings. If the settings have no bounds for CPU or memory, :meth:`make_bounds` derives
-    bounds from the largest node. If the catalog then still has no bounds for the amount, the form hides the field.
-    The texts ``gone`` and ``kept`` may contain two placeholders: ``{saved}`` is the amount that the user had saved, and
-    ``{kept}`` is the amount that the form shows instead.
+    The settings have the amount's bounds at the key ``name``. Without them, :meth:`make_bounds` derives bounds of CPU
+    and memory from the largest node. The form hides a field without bounds.
 
-    :param attribute: name of the attribute of :class:`gpuspawner.core.request.selection.Selection` with the amount in
-        base units (millicores, bytes, seconds) or None.
+    In the texts ``gone`` and ``kept``, ``{saved}`` is the saved amount, and ``{kept}`` the amount that the form shows
+    instead.
+
+    :param attribute: attribute of :class:`gpuspawner.core.request.selection.Selection` with the amount in base units
+        (millicores, bytes, seconds) or None.
     :param format_input: formats an amount in base units as text in the form's field.
     :param format_option: formats an amount in base units as a user option.
     :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
     :param gone: notice in the form that the saved amount is no longer offered.
-    :param kept: second sentence of the notice that the policy denies the saved amount; the first sentence says why.
-    :param step: value, in base units, of this amount's settings ``step`` and ``min`` if the admin does not set them.
-    :param default: the field's default amount in base units if the settings have no default; None = the lower bound.
-    :param guarantee: fraction of the amount (the pod's limit) that the pod requests, if the settings have no fraction.
-    :param bounds_keys: names of those attributes of ``NumberView`` (the bounds in the form) that the hub passes to
-        form.js.
+    :param kept: notice in the form that follows the reason why the policy denies the saved amount.
+    :param step: default of the settings ``step`` and ``min``, in base units.
+    :param default: default of the setting ``default``, in base units; None = the lower bound.
+    :param guarantee: default of the setting ``guarantee``: fraction of the pod's limit that the pod requests.
+    :param bounds_keys: attributes of ``NumberView`` that the hub passes to form.js.
     """
 
     attribute: str

@@ -1,8 +1,7 @@
 """Converts submitted forms and links to user options. :mod:`gpuspawner.core.request.selection` validates them.
 
-The options that the setting ``extra_options`` names are for the admin's own hooks. They are split off first, and the
-hooks get their values unchanged. If ``image`` is one of these options and holds an image reference, gpuspawner also
-reads this reference as the user's choice of a custom image (:func:`split_options`).
+The options that the setting ``extra_options`` names are for the admin's own hooks, which get the values unchanged.
+:func:`split_options` describes the special case ``image``.
 
 Forms and links contain only text, unlike JSON. A number without a unit means GiB for memory and hours for the run time,
 as the labels in the form say. Counts are converted to numbers.
@@ -48,12 +47,13 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     """Return the user options of a submitted form.
 
     If the user pressed a button ``start_preset``, the result names only the preset of this button and what the user
-    picked in this preset's lists and text fields. Otherwise the result leaves out the number of GPUs if "No GPU" is
-    selected, and a custom image's reference if an image of the list is selected.
+    picked in this preset's lists and text fields. Otherwise the result leaves out fields that the user's choice does
+    not need: the number of GPUs without a GPU, and the custom image's reference beside an image of the list.
 
     :param form: field name → list of texts, as Tornado parses a form; untrusted.
-    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text; the custom
-        image is selected without a reference; or all fields belong to presets, and the user pressed no button.
+    :raises SelectionError: a field is unknown, repeated with different values, too long or not a text; a custom image
+        is selected without a reference; a preset has two custom images; or the user picked no preset in a form that
+        has only presets.
     """
     problems = Problems()
     in_presets = {name: value for name, value in form.items() if str(name).startswith((_ENTRY_PREFIX, _IMAGE_PREFIX))}
@@ -270,10 +270,12 @@ class SplitOptions(NamedTuple):
 def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     """Return user options in two parts: those for gpuspawner, and those for the admin's own hooks.
 
-    BinderHub sends an image reference as ``image``, so the admin may list ``image`` in ``extra_options``. If ``image``
-    is listed and holds a reference with a slash, the hooks get ``image``, and gpuspawner gets the normalized reference
-    as ``custom_image``. If ``image`` holds anything else (a slug, for example), or ``custom_image`` holds a different
-    reference, gpuspawner gets ``image`` and the hooks do not.
+    BinderHub sends an image reference as ``image``, so the admin may list ``image`` in ``extra_options``. In this case:
+
+    - If ``image`` holds a reference with a slash, the hooks get ``image``, and gpuspawner gets the normalized reference
+      as ``custom_image``.
+    - If ``image`` holds anything else (a slug, for example), or ``custom_image`` holds a different reference,
+      gpuspawner gets ``image`` and the hooks do not.
 
     :param options: any JSON value, untrusted.
     :param extra: names of the options for the admin's hooks, from the setting ``extra_options``.
@@ -284,8 +286,7 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     own = {name: value for name, value in options.items() if name not in names}
     found = {name: value for name, value in options.items() if name in names}
     reference = _normalize_reference(own.get(_IMAGE)) if _IMAGE in extra else None
-    # Both ``image`` and ``custom_image`` may hold the reference: the hub saves a choice with the reference as sent in
-    # ``image``, and with the normalized reference in ``custom_image``.
+    # A saved choice has the reference twice: as sent in ``image``, and normalized in ``custom_image``.
     if reference and own.get(_CUSTOM_IMAGE) in (None, "", reference):
         found[_IMAGE] = own.pop(_IMAGE)
         own[_CUSTOM_IMAGE] = reference

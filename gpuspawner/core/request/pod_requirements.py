@@ -72,8 +72,8 @@ class PodRequirements(ContainerResources):
     :param alternatives: groups of expressions. The node must match all expressions of at least one group. Without
         groups, every node matches.
     :param avoided: expressions that keep a server without a GPU off GPU nodes: only nodes without GPUs match them. The
-        pod prefers such nodes (a preferred node affinity term of weight 100). Right before the hub creates the pod, the
-        hub checks whether such a node has room. If so, the hub makes the preferred node affinity a required one.
+        pod prefers such nodes (a preferred node affinity term of weight 100). If such a node has room right before the
+        hub creates the pod, the hub makes this affinity required.
     :param environment: environment variables to set.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
@@ -150,10 +150,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
 
 
 def _list_overrides(selection: Selection, catalog: Catalog) -> tuple[tuple[TraitValues, ...], tuple[TraitValues, ...]]:
-    """Return the values with which the image and the GPU type override traits, and those of the preset, as a pair.
-
-    The preset's values override those of the image and the GPU type.
-    """
+    """Return (trait values of the image and the GPU type, trait values of the preset, which override the former)."""
     lower = [find_image(selection, catalog).overrides]
     if selection.gpu is not None:
         lower.append(catalog.gpus[selection.gpu].overrides)
@@ -234,9 +231,8 @@ def _find_start_timeout(
 ) -> int | None:
     """Return the seconds that the hub waits for the server, or None if KubeSpawner's configured value applies.
 
-    If the preset sets this time, the result is the preset's time. Otherwise, the image, the GPU type and Kueue's queue
-    may each set a time, and the result is the longest of these: an autoscaler may take long to add a node with the GPU,
-    however fast the image starts.
+    If the preset sets this time, the result is the preset's time. Otherwise, it is the longest time that the image,
+    the GPU type or Kueue's queue sets.
 
     :param lower: trait values of the image and of the GPU type.
     :param preset: trait values of the preset and of its chosen entries; later values override earlier ones.

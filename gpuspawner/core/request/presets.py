@@ -32,34 +32,29 @@ from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import format_list, join_sentences, quote, sanitize_name, suggest_name
 
 PRESET_CHOICES = "preset_choices"
-"""Name of a user option. Its value has the entries picked in a preset's lists: name of a list → slug of the entry."""
+"""User option with the entries that a user picked in a preset's lists: name of the list → slug of the entry."""
 
 _UNLISTED = "--unlisted-choice"
-"""Suffix of the name of a KubeSpawner user option. The option holds the text that the user entered instead of picking
-an entry of a list; the part before the suffix is the name of the list."""
+"""Suffix of KubeSpawner's user options for free text: ``image--unlisted-choice`` is a text for the list ``image``."""
 
 ChosenEntries = Mapping[str, str | None]
 """Name of a preset's choice → slug of the chosen entry; None if the user names an image instead."""
 
 _AMOUNTS = {each.name: each for each in (CPU, MEMORY)}
 _ANY_AMOUNT = Bounds(min=NO_LIMIT, max=UNLIMITED, step=1, default=NO_LIMIT)
-"""Bounds that allow every amount of CPU or memory.
-
-The admin sets the amounts of a fixed preset, in which users can change only the choices. These amounts may be larger or
-smaller than those that the form offers."""
+"""Bounds that allow every amount of CPU or memory, because a preset may set amounts that the form does not offer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedPreset:
     """The values of a fixed preset, merged with the values of the entries that the user picked in its lists.
 
-    A preset is fixed if users can change only its choices.
+    In a fixed preset, users can pick entries of lists or name an image, and change nothing else.
 
     :param options: the merged values, as user options: name of a form field → value.
-    :param choices: name of a choice → slug of the chosen entry. If the user has named an image instead of an
-        entry in a choice, this choice is missing.
-    :param requests: ``cpu`` or ``memory`` → resource request of the pod in base units (millicores or bytes), if the
-        preset or an entry sets the request.
+    :param choices: name of a list → slug of the picked entry; a list is missing if the user named an image instead.
+    :param requests: ``cpu`` → millicores and ``memory`` → bytes that the pod requests; a key is missing if neither the
+        preset nor an entry sets the request.
     """
 
     options: Mapping[str, object]
@@ -70,10 +65,8 @@ class FixedPreset:
 def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Problems) -> FixedPreset:
     """Return the values of a fixed preset, merged with the values of the entries that the user picked in its lists.
 
-    A preset is fixed if users can change only its choices: they pick entries of lists or name an image.
-
-    :param given: the user options; ``preset_choices`` and ``custom_image`` may be any JSON values. If the user set any
-        other field of the form, the function adds a problem, because the preset sets that field.
+    :param given: the user options; ``preset_choices`` and ``custom_image`` may be any JSON values. A value for another
+        field of the form is a problem, because the preset sets that field.
     :param preset: the preset that the user options name.
     :param problems: collects the problems of the user options.
     """
@@ -94,8 +87,8 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
             choices[name] = slug
     if reference is not None:
         _refuse(CUSTOM_IMAGE.name, preset, problems=problems)
-    # A null or empty value of another field sets nothing, so it is no problem. But a null or empty GPU type asks for a
-    # server without GPUs: refuse it if the preset has a GPU.
+    # A null or empty GPU type asks for a server without GPUs: refuse it if the preset has a GPU. In any other field,
+    # null or an empty text sets nothing.
     if GPU.name in given and options.get(GPU.name) is not None:
         _refuse(GPU.name, preset, problems=problems)
     if CUSTOM_IMAGE.name in options:
@@ -106,10 +99,11 @@ def resolve_preset(given: Mapping[str, object], preset: Preset, *, problems: Pro
 def open_bounds(catalog: Catalog, options: Mapping[str, object]) -> Catalog:
     """Return a catalog against which the values of a fixed preset can be validated.
 
-    A preset is fixed if users can change only its choices. The form's bounds do not apply to the values of such a
-    preset. If it sets CPU, the returned catalog therefore allows every amount of CPU; the same holds for memory. If the
-    user named an image, the catalog allows every image reference. The catalog has no default GPU type, so options that
-    name no GPU type get no GPU.
+    The form's bounds do not apply to what an admin sets in a preset. The returned catalog therefore
+
+    - allows every amount of CPU or memory if ``options`` set it,
+    - allows every image reference if ``options`` have one,
+    - has no default GPU type: options without a GPU type get no GPU.
 
     :param catalog: what the user may choose from.
     :param options: the values of the preset and of the picked entries, from :func:`resolve_preset`.
@@ -140,10 +134,9 @@ def translate_profile(options: object, catalog: Catalog) -> object:
     """Return user options that name a KubeSpawner profile, converted to options for the preset with the same slug.
 
     JupyterHub's database has such options, for example ``{"profile": "t4", "image": "pytorch"}``, if users started
-    servers before ``gpuspawner convert`` converted the profiles to presets. The function returns options with ``v`` (a
-    version number) or ``preset`` unchanged, because these keys show that the options are for gpuspawner. It also
-    returns all options unchanged if the catalog does not offer only presets: such settings are not the result of
-    ``gpuspawner convert``.
+    servers before ``gpuspawner convert`` converted the profiles to presets. Options with ``v`` (a version number) or
+    ``preset`` are for gpuspawner already, so they stay unchanged. All options stay unchanged if the catalog offers more
+    than presets: its settings are then not the result of ``gpuspawner convert``.
 
     :param options: any JSON value.
     :param catalog: what the user may choose from.
@@ -164,14 +157,12 @@ def translate_profile(options: object, catalog: Catalog) -> object:
 
 
 def list_overrides(preset: Preset, choices: Mapping[str, str]) -> Iterator[TraitValues]:
-    """Yield mappings with values of KubeSpawner's traits: first those of a preset, then those of the user's choices.
+    """Yield mappings of KubeSpawner's traits to values: first that of a preset, then those of the user's choices.
 
-    The values of a choice are those of the chosen entry, or those for an image that the user names. Values in a later
-    mapping override values of the same trait in an earlier one.
+    If several mappings contain a trait, the last one wins.
 
     :param preset: the preset.
-    :param choices: name of a choice → slug of the chosen entry. A choice is missing if the user has named an image in
-        it.
+    :param choices: name of a choice → slug of the chosen entry; a choice is missing if the user named an image instead.
     """
     layers = [preset.overrides]
     for name, choice in preset.choices.items():
@@ -195,9 +186,8 @@ def pick_default_entries(preset: Preset) -> dict[str, str | None]:
 def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[str, object]]:
     """Return a preset and user options for which :func:`resolve_preset` uses the entries in ``chosen``.
 
-    If ``chosen`` has no None, the returned preset is ``preset`` itself. If it has None for a choice, the returned
-    options name an example image for this choice. The returned preset is then a copy of ``preset`` in which this choice
-    has no entries and accepts every image, so that the example image is valid.
+    If ``chosen`` has None for a choice, the options name an example image, and the returned preset is a copy of
+    ``preset`` in which this choice accepts every image. Otherwise, the returned preset is ``preset`` itself.
 
     :param preset: the preset.
     :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
@@ -270,7 +260,7 @@ def _read_choices(asked: object, preset: Preset, *, problems: Problems) -> dict[
 
 def _check_pattern(reference: object, image_input: ImageInput, *, problems: Problems) -> None:
     pattern = image_input.pattern
-    # Besides a text that matches, accept here a value that is not a text or is too long: `validate` refuses it later.
+    # Do not check a value that is not a text or is too long: `validate` refuses it later.
     if not isinstance(reference, str) or len(reference) > MAX_REFERENCE_LENGTH or re.match(pattern, reference):
         return
     message = image_input.message or gettext("The image must match {pattern}.", pattern=sanitize_name(pattern))
@@ -278,10 +268,7 @@ def _check_pattern(reference: object, image_input: ImageInput, *, problems: Prob
 
 
 def _convert_amounts(options: Mapping[str, object]) -> dict[str, object]:
-    """Return a preset's values as user options, which express "unlimited" as ``NO_LIMIT`` and have no guarantees.
-
-    The guarantees of CPU and memory are left out; :attr:`FixedPreset.requests` has them.
-    """
+    """Return a preset's values as user options: ``NO_LIMIT`` for "unlimited", and no guarantees of CPU and memory."""
     return {
         name: NO_LIMIT if name in _AMOUNTS and value == UNLIMITED_AMOUNT else value
         for name, value in options.items()

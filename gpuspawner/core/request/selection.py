@@ -104,9 +104,11 @@ class Selection:
 def validate(options: object, catalog: Catalog) -> Selection:
     """Return the selection that user options describe.
 
-    A missing field gets the value of the preset or, without one, the field's default. A preset is fixed if users cannot
-    change its values. Beside a fixed preset, the options may set only ``preset_choices`` and, if one of the preset's
-    choices accepts an image, ``custom_image``.
+    A missing field gets the value of the preset or, without a preset, the field's default. If users cannot change the
+    preset's values (a fixed preset), the options may set only these fields:
+
+    - ``preset_choices``
+    - ``custom_image``, if one of the preset's choices accepts an image
 
     :param options: any JSON value; None = no options.
     :param catalog: what the user may choose from.
@@ -307,10 +309,7 @@ def find_amount(selection: Selection, amount_field: AmountField) -> int | None:
 
 
 def describe_amounts(selection: Selection, *fields: AmountField) -> list[str]:
-    """Return the amounts that a selection has for the given fields, as phrases for a sentence ("4 CPUs").
-
-    Fields without an amount in the selection are left out.
-    """
+    """Return the amounts of the given fields as phrases ("4 CPUs"); fields without an amount are left out."""
     amounts = ((each, find_amount(selection, each)) for each in fields)
     return [each.describe(amount) for each, amount in amounts if amount is not None and amount != NO_LIMIT]
 
@@ -322,11 +321,7 @@ def describe_choice(selection: Selection, choice_field: ClosedChoiceField, *, ca
 
 
 def describe_unusual_choices(selection: Selection, catalog: Catalog) -> list[str]:
-    """Return a phrase such as "priority Low" for each list field in which the user chose an entry.
-
-    A list field is one with entries to choose from, such as the priority. Fields in which the user chose the default
-    entry are left out.
-    """
+    """Return phrases such as "priority Low" for the chosen entries, such as a priority, that are not the default."""
     return [
         describe_choice(selection, each, catalog=catalog)
         for each in CLOSED_CHOICES
@@ -412,8 +407,8 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
     """Yield each of the fields CPU and memory that :func:`build_options` must write into the user options.
 
-    If the settings have no bounds for a field, and its amount is KubeSpawner's configured limit, the field is left
-    out. The server then gets KubeSpawner's limit at the time of its start, which a hook may change for one start.
+    A field without bounds in the settings is left out if its amount is KubeSpawner's configured limit, because a hook
+    may change this limit for one start.
     """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
@@ -467,7 +462,7 @@ class CombinationSearch(Generic[SlugT]):
                 yield chosen
 
     def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
-        """Make the search skip all combinations that certainly have one of the problems of an invalid combination.
+        """Make the search skip all combinations that must have the same problem as an invalid combination.
 
         :param chosen: the invalid combination: name of a choice → slug of the entry.
         :param problems: why the combination is invalid.
@@ -494,10 +489,9 @@ _DECIDING_OPTIONS = {
     "cpu": frozenset({"cpu", "cpu_guarantee"}),
     "memory": frozenset({"memory", "memory_guarantee"}),
 }
-"""Field of a problem → names of the options that decide whether a fixed preset has a problem in this field.
+"""Field of a problem → names of the only preset options that decide whether the field has a problem.
 
-No other option matters for these fields. Fields such as the run time are missing, because most of the other options
-matter for them."""
+Fields that depend on most options, such as the run time, are missing."""
 
 
 def _sets_any(choice: PresetChoice, options: Set[str]) -> bool:
@@ -534,10 +528,9 @@ def select_usable_presets(
 
 
 _MAX_COMBINATIONS = 256
-"""Limits the search for a valid combination of the entries in a preset's lists.
+"""Maximum number of combinations with two or more non-default entries that the search for a valid preset tries.
 
-The search may try all combinations with at most one entry that is not the default. Of the combinations with two or more
-such entries, it tries at most this number."""
+The number of combinations with at most one non-default entry is not limited."""
 
 
 def _select_usable_entries(

@@ -1,14 +1,13 @@
 """Check a node for a pod without regard to other pods, and compare the pod's requests with the node's free resources.
 
 :class:`NodeFilters` finds obstacles (reasons why the node does not accept the pod) that depend on the node alone: they
-stay when other pods end. Its checks are those of kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration,
-NodeAffinity, VolumeBinding and VolumeZone. Two more checks are parts of other plugins: the node must have the topology
-labels that PodTopologySpread and InterPodAffinity require, and the pod must not get more devices than DynamicResources
-allows in one ResourceClaim.
+stay when other pods end. It checks what these plugins of kube-scheduler check:
 
-:func:`find_shortages` compares the pod's requests with the node's free resources and free pod slots (plugin
-NodeResourcesFit). It also compares the number of the pod's volumes with the number of volumes that CSI drivers may
-still attach to the node (plugin NodeVolumeLimits).
+- NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, VolumeBinding and VolumeZone
+- PodTopologySpread and InterPodAffinity: only whether the node has the topology labels
+- DynamicResources: only the maximum number of devices in one ResourceClaim
+
+:func:`find_shortages` does the checks of NodeResourcesFit and NodeVolumeLimits.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ def compute_needs(pod: Pod) -> ResourceNeeds:
     """Return the amounts that a node must have free for a pod.
 
     These are the pod's requests, the number of the pod's volumes for each CSI driver, and 1 of the resource ``pods``.
-    Resources that the pod does not request are left out: a node with overcommitted memory accepts a pod that requests
-    no memory.
+    Resources that the pod does not request are left out.
     """
     requested = sorted((name, number) for name, number in pod.requests.items() if number > 0 and name != PODS)
     return ((PODS, 1), *requested, *sorted(pod.attachments.items()))
@@ -91,8 +89,7 @@ class NodeFilters:
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._taint_obstacles: dict[int, tuple[Obstacle, ...]] = {}
-        """``id()`` of a node's ``taints`` → obstacles that the taints cause. Nodes with equal taints share one tuple
-        (:func:`.decode.decode_taints`)."""
+        """``id()`` of a node's ``taints`` → obstacles. Nodes with equal taints share one tuple."""
 
     def find_obstacles(self, node: Node) -> tuple[Obstacle, ...]:
         """Return the reasons why a node does not accept the pod, apart from other pods and free resources.
@@ -114,7 +111,7 @@ class NodeFilters:
 
 
 def build_node_grouping(pod: Pod) -> NodeGrouping:
-    """Return a rule that groups nodes so that :class:`NodeFilters` finds the same obstacles on all nodes of a group.
+    """Return how to group nodes so that :class:`NodeFilters` finds the same obstacles on all nodes of a group.
 
     :param pod: a pending pod, or one that is not created yet.
     """

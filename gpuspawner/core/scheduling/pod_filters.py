@@ -2,9 +2,10 @@
 
 A nominated pod is a pending pod for which kube-scheduler makes room on a node by preemption. As in kube-scheduler
 (framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
-the node's nominated pods of the same or a higher priority. For resources and ports, the check with these pods is
-enough: a node with room beside them also has room without them. For pod affinity, the check without these pods is
-enough: additional pods cannot break it. For pod anti-affinity and topology spread, this module makes both checks.
+the node's nominated pods of the same or a higher priority. One of the two checks implies the other in these cases:
+
+- resources and ports: this module checks only with the nominated pods, because they only take room
+- pod affinity: this module checks only without the nominated pods, because more pods cannot break pod affinity
 
 If ``floor`` (a priority) is given, this module checks each node as if the node's pods with a lower priority were gone.
 kube-scheduler does the same before a preemption (plugins/defaultpreemption/default_preemption.go,
@@ -124,13 +125,10 @@ def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
 class PodFilters:
     """Checks nodes for one pod by the filters that depend on other pods; the constructor reads all pods once.
 
-    :param floor: a priority. The check of a node ignores the node's bound pods with a lower priority. None if all pods
-        count.
+    :param floor: a priority. The check of a node ignores the node's bound pods with a lower priority. None = all count.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
-    :ivar special_nodes: names of nodes for which the free amounts in ``Occupancy.table`` are wrong for this pod, so
-        callers use :meth:`get_requested` instead. These are the nodes with nominated pods, because nominated pods count
-        as if they ran on the node. They are also the nodes where other pods use volumes of the checked pod, because
-        each shared volume counts only once.
+    :ivar special_nodes: names of nodes for which callers must use :meth:`get_requested` instead of ``Occupancy.table``:
+        nodes with nominated pods, and nodes where other pods use volumes of the checked pod.
     """
 
     def __init__(self, pod: Pod, occupancy: Occupancy, *, floor: int | None = None) -> None:
@@ -180,8 +178,7 @@ class PodFilters:
     def get_requested(self, node: str) -> Mapping[str, int]:
         """Return resource → amount that a node's bound pods and nominated pods request.
 
-        A volume that the checked pod also uses is not in the number of volumes here, because the checked pod's own
-        request includes it, and a volume counts only once on a node.
+        Volumes that the checked pod also uses are left out, because the checked pod's own request includes them.
         """
         requested, shared = self._nominated.get_requested(node), self._shared.get(node)
         if not shared:
@@ -192,8 +189,7 @@ class PodFilters:
         """Return the obstacles from anti-affinity between the pod and the pods nominated to a node.
 
         If the pod has neither affinity nor anti-affinity, and no bound pod's anti-affinity selects the pod,
-        kube-scheduler skips the filter InterPodAffinity (``Skip`` in the filter's PreFilter). kube-scheduler then does
-        not check the anti-affinity of nominated pods, either.
+        kube-scheduler skips the whole filter InterPodAffinity, also for nominated pods (``Skip`` in its PreFilter).
         """
         has_terms = self._constraints.affinity or self._constraints.anti_affinity
         if not has_terms and not self._existing.sure and not self._existing.maybe:

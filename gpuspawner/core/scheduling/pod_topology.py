@@ -7,11 +7,8 @@ matching pods, as kube-scheduler's interpodaffinity/filtering.go does. For topol
 gpuspawner does not read namespaces' labels. If an affinity term selects namespaces by labels, gpuspawner therefore
 cannot tell whether the term selects the pods of a domain.
 
-The parameter ``floor`` is a priority. To make room for a new pod on a node, kube-scheduler may preempt the pods on this
-node that have a priority below the floor. If the floor is None, this module assumes that no pod is preempted. After a
-preemption, a domain still has a matching pod in two cases: one of the domain's matching pods has a priority at or above
-the floor, or one of them runs on another node. The check of a topology spread constraint ignores the node's pods with a
-priority below the floor.
+The parameter ``floor`` is a priority. To make room for a new pod on a node, kube-scheduler may preempt this node's pods
+with a priority below ``floor``, so the checks of the node ignore these pods. If ``floor`` is None, all pods count.
 """
 
 from __future__ import annotations
@@ -43,8 +40,7 @@ class MatchingDomains:
     The function that fills this object decides which pods match: either pods that given affinity or anti-affinity terms
     select, or pods whose own anti-affinity selects a given pod.
 
-    :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt (the pod's priority is below
-        the floor).
+    :ivar removable_on: names of nodes with a matching pod that kube-scheduler may preempt.
     """
 
     removable_on: set[str] = field(default_factory=set)
@@ -72,7 +68,7 @@ class MatchingDomains:
         :param keys: topology keys of the terms because of which the pod matches.
         :param known: True if the pod certainly matches. False if it is unknown whether the pod matches, because
             gpuspawner does not read the labels of namespaces.
-        :param removable: True if kube-scheduler may preempt the pod (the pod's priority is below the floor).
+        :param removable: True if kube-scheduler may preempt the pod to make room for another pod on the node.
         """
         holder = node.name if removable else ""
         if removable:
@@ -85,7 +81,7 @@ class MatchingDomains:
         """Return whether a topology domain certainly still has a matching pod after a preemption on one node.
 
         :param domain: the topology domain.
-        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
+        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return _is_held(self._sure.get(domain), without)
 
@@ -95,14 +91,14 @@ class MatchingDomains:
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
 
         :param domain: the topology domain.
-        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
+        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return self.is_sure(domain, without=without) or _is_held(self._maybe.get(domain), without)
 
     def has_sure(self, *, without: str) -> bool:
         """Return whether any topology domain certainly still has a matching pod after a preemption on one node.
 
-        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
+        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return any(_is_held(holders, without) for holders in self._sure.values())
 
@@ -111,7 +107,7 @@ class MatchingDomains:
 
         gpuspawner may not know whether a pod matches, because it does not read the labels of namespaces.
 
-        :param without: name of the node; its pods that :meth:`add` stored as ``removable`` count as preempted.
+        :param without: name of the node. Its pods for which :meth:`add` got ``removable=True`` do not count.
         """
         return self.has_sure(without=without) or any(_is_held(holders, without) for holders in self._maybe.values())
 
@@ -216,8 +212,7 @@ def _add_domains(
 class SpreadCheck:
     """One topology spread constraint of one pod, with the number of matching pods in each domain.
 
-    :ivar removable: node name → number of the node's matching pods that kube-scheduler may preempt (those with a
-        priority below the floor).
+    :ivar removable: node name → number of the node's matching pods that kube-scheduler may preempt.
     """
 
     def __init__(
@@ -236,7 +231,7 @@ class SpreadCheck:
     def allows(self, node: Node) -> bool:
         """Return whether the pod can run on a node without exceeding the constraint's ``maxSkew``.
 
-        The node's matching pods with a priority below the floor (:attr:`removable`) count as preempted.
+        Pods on this node that kube-scheduler may preempt do not count.
 
         :param node: a node that has the constraint's topology label.
         """
@@ -247,7 +242,7 @@ class SpreadCheck:
     def allows_with(self, node: Node, more: Iterable[Pod]) -> bool:
         """Return whether the pod could run on a node without exceeding ``maxSkew`` if the node ran additional pods.
 
-        The node's matching pods with a priority below the floor (:attr:`removable`) count as preempted.
+        Pods on this node that kube-scheduler may preempt do not count.
 
         :param node: a node that has the constraint's topology label.
         :param more: the additional pods, without the pods that are already bound to the node.

@@ -106,8 +106,7 @@ _RANKS = {reason: rank for rank, reason in enumerate(Reason)}
 def sort_obstacles(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
     """Return the obstacles of one node without duplicates, in the order of kube-scheduler's filters.
 
-    An obstacle that is not ``UNDECIDED`` surely excludes the node. If there is such an obstacle, the result leaves out
-    the ``UNDECIDED`` ones, because they no longer matter.
+    If an obstacle other than ``UNDECIDED`` excludes the node, the result lacks the ``UNDECIDED`` ones.
     """
     obstacles = sorted(dict.fromkeys(found), key=lambda obstacle: _RANKS[obstacle.reason])
     decided = tuple(obstacle for obstacle in obstacles if obstacle.reason is not Reason.UNDECIDED)

@@ -54,8 +54,7 @@ from gpuspawner.core.scheduling.results import (
 def check_node(pod: Pod, node: Node, *, occupancy: Occupancy) -> FitResult:
     """Return whether kube-scheduler could bind a pod to a node now.
 
-    If the node has obstacles that do not depend on other pods, the result contains only these obstacles, because they
-    remain when other pods end.
+    If the node has obstacles that do not depend on other pods, such as a taint, the result contains only these.
 
     :param pod: a pending pod, or one that is not created yet.
     :param node: a node of ``occupancy``.
@@ -99,8 +98,8 @@ class _NodeCheck:
             return self._compare(node, self._filters)
         if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
-        # A preemption may remove pods that the pod's affinity requires, or that share the pod's volumes. The pod may
-        # then fit only without the preemption, so check the node without and with a preemption.
+        # Check the node without and with a preemption: it may remove pods that the pod's affinity requires, or that
+        # share the pod's volumes.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -127,9 +126,7 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Maximum number of cached results for a group of nodes. To add one more, :class:`_Scan` clears the group's cache.
-
-A result is the number of nodes in the group that are large enough for the requests of a pod."""
+"""Maximum number of cached results for a group of nodes. To add one more, :class:`_Scan` clears the group's cache."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -158,11 +155,7 @@ def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int |
 
 
 def _doubt_priority(found: ScanResult) -> ScanResult:
-    """Return a scan's result with the answer UNKNOWN instead of YES.
-
-    Call this if the pod's priority is unknown, and the pod fits only after a preemption. Whether kube-scheduler can
-    preempt the other pods depends on the priority.
-    """
+    """Return the result for a pod that fits only after a preemption and whose priority is unknown: UNKNOWN, not YES."""
     if found.answer is Answer.NO:
         return found
     nodes: Counter[_Obstacles] = Counter()
@@ -200,8 +193,8 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
     """Return for each pod in ``others`` whether any node would accept ``pod`` with the requests of the other pod.
 
-    The function checks the constraints only once per node, for all requests together. It assumes that ``pod`` preempts
-    no other pods. If ``pod`` has scheduling gates, or a constraint that gpuspawner cannot check, all results are False.
+    The function assumes that ``pod`` preempts no other pods. If ``pod`` has scheduling gates, or a constraint that
+    gpuspawner cannot check, all results are False.
 
     :param pod: a pending pod, or one that is not created yet; its constraints count, its own requests do not.
     :param others: pods whose requests to check; their constraints do not count.
@@ -233,9 +226,8 @@ def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Ite
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
         highest[bisect_right(ascending, amount)] |= 1 << index
-    # In ``highest``, each amount sets a bit only for the largest number that is not above the amount. The amount is at
-    # least each smaller number, too. The mask of a number is therefore the union of its bits and those of all larger
-    # numbers.
+    # In ``highest``, each amount sets one bit, at the largest number that is not above it. The bit counts for each
+    # smaller number, too.
     return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
 
 
@@ -245,9 +237,8 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # With a floor, the scan assumes a preemption. A preemption may remove pods that the pod's affinity requires, or
-        # that share the pod's volumes, so the pod may fit only without it. ``_NodeCheck`` therefore checks single nodes
-        # both with and without a preemption.
+        # Checks single nodes with and without a preemption: it may remove pods that the pod's affinity requires, or
+        # that share the pod's volumes.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
@@ -268,8 +259,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # If the amount of a resource is unknown on one node of a group, it is unknown on all nodes of the group. One
-        # node is therefore enough to find out which of the pod's requests can be compared with the nodes' amounts.
+        # One node is enough: an amount that is unknown on one node of a group is unknown on all its nodes.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -343,9 +333,7 @@ class _Scan:
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
         """Compare the pod's requests with what some nodes of a group have free, and add to the counts of the scan.
 
-        The scan counts the nodes for each set of obstacles, and the copies of the pod that fit.
-
-        The method represents a set of nodes as an integer with one byte per node: 1 for a node in the set, else 0.
+        A mask is an integer with one byte per node: 1 for a node in the set, else 0.
 
         :param pick: function that takes a column of the node table and returns the values of these nodes.
         :param size: number of these nodes.

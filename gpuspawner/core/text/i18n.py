@@ -44,9 +44,7 @@ def set_language(language: Language) -> None:
 
 @contextmanager
 def use_language(language: Language) -> Iterator[None]:
-    """Set the language inside a ``with`` block.
-
-    Examples are English for log lines, or a user's language for messages that the hub writes after the user's request.
+    """Set the language inside a ``with`` block, for example English for log lines.
 
     :param language: replaces the request's language until the block ends.
     """
@@ -93,7 +91,7 @@ class LazyText(str):
 def gettext_lazy(message: str, /, **values: object) -> LazyText:
     """Return an English text that :func:`translate_now` can translate later.
 
-    Use this function for constants and cached texts: each request that shows such a text may use another language.
+    Use this function for constants and cached texts, which requests in different languages show.
 
     :param message: English, with ``{name}`` placeholders.
     :param values: value for each placeholder.

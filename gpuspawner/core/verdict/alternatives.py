@@ -44,8 +44,7 @@ def find_alternatives(
     reduces CPU and memory together. If no such selection fits either, the search changes the GPU type or count, and
     also reduces CPU and memory where necessary.
 
-    Among the values that the form's field allows, a reduced value is the largest with which the search has found a
-    selection that fits. Other GPU types come in the order of ``types``.
+    A reduced amount is the largest that the search has found to fit. Other GPU types come in the order of ``types``.
 
     The result is empty for a selection with a fixed preset (a server then gets exactly what the preset says). For such
     a selection, use :func:`list_preset_variants`.
@@ -93,9 +92,8 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     A server with a fixed preset gets exactly what the preset says. Users can change only one thing: if the preset has
     lists, they pick an entry in each list.
 
-    The first selections have the same preset, with a different entry picked in one of the preset's lists. If the user
-    has typed a custom image in place of an entry of this list, the new entry replaces the image. Otherwise, the
-    selection keeps the image. The other fixed presets follow, with the default entries of their lists.
+    The first selections have the same preset, with a different entry picked in one of the preset's lists. The other
+    fixed presets follow, with the default entries of their lists.
 
     :param selection: a selection with a fixed preset.
     :param catalog: what the user may choose from; may lack the preset.
@@ -103,8 +101,8 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     slug = selection.preset
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
-            # Leave out the custom image if ``preset_choices`` lacks the list ``name``: the user then typed the image
-            # instead of picking an entry of this list, so the new entry replaces the image.
+            # If ``preset_choices`` lacks the list ``name``, the user typed a custom image instead of picking an entry
+            # of this list. The new entry then replaces the image.
             image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
             for entry in choice.entries:
                 options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}
@@ -200,10 +198,7 @@ class _AlternativeSearch:
         return selection
 
     def _raise_amounts(self, found: Selection, selection: Selection) -> Selection:
-        """Return ``found`` with the largest CPU and then the largest memory with which the search finds that it fits.
-
-        Neither amount exceeds the amount in ``selection``.
-        """
+        """Return ``found`` with as much CPU, and then as much memory, as fits, up to the amounts in ``selection``."""
         for name in ("cpu", "memory"):
             amount = _get_amount(name, selection)
             if amount is None:
@@ -244,7 +239,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return how many steps of the form's field the smallest allowed CPU or memory is above the field's lower bound.
+    """Return the smallest allowed CPU or memory, as a number of steps above the lower bound of the form's field.
 
     Memory must be at least as large as the shared memory.
     """

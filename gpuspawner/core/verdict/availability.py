@@ -5,13 +5,8 @@
 - ``free``: healthy units that no pod requests, on nodes that accept new servers and have a pod slot left. Units of pods
   that kube-scheduler would preempt for a server, such as zero-to-jupyterhub's user placeholders, are free, too.
 
-A node counts only if servers with the GPU type tolerate the node's permanent taints. Such servers have the tolerations
-of the type, and the tolerations that all servers have. A node with an untolerated transient taint (such as
-``not-ready``) counts, but none of its units is free.
-Unknown numbers are None, never 0.
-
-A free shape is the GPUs, CPU and memory that are free on one node at the same time. Only the Pareto front of the shapes
-is kept: the shapes that no other shape exceeds or equals in every amount.
+A node counts only if servers with the GPU type tolerate the node's permanent taints. A node with an untolerated
+transient taint (such as ``not-ready``) counts, but none of its units is free. Unknown numbers are None, never 0.
 
 If the hub cannot read the pods of other namespaces, ``free`` is unknown. The hub then knows only how many units its own
 servers hold.
@@ -60,10 +55,7 @@ class FreeShape(NamedTuple):
 def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShape, ...]:
     """Return the shapes that no other shape covers (the Pareto front), sorted by GPU count, largest first.
 
-    If a server fits into any of the given shapes, it also fits into one of the returned shapes.
-
-    :param amounts: (CPU millicores, memory bytes, GPU count) of each shape. There may be one shape for each node, so
-        these are plain tuples, which are faster to create than :class:`FreeShape`.
+    :param amounts: (CPU millicores, memory bytes, GPU count) of each shape.
     """
     kept: list[tuple[int, int, int]] = []
     # Sort in descending order, so that no shape covers an earlier shape.
@@ -82,16 +74,15 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
 class Availability:
     """The units (GPUs, MIG slices or shares) of one GPU type. ``free <= healthy <= total``.
 
-    All fields except ``own`` are None in three cases: the hub does not know the nodes; the hub does not know how many
-    units one of the type's nodes has; or no counted node has units, but the type may have units that are not counted.
-    ``free``, ``largest``, ``waiting`` and ``shapes`` are also None if the hub cannot read the pods of all namespaces.
+    None = unknown. ``free``, ``largest``, ``waiting`` and ``shapes`` are unknown if the hub cannot read the pods of all
+    namespaces.
 
     :param total: all units.
     :param healthy: units that work, on ready nodes.
     :param free: units that a new server could get.
     :param largest: largest number of free units on one node.
-    :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes. Pods with a
-        lower priority than new servers do not count.
+    :param waiting: units requested by pending pods whose node selector and affinity match the type's nodes. Pods with
+        scheduling gates, or with a lower priority than new servers, do not count.
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
     :param largest_shapes: like ``shapes``, but as if no node ran pods; includes cordoned and unready nodes.
@@ -139,11 +130,9 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-""":meth:`_TypeCounts.count_waiting` compares at most this many different pairs of node selector and node affinity with
-the nodes of each GPU type.
+"""Maximum number of different node selectors and affinities of pending pods that are compared with single nodes.
 
-The pairs are those of pending pods. The method compares further pairs only with the labels of the GPU types, which
-takes less time."""
+Further ones are compared only with the labels of the GPU types, which takes less time."""
 
 
 class _TypeCounts:
@@ -219,8 +208,7 @@ class _TypeCounts:
                 continue
             choice = pod.constraints.node_affinity_key
             if choice not in answers:
-                # ``choice`` contains the ``id()`` of constraints. Keep a reference to the constraints, so that Python
-                # gives the same ``id()`` to no other object.
+                # Keep a reference to the constraints: ``choice`` contains their ``id()``.
                 answer = self._requested.get(choice) or (
                     pod.constraints,
                     self._find_requested_types(pod.constraints, len(answers)),
@@ -240,9 +228,7 @@ class _TypeCounts:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
         :param constraints: the pod's constraints.
-        :param number: number of other pairs of node selector and affinity that :meth:`count_waiting` has already found
-            among the pending pods. If it is ``_MAX_EXACT_CHOICES`` or more, this method saves time: it compares the pod
-            with the type's labels instead of the type's nodes.
+        :param number: from ``_MAX_EXACT_CHOICES`` on, compare the pod only with the type's labels, to save time.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [
@@ -268,10 +254,9 @@ class AvailabilityCache:
         tolerations: tuple[Toleration, ...],
         priority: int | None,
     ) -> _TypeCounts:
-        """Return an object with the counts of the GPU types' units; if pods matter, call its ``update()`` afterwards.
+        """Return the counts for these arguments, from the cache if no node has changed since.
 
-        If no node has changed since a recent call with the same arguments, the result is the object of that call. Pods
-        may have changed since then, and only :meth:`_TypeCounts.update` counts what they use and request.
+        Pods may have changed: call ``update()`` of the result to count what they use and request.
         """
         for basis in self._recent:
             if (

@@ -34,9 +34,9 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes. For this pod, the nodes of a group differ only in their amounts of resources.
-    :param unseen: names of resources for which DRA drivers may still publish devices. If given, the result also
-        contains nodes on which such devices may appear, and nodes whose device plugin may not have registered
-        yet. If None, the function considers only devices that nodes report.
+    :param unseen: names of resources for which DRA drivers may still publish devices. The result then also contains
+        nodes that may get such devices, or whose device plugin may not have registered yet. None = count only devices
+        that nodes report.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -51,7 +51,7 @@ def find_fitting_node(pod: Pod, nodes: Iterable[Node]) -> int | None:
     :param nodes: the nodes to compare; the labels or taints of some of them may exclude the pod.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
-    # Compare amounts first, because they rule out more nodes: labels and taints exclude the pod from few nodes.
+    # Compare amounts first: they rule out more nodes than labels and taints do.
     fits = (_could_hold(node, needs, unseen=None) and _accepts_pod(node, pod.constraints) for node in nodes)
     return next((position for position, is_fitting in enumerate(fits) if is_fitting), None)
 
@@ -68,8 +68,8 @@ def explain_never(
 
     :param groups: the nodes of the GPU type, or all nodes if ``gpu`` is None; grouped by labels and taints.
     :param reserved: whether more nodes of the type exist, with taints that the pod does not tolerate.
-    :param scalable_pools: node pools of an autoscaler. If one of these pools can grow, the result never says that the
-        cluster has no node, or that the cluster has no node of the GPU type.
+    :param scalable_pools: node pools of an autoscaler. If one of these pools can grow, the result never says that there
+        is no node.
     """
     may_grow = [scalable_pool for scalable_pool in scalable_pools if scalable_pool.max_new_nodes != 0]
     constraints = pod.constraints
@@ -105,7 +105,7 @@ def explain_wait(
     if not now:
         return _explain_closed(gpu)
     if gpu is not None:
-        # Compare only GPUs first: most pods wait for GPUs, so the function often need not compare other resources.
+        # Compare GPUs first, because most pods wait for GPUs.
         needed = pod.requests.get(gpu.resource, 0)
         free = _list_free(now, gpu.resource, pod=pod, occupancy=occupancy)
         if all(number < needed for number in free):
@@ -162,8 +162,8 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # A node needs to match only one of the terms. A term that required nothing but an architecture is empty without it,
-    # and every node matches the empty term. The terms then exclude no node, so drop all terms.
+    # A node must match only one of the terms. A term that is empty without its architecture matches every node: then
+    # drop all terms.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -214,8 +214,8 @@ def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUTyp
     """Return a clause that says which requested amount no node has.
 
     :param has: resource → amount, one mapping per node.
-    :param left: True = the amounts in ``has`` are free amounts. False = they are the largest amounts that one pod could
-        have on an empty node, and ``has`` also contains mappings for new nodes that node pools may add.
+    :param left: True = ``has`` contains free amounts. False = ``has`` contains what one pod could have on each node if
+        the node were empty, also on new nodes of node pools.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0

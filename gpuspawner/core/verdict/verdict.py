@@ -66,8 +66,8 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""A verdict compares at most this many combinations of pending pods' selector, affinity and tolerations with nodes. A
-pod with a further one competes if its selector and affinity equal the server's or match the GPU type's labels."""
+"""To save time, a verdict compares at most this many combinations of node selector, affinity and tolerations of pending
+pods with the nodes. For further combinations, it compares only labels."""
 _MAX_COMPARED_NODES = 10_000
 """To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
 did not fit. All further pods then count as pods that fit a node."""
@@ -108,8 +108,7 @@ def select_runnable_pods(
 ) -> tuple[Pod, ...]:
     """Return the pending pods that would fit an existing node if the node were empty, or may fit a new node of a pool.
 
-    Pods that fit nowhere stay pending and delay no other pod. After about ``_MAX_COMPARED_NODES`` comparisons in which
-    a pod did not fit, all further pods count as fitting, to save time.
+    Pods that fit nowhere stay pending and delay no other pod.
 
     :param pools: node pools that may grow.
     """
@@ -135,9 +134,9 @@ def select_runnable_pods(
 
 
 def _make_choice_key(constraints: PodConstraints) -> tuple[object, ...]:
-    """Return a cache key for those constraints that, besides the requests, decide whether a pod fits an empty node.
+    """Return a cache key for the constraints that decide whether a pod fits an empty node.
 
-    The key contains ``id()`` of parts of ``constraints``, so the key is valid only while ``constraints`` exists.
+    The key contains the ``id()`` of objects in ``constraints``, so it is valid only while ``constraints`` exists.
     """
     key = constraints.node_affinity_key
     return (*key, id(constraints.tolerations), constraints.volume_terms, constraints.topology_keys)
@@ -168,11 +167,11 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 
 
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
-    """Return whether a pod that fits no node may fit a node once this node has reported further devices.
+    """Return whether a pod that fits no node may fit one after the nodes have reported more devices.
 
     True if no node reports a requested DRA resource yet, or if a node lacks only devices that it may report later.
 
-    :param dra_resources: extended resources that map to DRA device classes; None if unknown: any may map to one.
+    :param dra_resources: extended resources that map to DRA device classes; None = unknown: any may map to one.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
     if not extended:
@@ -185,10 +184,10 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
 
 _MAX_COMPARED_FLAVORS = 32
-"""If no node can take a pod with the ResourceFlavors that Kueue chooses now, a verdict checks the nodes for at most
-this many other choices of flavors. If Kueue has more choices, the verdict is UNKNOWN, because one of them may work."""
+"""If no node fits Kueue's present choice of ResourceFlavors, a verdict tries at most this many other choices. If Kueue
+has more, the verdict is UNKNOWN."""
 _MAX_COMPARED_GROUPS = 5_000
-"""To save time, a verdict compares choices of flavors with groups of equivalent nodes at most this many times."""
+"""Maximum number of comparisons between choices of ResourceFlavors and groups of equivalent nodes in one verdict."""
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
 _MAX_PLACES = 100
@@ -296,9 +295,8 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     """Return whether a pod starts now even if all competing pending pods are bound first, to any node.
 
     With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
-    amount that any of the n + 1 pods requests. Each competing pod therefore takes the place of at most one copy.
-    Resources of pods with a lower priority do not count as free. If they did, a pod that must not run on GPU nodes
-    would start by preempting such pods, even if a GPU node had room.
+    amount that any of the n + 1 pods requests. Preemption does not count: resources of pods with a lower priority are
+    not free.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -438,7 +436,7 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
 
 
 def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
-    """Return a pod without Kueue's gate, with ``nodeSelector`` and tolerations extended by what ``flavors`` add.
+    """Return the pod as Kueue admits it: without its gate, with the node labels and tolerations of ``flavors``.
 
     If flavors have different values for a label, return the pod unchanged: which value Kueue will use is unknown.
     """

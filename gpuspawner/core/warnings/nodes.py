@@ -161,8 +161,7 @@ def _warn_of_unclear_labels(node: Node, resource: str, *, types: list[GPUType]) 
 def _warn_of_missing_resource(node: Node) -> Iterator[AdminWarning]:
     label = find_gpu_node_label(node.labels)
     if _has_invalid_mig(node):
-        # Name the MIG layout as the cause, not a missing device plugin: with the MIG strategy "single" and an invalid
-        # MIG layout, NVIDIA's device plugin runs but offers no GPUs.
+        # With the MIG strategy "single" and an invalid MIG layout, NVIDIA's device plugin runs but offers no GPUs.
         yield AdminWarning(
             kind=WarningKind.MIG_INVALID, resource="", message=f"No GPU is offered: {_advise_on_mig(node)}"
         )

@@ -1,10 +1,8 @@
 """Warns admins about unusable presets, unknown GPU types in the policy, and unused GPUs in KubeSpawner's traits.
 
-The form silently leaves out presets that cannot start. An unknown GPU type in a rule or pool of the policy is not an
-error, because a node with GPUs of this type may join the cluster later. Until then, the rule or pool has no effect
-for this type. If an admin requests GPUs in KubeSpawner's traits, the hub removes these GPUs from each pod. If
-the trait is ``extra_resource_limits`` and a GPU type offers such GPUs, this type and the requested number of GPUs are
-the form's default choice.
+The form silently leaves out presets that cannot start. An unknown GPU type in the policy is not an error, because a
+node with GPUs of this type may join the cluster later. The hub removes GPUs that KubeSpawner's traits request from each
+pod, because a server gets the GPUs that its user chooses.
 """
 
 from __future__ import annotations

@@ -28,35 +28,32 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Maximum number of seconds, counted from the request for a start's pod, for which an ended start keeps its GPUs.
+"""Maximum number of seconds from the request for a pod until an ended start gives its GPUs back.
 
-A start may end before KubeSpawner's reflector has the start's pod. The GPUs then stay reserved until the reflector has
-the pod, or until this time has passed. The reflector lists all pods at least twice a minute. If the reflector still
-lacks the pod after this time, the hub assumes that the pod does not exist."""
+An ended start keeps its GPUs while KubeSpawner's reflector lacks the pod. The reflector lists all pods at least
+twice a minute. If it lacks the pod after this time, the hub assumes that the pod does not exist."""
 
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches the owner (user and server) of each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of different catalogs for which the hub caches the GPUs of servers.
+"""Maximum number of different catalogs for which the hub caches the GPUs of servers; one more clears the cache.
 
-If the hub needs the GPUs for a further catalog, it first clears the cache. Users may have different catalogs, because
-``group_overrides`` may change the settings for a group."""
+Users may have different catalogs, because ``group_overrides`` may change the settings for a group."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
-"""Function from user names to a mapping: user name → the user's group names, normalized for comparison.
+"""Function that takes user names and returns: user name → group names, normalized for comparison.
 
-The function returns None if the hub's database is not readable."""
+It returns None if the hub's database is not readable."""
 
 
 @dataclass(slots=True)
 class _Reservation:
     """The GPUs that are reserved for a server that is being started.
 
-    :param old_uids: uids of the pods that the server has before the start requests a pod. If the server has a pod with
-        any other uid, this pod belongs to the start.
-    :param unseen_until: time, in monotonic seconds, until which the reservation may outlast the start. While the
-        value is 0, the reservation ends with the start: before the start requests its pod, and again once KubeSpawner's
-        reflector has the pod.
+    :param old_uids: uids of the pods that the server has before the start requests a pod. A pod of the server with any
+        other uid belongs to the start.
+    :param unseen_until: monotonic seconds until which the reservation may outlast the start, because KubeSpawner's
+        reflector may lack the requested pod; 0 = the reservation ends with the start.
     """
 
     server: ServerUsage
@@ -70,9 +67,8 @@ class _DecodedPod(NamedTuple):
 
     :param pod: the decoded pod, or None if the pod is malformed, has finished or belongs to no server of this hub.
     :param owner: names of the user and the server, from the hub's spawner objects; None if no spawner has this pod.
-    :param servers: number that identifies a catalog (from ``_number_view``) → the pod's server, with its GPUs and pools
-        (GPUs that groups share) as this catalog defines them. If the hub needs node labels or groups for a result and
-        cannot read them, it does not cache the result.
+    :param servers: ``_number_view`` of a catalog → the pod's server, with its GPUs and pools (GPUs that groups share)
+        as this catalog defines them. Missing if the hub could not read node labels or groups that it needs.
     """
 
     version: object
@@ -150,10 +146,9 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Let a GPU reservation end together with its start, if KubeSpawner's reflector has the start's pod.
+        """Let a GPU reservation end with its start, if KubeSpawner's reflector has the pod that the start created.
 
-        The reservation need not outlast the start, because the pod counts from then on. If the reflector lacks the pod,
-        change nothing.
+        From then on, the pod counts. If the reflector lacks the pod, change nothing.
 
         :param spawner: the spawner of the server.
         """
@@ -233,10 +228,7 @@ class Reservations:
         ]
 
     def _number_view(self, catalog: Catalog) -> int:
-        """Return a number that stands for the GPU types and pools (GPUs that groups share) of a catalog.
-
-        Catalogs that differ only in other values have the same number.
-        """
+        """Return a number that is equal for catalogs with the same GPU types and pools (GPUs that groups share)."""
         key = _make_view_key(catalog)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()

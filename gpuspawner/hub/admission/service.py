@@ -134,10 +134,8 @@ def _keep_stored_options(_row: orm.Spawner, options: object, *before: object) ->
 
 
 _NO_SERVER_NAME = "/"
-"""A name that no server has, because JupyterHub allows no slash in the name of a server.
-
-GPU limits do not count the GPUs of the server that a form or a start is for. If the hub does not know which server a
-form is for, it excludes a server of this name, so it counts the GPUs of all servers."""
+"""A name that no server has, because JupyterHub allows no slash in it. GPU limits that leave out the server of this
+name count the GPUs of all servers."""
 _MAX_RULES = 4096
 
 
@@ -252,9 +250,8 @@ class AdmissionService:
 def _find_excluded_server(spawner: AdmittedSpawner) -> str:
     """Return the name of the server that a spawn form is for, or ``/`` if unknown.
 
-    GPU limits do not count the GPUs of the returned server. JupyterHub usually asks the spawner of the form's server
-    for the form. After the hub has refused the form of a named server, however, JupyterHub asks the default server's
-    spawner for a new form. If the spawner's server is active, the form is for an unknown other server, because an
-    active server needs no form. GPU limits then count the GPUs of all servers.
+    GPU limits do not count the GPUs of the returned server. After an error in the form of a named server, JupyterHub
+    asks the default server's spawner for the form. If the spawner's own server is active, the form is for another
+    server.
     """
     return _NO_SERVER_NAME if spawner.active else str(spawner.name)

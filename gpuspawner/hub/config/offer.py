@@ -48,14 +48,14 @@ class Offer:
 
     :param catalog: the choices.
     :param inventory: the cluster's nodes and pods, with the age of these data.
-    :param uncounted: slugs of GPU types that the settings describe without ``max_count``. A user can choose at most as
-        many GPUs of such a type as one node has, so the limit is unknown if the hub cannot read the nodes.
+    :param uncounted: slugs of GPU types that the settings describe without ``max_count``. Their limit is the number of
+        GPUs on one node, so it is unknown if the hub cannot read the nodes.
     :param volume_topology: finds the nodes on which a pod's volume claims can be mounted; None without a cluster.
     :param quotas: reads the resources that a namespace's ResourceQuotas still allow; None without a cluster.
     :param limit_ranges: reads the LimitRanges of namespaces; None without a cluster.
     :param queues: reads Kueue's queues and the positions of pods in them; None without a cluster.
-    :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further responses of the
-        API server; None for no limit besides each request's timeout.
+    :param answer_by: time of the event loop's clock, in seconds, at which the hub stops waiting for the API server;
+        None = only the timeout of each request limits the wait.
     :param cache: caches parts of the form between requests; None disables caching.
     """
 
@@ -222,7 +222,7 @@ class OfferFactory:
 
     Each API client has one store. Most hubs have one client; a site's subclass of the spawner may use several clusters,
     with a client for each. When the hub uses one store, it stops all others that it has not used for
-    :data:`UNUSED_CLIENT_S`. An API client belongs to one event loop, and the store's tasks end with the loop.
+    :data:`UNUSED_CLIENT_S`.
 
     :param validate: function that returns validated settings, or raises ``SettingsError``.
     :param clock: returns monotonic seconds.
@@ -323,8 +323,8 @@ class OfferFactory:
         :param store: the store that :meth:`get_store` returned.
         :param image: image reference that is offered if the settings contain no image.
         :param own: CPU, memory and GPUs in KubeSpawner's traits, which apply where gpuspawner's settings have no value.
-        :param answer_by: time of the event loop's clock, in seconds, until which the hub waits for further responses of
-            the API server; None for no limit besides each request's timeout.
+        :param answer_by: time of the event loop's clock, in seconds, at which the hub stops waiting for the API server;
+            None = only the timeout of each request limits the wait.
         """
         cluster = next(each for each in self._clusters if each.store is store)
         inventory = await store.read_inventory()

@@ -493,10 +493,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
     def has_configured_form(self) -> bool:
         """Return whether the admin has configured a form of their own: ``options_form`` or ``options_from_form``.
 
-        A start calls this method 16 times, and JupyterHub's list of users calls it for each server. Merging the
-        configuration's sections is slow, so the class caches the result for the last ``config`` object: JupyterHub
-        gives all spawners the same object. The constructor sets some other traits before it sets ``config``. A result
-        computed before ``config`` is set may be wrong, but is not used again, because ``config`` is then a new object.
+        The method runs often, for example for each server in JupyterHub's list of users. The class therefore caches the
+        result for the last ``config`` object, which JupyterHub gives to all spawners.
         """
         cls = type(self)
         if cls._form_found_in[0] is not self.config:

@@ -3,8 +3,8 @@
 The input is a spawner, the `Offer` of choices and the user's `Selection`. The output is HTML, the predictions for the
 form, and warnings for admins. `hub.admission` decides what a user may start, and `hub.start` runs the start.
 
-- `live`: `build_live` predicts which choices start now. `find_startable_alternatives` finds choices that start now and
-  are similar to a given one; GPU types with enough free CPU and memory come first.
+- `live`: `build_live` predicts which choices start now. `find_startable_alternatives` finds similar choices that
+  start now.
 - `rendering`: `render` turns a `FormView` into HTML and translates the form's JavaScript.
 - `warnings`: `AdminWarnings` finds and logs problems of nodes, presets and policy.
 """

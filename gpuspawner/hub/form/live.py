@@ -34,7 +34,7 @@ The limit saves time, because the hub builds a pod for each type."""
 _MAX_PRESETS = 8
 """Maximum number of presets with a prediction.
 
-Each time the hub builds the form, it compares the pods of these presets with all nodes."""
+The limit saves time, because the hub compares the pod of each preset with all nodes."""
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes of a prediction (starts now, unknown) for which the form suggests no other selections."""
@@ -50,15 +50,15 @@ async def build_live(
 ) -> LiveState:
     """Return which GPU types are available, and whether presets and the selection can start now.
 
-    If the prediction is that the selection does not start now, the result also has similar selections that do.
+    If the selection cannot start now, the result also has similar selections that can.
 
     :param spawner: the user's spawner; it stays unchanged.
     :param offer: what the hub offers now.
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
         presets and no similar selections outside this part.
-    :param filled: contents of the form's fields, with the selection of each fixed preset (a preset whose servers get
-        exactly what it says); None if there are no fixed presets.
+    :param filled: contents of the form's fields and of the fixed presets (presets in which users can change only
+        choices); None if there are no fixed presets.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
@@ -103,8 +103,8 @@ async def find_startable_alternatives(
 def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
     """Yield slug and selection of each preset that the user may start.
 
-    If the form's selected preset is fixed (its servers get exactly what the preset says), this preset comes first: the
-    hub predicts only the starts of the first :data:`_MAX_PRESETS` presets.
+    If a preset whose values users cannot change is selected in the form, it comes first, because the hub makes
+    predictions only for the first :data:`_MAX_PRESETS` presets.
     """
     fixed = {} if filled is None else filled.presets
     picked = "" if filled is None else filled.picked_preset
@@ -136,8 +136,8 @@ async def _predict_presets(
 def _count_available(previews: PodPreviews, priority: int | None) -> tuple[Availability, ...]:
     """Return the availability of each GPU type, such as the number of free GPUs.
 
-    If the hub can read the cluster's nodes but not its pods, the number of free GPUs is unknown. The availability then
-    contains the number of GPUs in use by this hub's servers, if KubeSpawner's reflector has listed their pods.
+    If the hub can read the cluster's nodes but not its pods, the number of free GPUs is unknown. The result then has
+    the number of GPUs that this hub's servers use, if KubeSpawner's reflector has listed their pods.
     """
     spawner, offer = previews.spawner, previews.offer
     gpus = tuple(offer.catalog.gpus.values())

@@ -162,10 +162,7 @@ def _make_row_renderer(environment: Environment) -> Callable[..., Markup]:
     - ``<kind>``: the choice. ``number``: its position, counted from ``first``.
     - ``is_picked``: whether ``picked`` is the slug of the choice.
     - each name in ``values``: the value given there, which is the same in all rows.
-    - each name in ``own``: the value for this choice. ``own`` maps a variable name and a choice's slug to a value. If
-      ``own`` has no value for a choice, the variable is "".
-
-    Rendered rows are cached, because few rows change from one display of the form to the next.
+    - each name in ``own``, for example in ``{"free": {"a100": 2}}``: the value for the slug of the choice, else "".
     """
 
     @lru_cache(maxsize=_MAX_CACHED_ROWS)

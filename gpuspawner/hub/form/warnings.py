@@ -1,8 +1,7 @@
 """Warns admins about problems of GPU nodes, presets and policy.
 
-The admins' form shows all warnings. The hub also logs new warnings. It searches for them shortly after it has built a
-form or begun a start, so that users other than admins do not wait for the search. The hub caches warnings until the
-nodes or settings change.
+The admins' form shows all warnings. The hub also logs new warnings. It searches for them after it has built a form or
+begun a start, so that users do not wait for the search. The hub caches warnings until the nodes or settings change.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from gpuspawner.hub.config.offer import Offer, ParsedSettings
 _MAX_SCOPES = 32
 """Maximum number of entries in each cache; beyond the maximum, the oldest entry is removed.
 
-A cache has an entry for each :class:`WarningScope`, because ``group_overrides`` may change the settings for a group."""
+A cache has one entry for each :class:`WarningScope`: with ``group_overrides``, groups can have different settings."""
 
 LoggedWarning = tuple[str, str]
 """The text of a warning, and the name of the node, preset or setting that the warning is about."""
@@ -51,12 +50,10 @@ class WarningScope(NamedTuple):
 class _LoggedFor(NamedTuple):
     """The node and the scope of a logged warning.
 
-    The hub forgets that it has logged the warning when the node has changed, or when a search with the same scope no
-    longer finds the warning. If a later search finds the warning, the hub logs it again.
+    The hub may log the warning again after the node has changed, or after a search has not found the warning.
 
     :param node: the node as it was when the warning was logged; None if the warning is not about a node.
-    :param scope: the settings and tolerations at that time; the settings alone for a warning about a preset or a
-        setting, which does not depend on tolerations.
+    :param scope: the settings and tolerations; the settings alone if the warning is about a preset or a setting.
     """
 
     node: Node | None
@@ -135,7 +132,7 @@ class AdminWarnings:
     ) -> None:
         """Log the warnings in ``found``, except those that the hub has already logged (see :class:`_LoggedFor`).
 
-        If the hub has logged warnings before, and none applies any more, log that everything works again.
+        If none of the logged warnings applies any more, log that everything works again.
         """
         current = {(flag.message, name) for flag in found for name in flag.names}
         had_logged, self._logged = (

@@ -28,14 +28,13 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""NUL character, which stands for any user id in an expanded template; a namespace's name cannot contain NUL."""
+"""Stands for any user id in an expanded namespace template; no name of a namespace contains this character."""
 
 
 class _UserId:
     """Placeholder for a user id: KubeSpawner expands ``{userid}`` to :data:`_ANY_NUMBER`.
 
-    A namespace template may contain ``{userid}``. When the hub expands the template for the user of a pod, the id is
-    unknown: the pod contains its user's name but not the id.
+    The hub expands the namespace template for the user of a pod. A pod contains its user's name but not the user's id.
     """
 
     @override
@@ -50,10 +49,9 @@ class _UserId:
 def make_own_pod_check(spawner: WatchingSpawner) -> Callable[[Mapping[str, Any]], bool]:
     """Return a function that checks whether a pod is in the namespace that this hub gives the pod's user.
 
-    The returned function reads the user's name from the pod and expands ``user_namespace_template`` for this user. One
-    pattern for all users does not suffice: the pattern ``jhub-*`` of one hub also matches namespaces of another hub
-    whose template begins with ``jhub-dev-``. A call of the returned function takes as long as decoding a pod's JSON, so
-    call it only once for each version of a pod.
+    The function expands ``user_namespace_template`` for the user's name in the pod. One pattern for all users does not
+    suffice: the pattern ``jhub-*`` of one hub also matches a namespace ``jhub-dev-ada`` of another hub. The function is
+    slow, so call it only once for each version of a pod.
 
     :param spawner: any spawner of the hub.
     """
@@ -92,9 +90,8 @@ def find_pod(spawner: PodWatchingSpawner) -> Mapping[str, Any] | None:
 def list_pods_with(resources: Set[str], spawner: PodWatchingSpawner) -> tuple[Pod, ...] | None:
     """Return the unfinished pods in the spawner's reflector that request any of the given extended resources.
 
-    The result is None until the reflector has listed the pods. KubeSpawner itself starts the reflector only when the
-    first server starts or is polled; :func:`ensure_pods_watched` starts it earlier. If each user has a namespace, the
-    reflector covers all namespaces, so the result may contain pods of other hubs.
+    The result is None until the reflector has listed the pods (see :func:`ensure_pods_watched`). If each user has a
+    namespace, the result may contain pods of other hubs.
 
     :param resources: names of extended resources, such as ``nvidia.com/gpu``.
     :param spawner: any spawner of the hub.
@@ -171,10 +168,9 @@ async def ensure_events_watched(spawner: WatchingSpawner, *, timeout_s: float) -
 
 
 def renew_watches(spawner: WatchingSpawner) -> None:
-    """Replace reflectors of pods and events whose watch has given up; call this repeatedly while a server starts.
+    """Replace reflectors of pods and events that have given up; call this repeatedly while a server starts.
 
-    KubeSpawner's watch gives up after half a minute without the API server. The starts in progress would then never see
-    their pods run. A new start would replace the reflector, but there may be no new start.
+    A reflector gives up after half a minute without the API server, and KubeSpawner replaces it only at the next start.
 
     :param spawner: any spawner of the hub.
     """
@@ -264,16 +260,14 @@ PodEvent = Mapping[str, Any]
 """JSON of a Kubernetes v1 Event, as KubeSpawner's reflector holds it."""
 
 _SORTED_S = 0.9
-"""Seconds for which :class:`PodEventIndex` reuses its index.
-
-While a page is open, the hub checks a start once a second. This value is lower, so each check gets a new index."""
+"""Age in seconds at which :class:`PodEventIndex` groups the events anew. It is below one second, the time between two
+checks of a start."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:
     """Return a pod's events, oldest first; the result equals that of the property ``KubeSpawner.events``.
 
-    This function is faster because it sorts only the pod's own events. The property sorts the events of all pods: this
-    takes 1 % of a start's CPU time when twenty servers start at once, and more in a larger hub.
+    This function is faster: it sorts only the pod's own events, whereas the property sorts the events of all pods.
 
     :param events: the events of all pods.
     :param name: the pod's name.
@@ -286,7 +280,7 @@ def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | Non
 
 
 class PodEventIndex:
-    """Groups the events of a reflector by pod. All starts and pages use the same groups for :data:`_SORTED_S` seconds.
+    """Groups the events of a reflector by pod, and keeps the groups for :data:`_SORTED_S` seconds to save time.
 
     :param clock: returns monotonic seconds.
     """
@@ -296,7 +290,7 @@ class PodEventIndex:
         self._sorted: WeakKeyDictionary[Any, tuple[float, dict[str, list[PodEvent]]]] = WeakKeyDictionary()
 
     def list_events(self, reflector: Any, name: str) -> list[PodEvent]:
-        """Return a pod's events, oldest first, from an index that is at most a second old.
+        """Return a pod's events, oldest first; events of the last second may be missing.
 
         :param reflector: KubeSpawner's reflector of events.
         :param name: the pod's name.
@@ -310,7 +304,7 @@ class PodEventIndex:
 
 
 POD_EVENTS = PodEventIndex()
-"""The hub's only index of events, which all spawners share."""
+"""The object that all spawners of the hub share."""
 
 
 def _group_by_pod(events: Iterable[PodEvent]) -> dict[str, list[PodEvent]]:

@@ -1,12 +1,8 @@
 """The private names of JupyterHub, KubeSpawner and traitlets that gpuspawner reads, calls or overrides.
 
-Public names do not suffice, and a new version of these projects may change private names. :data:`PRIVATE_NAMES` lists
-all private names that gpuspawner uses. Importing this module compares the list with the installed versions. If a name
-is missing, the hub does not start, and its log contains the name. Without this check, the hub would run, but starts
-would fail or limits would not hold.
-
-How KubeSpawner handles the API server's answer to the creation of a pod is private, too. :class:`PodCreatingAPI` relies
-on it.
+A new version of these projects may change private names. :data:`PRIVATE_NAMES` lists all that gpuspawner uses.
+Importing this module compares the list with the installed versions. If a name is missing, the hub does not start, and
+its log contains the name.
 """
 
 from __future__ import annotations
@@ -150,8 +146,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
             yield f"{subject} is gone; without it, {wanted.lost}."
         return
     found = inspect.getattr_static(owner, name, None)
-    # For a class method, or a method that traitlets' `@default` decorates, `found` is a wrapper object. Its attribute
-    # `__func__` or `func` is the function, whose parameters are compared.
+    # Class methods and traitlets' `@default` wrap the function: it is in `__func__` or `func`.
     function = getattr(found, "__func__", getattr(found, "func", found))
     if not callable(function):
         yield f"{subject}() is gone; without it, {wanted.lost}."
@@ -161,11 +156,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return the names of all attributes and globals in the code of a class's methods.
-
-    The result includes attributes that the methods set only on objects of the class. ``hasattr(owner, name)`` does not
-    find these attributes, because ``owner`` is the class.
-    """
+    """Return the names in the code of a class's methods, such as attributes that only instances of the class have."""
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
 
@@ -251,11 +242,7 @@ def mark_spawning(spawner: object, future: asyncio.Future[Any]) -> None:
 
 
 def is_start_cancelled(spawner: object) -> bool:
-    """Return whether JupyterHub has cancelled the start of a server and has not finished the cancellation.
-
-    The result is True until the start has ended and JupyterHub no longer marks the server as spawning. JupyterHub
-    removes the mark in a callback, one iteration of the event loop after the start has ended.
-    """
+    """Return whether JupyterHub has cancelled the start of a server and has not finished the cancellation."""
     private = cast("_Spawner", spawner)
     spawn = private._spawn_future
     if not isinstance(spawn, asyncio.Task) or not spawn.cancelling():
@@ -391,12 +378,11 @@ async def stop_reflectors(kind: type[WatchingSpawner]) -> None:
 
 
 def make_stand_in(spawner: WatchingSpawner, *, user_id: object) -> SimpleNamespace:
-    """Return a stand-in for a spawner, with which :func:`expand_user_properties` expands templates for any user.
+    """Return an object that replaces a spawner in :func:`expand_user_properties`, for any user.
 
-    In the stand-in, the caller sets ``user.name`` to the name of the user and ``name`` to the name of the server.
+    The caller sets its ``user.name`` (name of the user) and ``name`` (name of the server).
 
-    :param spawner: any spawner of the hub; the stand-in has the ``slug_scheme`` of this spawner and the namespace from
-        the hub's configuration.
+    :param spawner: any spawner of the hub.
     :param user_id: the value for ``{userid}`` in templates.
     """
     private = cast("_Spawner", spawner)
@@ -444,10 +430,8 @@ def validate_trait_value(trait: Any, value: object, *, owner: HasTraits) -> None
 def get_client_cache() -> MutableMapping[tuple[object, ...], CoreV1Api]:
     """Return KubeSpawner's cache of API clients, by event loop, class name and arguments.
 
-    ``gpuspawner explain`` puts the command's own API client into this cache, so that KubeSpawner uses this client with
-    the command's credentials, kubeconfig context and impersonated account. KubeSpawner has no traits for these. Its
-    traits ``k8s_api_host``, ``k8s_api_ssl_ca_cert`` and ``k8s_api_verify_ssl`` set only the API server's address and
-    the check of the API server's certificate.
+    ``gpuspawner explain`` puts its own API client into this cache, because KubeSpawner has no traits for a kubeconfig
+    context or an impersonated account.
     """
     cache: MutableMapping[tuple[object, ...], CoreV1Api] = kubespawner.clients._client_cache
     return cache
@@ -459,12 +443,10 @@ _is_for_kubespawner: ContextVar[bool] = ContextVar("gpuspawner_is_for_kubespawne
 class PodCreatingAPI(CoreV1Api):
     """A ``CoreV1Api`` whose :meth:`create_namespaced_pod` has two changes in ``with create_for_kubespawner():`` blocks.
 
-    First, the method does not parse the API server's answer, which is the whole pod. KubeSpawner ignores this answer,
-    and ``CoreV1Api`` would take longer to build a model of it than KubeSpawner takes to build the pod.
-
-    Second, the method raises a :class:`TimeoutError` if requests for several pods update a ResourceQuota at the same
-    moment, so that KubeSpawner repeats the request. The API server answers such a request with status 409, as if the
-    pod existed, and KubeSpawner deletes the server's pod after any answer with status 409.
+    - It does not parse the API server's answer, because KubeSpawner ignores it, and parsing is slow.
+    - If requests for several pods update a ResourceQuota at the same moment, the API server answers with status 409, as
+      if the pod existed. The method then raises a :class:`TimeoutError`, so that KubeSpawner repeats the request. After
+      status 409, KubeSpawner would delete the server's pod.
     """
 
     @override

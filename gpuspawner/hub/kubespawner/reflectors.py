@@ -88,21 +88,16 @@ def unregister_failed_reflector(
 ) -> Iterator[None]:
     """Correct ``reflectors`` after a reflector failed to start in the ``with`` block.
 
-    KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. KubeSpawner keeps
-    the cancelled reflector registered, so the failed start's clean-up and all later starts would wait forever for the
-    reflector's first list. This context manager unregisters the cancelled reflector and registers its predecessor, if
-    any, again.
-
-    KubeSpawner also replaces a reflector after a server was slow to start or stop, for example because the API server
-    is overloaded. If the new reflector's first list fails while the predecessor still watches, this context manager
-    registers the predecessor again. If the predecessor no longer watches either, the failed reflector stays registered,
-    and the next start replaces it.
+    - KubeSpawner starts the reflectors of pods and events together, and cancels one if the other fails. KubeSpawner
+      keeps the cancelled reflector registered, and later starts would wait forever for its first list. This context
+      manager unregisters the cancelled reflector and registers its predecessor, if any, again.
+    - If a reflector's first list fails while the predecessor still watches, this context manager registers the
+      predecessor again. Otherwise the failed reflector stays registered, and the next start replaces it.
 
     :param reflectors: KubeSpawner's reflectors, by kind and namespace.
     :param key: key of the reflector that the ``with`` block starts.
     :param spares_hub: True to raise the reflector's failure instead of KubeSpawner's ``SystemExit``, which stops the
-        hub. Pass False for a poll: if a hub that has just started cannot poll its servers, it should stop, because
-        JupyterHub would consider these servers stopped.
+        hub. Pass False for a poll: JupyterHub would otherwise consider the servers that it cannot poll stopped.
     """
     before = reflectors.get(key)
     try:
@@ -131,7 +126,7 @@ def _retrieve_failure(reflector: Any) -> BaseException | None:
     asyncio logs the exception of a future only if no code retrieves it, so this call also keeps it out of the log.
     """
     first: asyncio.Future[None] = reflector.first_load_future
-    # A cancelled task may have cancelled the future for which it waited. exception() would then raise CancelledError.
+    # exception() of a cancelled future raises CancelledError.
     return None if not first.done() or first.cancelled() else first.exception()
 
 

@@ -40,7 +40,7 @@ _MAX_VALUES = 100
 """Maximum number of values of a label; each further value counts as :data:`OTHER_LABEL`."""
 
 _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
-"""Upper bounds of the histograms' buckets in seconds: from starts with a cached image to starts on a new node."""
+"""Upper bounds of the histograms' buckets in seconds."""
 
 _SPAWNS = Counter(
     "spawns",
@@ -268,7 +268,7 @@ class SettingsMetrics(Collector):
 
     Each scrape reloads changed files. Otherwise, the metrics would show an error only after a user had opened a form.
 
-    :param followed: the settings to report, which come from files; each scrape iterates over them.
+    :param followed: the settings that come from files; each scrape iterates over them.
     """
 
     def __init__(self, followed: Iterable[ReloadingSettings]) -> None:

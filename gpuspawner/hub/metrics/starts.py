@@ -34,8 +34,8 @@ waits less."""
 def classify_outcome(error: BaseException | None) -> str:
     """Return a code for how a start ended.
 
-    The code is ``ready``, ``cancelled``, the code of a :class:`RefusedStart`, ``cluster`` for a
-    :class:`ClusterFailure`, ``timeout``, ``refused`` for any other HTTP error below 500, or ``error``.
+    The code is ``ready``, ``cancelled``, ``timeout``, ``cluster`` (:class:`ClusterFailure`), the ``code`` of a
+    :class:`RefusedStart`, ``refused`` (any other HTTP error below 500), or ``error``.
 
     :param error: the exception that ended the start, or None if the server answers.
     """
@@ -56,7 +56,7 @@ def classify_outcome(error: BaseException | None) -> str:
 
 
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
-    """Return a code for a start's real outcome; a metric counts it together with the verdict (the prediction).
+    """Return a code for what a start really did; a metric compares the code with the verdict (the prediction).
 
     The code is ``ready``, ``waited`` (ready, but the pod waited longer than :data:`_AT_ONCE_S` for a node),
     ``refused``, ``no_node`` (failed before the pod had a node), ``failed`` (failed later) or ``cancelled``.
@@ -127,9 +127,9 @@ class SpawnMeter:
         self._stage, self._stage_began = stage, now
 
     def note_pod(self, pod: Mapping[str, Any] | None) -> None:
-        """Record that the pod exists, and how long it waited for its node; do nothing if the pod is deleted.
+        """Record that the pod exists, and how long it waited for its node.
 
-        :param pod: JSON of the pod, as the API server sends it; None if the pod is deleted.
+        :param pod: JSON of the pod, as the API server sends it; None if there is no pod: nothing is recorded.
         """
         if pod is not None:
             self._is_created = True
@@ -174,7 +174,7 @@ def begin_measuring(spawner: MeasuredSpawner, options: object, *, catalog: Catal
 
     :param spawner: the spawner of the server.
     :param options: user options, not yet checked.
-    :param catalog: the catalog with the GPU types that get their own label.
+    :param catalog: the catalog; each of its GPU types has its own metric label.
     :param elapsed_s: seconds since the start began, if an earlier process of the hub began it; else 0.
     """
     future = private_api.get_spawn_future(spawner)
@@ -237,9 +237,7 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
 def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
     """Return a fixed preset's options, merged with the options of the entries that the user chose in its lists.
 
-    Users cannot change the values of a fixed preset, except by the choice of an entry in each of its lists. If the user
-    options name no entry of a list, the function uses the list's first entry, which is the default. For an unknown
-    entry, it adds no options.
+    If the user chose no entry of a list, its first entry counts. An unknown entry adds nothing.
     """
     options = dict(preset.options)
     for name, choice in preset.choices.items():

@@ -60,7 +60,7 @@ def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
             inside = merged.setdefault(key, {})
             if isinstance(inside, dict):
                 merged[key] = _merge_mapping(inside, value)
-            elif value:  # replace the old value, which is no mapping: KubeSpawner would raise an error here
+            elif value:  # KubeSpawner raises an error here; replace the old value, which is no mapping
                 merged[key] = _merge_mapping({}, value)
         else:
             merged[key] = copy_nested(value)

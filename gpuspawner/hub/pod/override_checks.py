@@ -34,9 +34,9 @@ _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueE
 """Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""
 _MAX_ERROR = 200
 _KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
-"""Problems quote the message of KubeSpawner's ValueError or KeyError only if it contains one of these texts.
+"""Texts in those messages of KubeSpawner's ValueErrors and KeyErrors that quote only keys.
 
-Such a message quotes only keys. All other messages of these errors may quote a value, which may be a secret."""
+A problem leaves out other messages of these errors, because they may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -56,9 +56,9 @@ _SAMPLE = PodRequirements(
     shm_bytes=1024,
     run_time_s=60,
 )
-"""A sample of a user's choice, with a value for each trait that a start sets from the choice.
+"""A user's choice that sets every trait that a choice can set.
 
-This module merges the sample with each override, to find overrides with which such a merge fails at a start."""
+This module merges it into each override, to find overrides for which this merge would fail at a start."""
 _CPU = "a number of CPUs such as 0.5"
 _MEMORY = "a number of bytes, or a text such as 4G (K, M, G or T, without an i)"
 _AMOUNTS = {"cpu_limit": _CPU, "cpu_guarantee": _CPU, "mem_limit": _MEMORY, "mem_guarantee": _MEMORY}
@@ -239,7 +239,7 @@ def _describe_expected_type(name: str, value: object) -> str:
 
 
 def _find_lowest(name: str, value: object) -> int | None:
-    """Return the smallest value that a trait accepts, if the given value is smaller; else None."""
+    """Return the smallest value that a trait accepts if the given value is too small, else None."""
     return 1 if name == "start_timeout" and isinstance(value, int) and value < 1 else None
 
 
@@ -275,9 +275,9 @@ def _check_pod(path: str, values: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def _explain_build_failure(values: Mapping[str, object]) -> str:
-    """Return why KubeSpawner cannot build a pod with some trait values, or "" if it can.
+    """Return why a start with some trait values would fail, or "" if it would not.
 
-    Also return the reason if a start could not merge a user's choice into these values.
+    The start fails if KubeSpawner cannot build a pod, or if a user's choice cannot be merged into the values.
     """
     builder = _PodBuilder()
     builder.set_traits(values)

@@ -1,9 +1,7 @@
 """Builds the pod that KubeSpawner would create for a user's choice, without creating it.
 
-gpuspawner predicts from this pod whether the server can start, so the pod needs the admin's node selector, affinity,
-tolerations and containers. For each display of the form, KubeSpawner builds one manifest without a choice, and one for
-each different ``kubespawner_override``. gpuspawner merges each choice into a copy of such a manifest, by the rules for
-``extra_pod_config``.
+gpuspawner predicts from this pod whether the server can start. To save time, KubeSpawner builds only one pod without a
+choice, and one for each different ``kubespawner_override``. gpuspawner merges the choices into copies of these pods.
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ from gpuspawner.hub.trait_overrides import copy_nested
 SpawnerT = TypeVar("SpawnerT", bound=PodBuildingSpawner)
 
 _PLACING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName")
-"""Fields of a pod's spec that affect scheduling. :func:`build_pod_config` merges the admin's values of these fields
-with the values that follow from the user's choice."""
+"""Fields of a pod's spec that affect scheduling and may depend on the user's choice."""
 
 
 def copy_spawner(spawner: SpawnerT) -> SpawnerT:
@@ -51,14 +48,12 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     """
     kind: Any = type(spawner)
     duplicate: SpawnerT = kind.__new__(kind)
-    # Do not call copy.copy: it would search all class attributes for functions that observe traits, which is slow. The
-    # copied __dict__ contains these observers already.
+    # copy.copy is slow: it searches all class attributes for trait observers. The copied __dict__ has them already.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
     duplicate.trait_overrides.restore()
-    # During a start, an attribute get_pod_manifest replaces the method and returns the start's pod. Remove it from the
-    # copy, which must build pods itself.
+    # During a start, an attribute replaces the method and returns the start's pod. The copy must build pods itself.
     vars(duplicate).pop("get_pod_manifest", None)
     return duplicate
 
@@ -77,8 +72,7 @@ def _drop_functions(duplicate: PodBuildingSpawner) -> None:
 async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
     """Return a spawner for a form, with the trait values that ``group_overrides`` sets at the user's starts.
 
-    The result is a copy if there are ``group_overrides``, and the spawner itself if there are none. JupyterHub applies
-    ``group_overrides`` only at a start, and to the original spawner.
+    The result is a copy, or the spawner itself if there are no ``group_overrides``.
 
     :param spawner: the user's spawner; it stays unchanged.
     """
@@ -86,8 +80,7 @@ async def copy_with_group_overrides(spawner: SpawnerT) -> SpawnerT:
         return spawner
     duplicate = copy_spawner(spawner)
     values = private_api.get_trait_values(duplicate)
-    # Copy plain dicts and lists. JupyterHub merges an override into a trait's dict in place, and would otherwise also
-    # change the trait of the original spawner.
+    # JupyterHub merges an override into a trait's dict in place; this must not change the original spawner.
     values |= {name: copy_nested(value) for name, value in values.items() if type(value) in (dict, list)}
     duplicate.log = _FormLog(spawner.log)
     await duplicate.apply_group_overrides()
@@ -149,9 +142,7 @@ def exclude_gpu_nodes(
 ) -> Mapping[str, Any]:
     """Return a pod's manifest, changed to require a node without GPUs if the pod would start on such a node now.
 
-    The pod would start if the nodes without GPUs certainly have capacity for it and for all competing pending pods.
-    Otherwise, the result is the object ``manifest`` itself, so the caller can check with ``is`` whether the pod now
-    requires a node without GPUs.
+    Otherwise, the result is the object ``manifest`` itself, so the caller can compare with ``is``.
 
     :param manifest: JSON of the finished pod, as sent to the API server.
     :param pod: the decoded manifest, with the node constraints of its volumes.
@@ -175,10 +166,10 @@ _PreviewKey = tuple[object, ...]
 
 - the image's CUDA version and architectures, and the image's slug if the image has a ``kubespawner_override``
 - the GPU type
-- the slug of a fixed preset (a preset whose servers get exactly what it says), and the entries chosen from its lists
-- the entries chosen in other fields, such as the priority"""
+- the slug of the preset, and the choices from its lists
+- the choices in other fields, such as the priority"""
 _BaseKey = tuple[str, ...]
-"""Key of a cached pod without a user's choice: the ``repr`` of each ``kubespawner_override`` applied to the pod."""
+"""Key of a pod to which only ``kubespawner_override`` values are applied: the ``repr`` of each."""
 
 
 class _BasePod(NamedTuple):
@@ -208,13 +199,11 @@ class PodPreviews:
     spawner: PodBuildingSpawner
     offer: Offer
     _bases: dict[_BaseKey, _BasePod] = field(default_factory=dict)
-    """Key of a set of ``kubespawner_override`` → the pod with these overrides, before a user's choice is merged."""
+    """The pods as KubeSpawner builds them, before gpuspawner merges a user's choice."""
     _pods: dict[_PreviewKey, _Preview] = field(default_factory=dict)
 
     async def prepare(self, selection: Selection, *, more_types: Iterable[str] = ()) -> None:
-        """Build and cache the pod of a selection, and the pods that differ from it in the GPU type.
-
-        :meth:`find_pod` uses these pods.
+        """Build the pods that :meth:`find_pod` needs: for a selection, and for the selection with other GPU types.
 
         :param selection: a selection that is valid in the catalog of ``offer``.
         :param more_types: slugs of the other GPU types.
@@ -226,9 +215,7 @@ class PodPreviews:
                 self._pods[key] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return a selection's pod, or None if :meth:`prepare` built no pod with the selection's :data:`_PreviewKey`.
-
-        The key does not contain CPU, memory and GPU count. The result is the cached pod with the selection's amounts.
+        """Return a selection's pod, or None if :meth:`prepare` built none for it, up to CPU, memory and GPU count.
 
         :param selection: a valid selection.
         """
@@ -275,8 +262,7 @@ class PodPreviews:
         placement = place(selection, self.offer.catalog)
         manifest, new_claims = await self._build_base(placement.overrides)
         spec: dict[str, Any] = manifest["spec"]
-        # Merge only fields that affect scheduling, so leave out the volume for /dev/shm. Include `runtimeClassName`
-        # only if the admin has set it: the admin's value then overrides the GPU type's runtime class, as at a start.
+        # An admin's `runtimeClassName` overrides the GPU type's, so pass it only if the admin has set it.
         own = {name: spec.get(name) for name in _PLACING if name in spec or name != "runtimeClassName"}
         placing = build_pod_config(own, placement, volumes=[])
         spec = {**spec, **placing, "containers": self._containers(spec, placement)}

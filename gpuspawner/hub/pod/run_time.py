@@ -64,8 +64,7 @@ def find_end_time(pod: Mapping[str, object]) -> datetime | None:
 
 
 WARNING_S = 15 * 60
-"""Length in seconds of the period before the end of a pod's run time. The first poll in this period announces the end;
-later polls do not repeat the announcement."""
+"""The first poll within this number of seconds before the end of a pod's run time announces the end."""
 GRACE_S = 120
 """Seconds for which the hub waits for Kubernetes to end a pod whose run time is over. Then the hub deletes the pod.
 

@@ -44,8 +44,7 @@ _is_admin: ContextVar[bool] = ContextVar("gpuspawner_is_admin", default=False)
 def note_viewer(handler: Any) -> None:
     """Remember whether the user who sent the request is an admin; call this in the request's own task.
 
-    The function does not store the handler in a context variable: tasks that begin during the request would then keep
-    the handler in memory as long as the tasks run.
+    A context variable must not hold the handler: tasks that begin during the request would keep it in memory.
 
     :param handler: tornado's handler of the request.
     """
@@ -80,7 +79,7 @@ def note_choice_header(handler: Any) -> None:
 
 
 def read_choice_header() -> dict[str, str] | None:
-    """Return a mapping from field to value, as an open form sent it in a header; None without a valid header."""
+    """Return field → value from the header in which an open form sends its values; None without a valid header."""
     text = _choice_header.get()
     if text is None or len(text) > _MAX_HEADER_CHARACTERS:
         return None
@@ -107,7 +106,7 @@ _QUERY_PREFIX = "opt-"
 
 @dataclass(slots=True, kw_only=True)
 class FormDraft:
-    """The values of the form that the current request sent, and the problems in them.
+    """The form values that the current request sent, and the problems in these values.
 
     :param typed: name of a field → text, as the user entered it.
     :param problems: problems that the validation found; empty before the validation.
@@ -123,11 +122,7 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember the form values that this request sent, and return them as a :class:`FormDraft`.
 
-    Call this in the request's own task.
-
-    JupyterHub may run a coroutine in an inner task. If an inner task set the draft's context variable, the request's
-    own task would not see the draft. If the request's own task sets the variable, all inner tasks share the draft, and
-    the request's own task sees the problems that they store in the draft.
+    Call this in the request's own task, which does not see context variables that an inner task sets.
 
     :param form: values by field, as JupyterHub parses the form or a query.
     """

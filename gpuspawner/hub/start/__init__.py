@@ -2,9 +2,9 @@
 
 KubeSpawner creates the pod and waits for it. This package decides whether to end the wait, and tells the user why.
 
-The input is a spawner with admitted user options, the cluster's nodes, and the pods and events in KubeSpawner's
+The input is a spawner with valid user options, the cluster's nodes, and the pods and events in KubeSpawner's
 reflectors. The output is messages for the progress page, and a :class:`~gpuspawner.hub.errors.RefusedStart` with other
-choices that may work, or a ``SlowStartError``. This package contains no code that admits options or renders a form.
+choices that may work, or a ``SlowStartError``.
 
 - ``state``: the state of one start. ``preflight``: dry run of the pod, check whether the pod can fit a node, and
   removal of the volume claims of a refused start.

@@ -39,9 +39,8 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
 
     :param refused: the error that ends the start.
     :param spawner: the spawner of the server during the start; it stays unchanged.
-    :param patience_s: maximum number of seconds to wait until the search may begin. A search may have to wait, because
-        the hub limits the searches of all starts to a share of its time. If the wait would be longer, return the
-        error without links.
+    :param patience_s: maximum number of seconds to wait for the searches of other starts. If the wait would be longer,
+        return the error unchanged.
     """
     named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
     if not named:
@@ -60,8 +59,8 @@ async def _find_named_alternatives(
 ) -> list[tuple[str, str]]:
     """Return a pair for each similar choice: a text with its difference from the user's choice, and a URL.
 
-    The URL opens the form with the similar choice filled in. The list is empty if no other choice is likely to help, if
-    the search fails, or if the search would have to wait for more than ``patience_s`` seconds.
+    The URL opens the form with the similar choice filled in. The list is empty if the search fails, or would have to
+    wait for more than ``patience_s`` seconds.
     """
     try:
         offer = await spawner.make_offer()

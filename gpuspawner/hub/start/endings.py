@@ -81,12 +81,10 @@ async def wait_for_cancelled_start(spawner: object) -> None:
     :param spawner: the spawner of the server.
     """
     spawn = private_api.get_spawn_future(spawner)
-    # If a start fails after its cancellation, JupyterHub stops the server in the start's own task, which must not wait
-    # for itself.
+    # JupyterHub may stop the server in the start's own task, which must not wait for itself.
     if spawn is None or spawn is asyncio.current_task():
         return
-    # Check cancelled(), too: if a stop begins in the iteration of the event loop in which the start ends, JupyterHub
-    # has reset the flag that is_start_cancelled() reads.
+    # Check cancelled(), too, because JupyterHub may already have reset the flag that is_start_cancelled() reads.
     if spawn.cancelled() or private_api.is_start_cancelled(spawner):
         await asyncio.wait([spawn])
 
@@ -107,8 +105,8 @@ def can_have_left_pod(spawner: PodWatchingSpawner, *, is_pod_unseen: bool) -> bo
     after the start was cancelled, or after the reflector's watch broke.
 
     :param spawner: the spawner of the server.
-    :param is_pod_unseen: whether the start has sent its pod to the API server, and the hub knows neither that the pod
-        exists nor that the API server has refused the pod.
+    :param is_pod_unseen: whether the start has sent its pod to the API server, but the hub does not know whether the
+        pod exists.
     """
     return has_failed_start(spawner) and (is_pod_unseen or find_pod(spawner) is not None)
 
@@ -180,8 +178,7 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
     """
 
     async def read_once() -> bool:
-        # Wait without a timeout: after a timeout, repeat_until_accepted() would call read_once() again, and each call
-        # would add one more task that waits for the first list of pods. Hundreds of servers may wait at a time.
+        # Wait without a timeout, because each repeated call adds one more task that waits for the first list of pods.
         await ensure_pods_watched(spawner, timeout_s=None)
         if not has_read_pods(spawner) and isinstance(failure := find_pods_failure(spawner), ApiException):
             raise failure
@@ -284,8 +281,8 @@ class ServerEnd:
 
     :param code: code of the reason, such as ``out_of_memory``.
     :param message: the reason as plain text in the user's language.
-    :param told_by: identifies the process of the hub (:data:`_PROCESS`) whose progress page shows why the start failed.
-        This process does not announce the reason on other pages. Empty if no progress page shows the reason.
+    :param told_by: :data:`_PROCESS` of the hub whose progress page showed why a start failed. Only a restarted hub
+        announces this reason. Empty for a server that ended after its start.
     :param at: when the server ended or the start failed, with a time zone.
     """
 
@@ -484,8 +481,7 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
     :param template_vars: the admin's template variables. A value may be a function whose argument is the user who views
         a page.
     """
-    # JupyterHub prefers the variable for one page, such as announcement_home, to the announcement for all pages. Change
-    # such a variable only if the admin has set it: otherwise, it would hide the announcement for all pages.
+    # JupyterHub shows announcement_home instead of announcement. Therefore set it only if the admin has set it.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {

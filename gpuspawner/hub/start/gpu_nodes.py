@@ -57,8 +57,8 @@ class GPUNodeExclusion:
             if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                # Extend the affinity of the pod that KubeSpawner built, not of the pod in the dry run's answer. That
-                # pod already has rules from webhooks, and the webhooks add their rules again to the pod sent here.
+                # Extend the affinity in `draft`, not in the dry run's answer: the answer has the rules of webhooks, and
+                # the webhooks add these rules again to the pod sent here.
                 affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
                 is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created
@@ -77,9 +77,8 @@ class GPUNodeExclusion:
 
         Wait at most ``k8s_api_request_timeout`` seconds for the requests that create those pods.
 
-        kube-scheduler takes pods of equal priority in the order of their creation. A pod that may run on any node also
-        prefers nodes without GPUs. If the hub created this pod first, it might take the capacity of pods that can run
-        only on nodes without GPUs.
+        kube-scheduler takes pods of equal priority in the order of their creation, and a pod that may run on any node
+        also prefers nodes without GPUs. It must not take the room of pods that can run only there.
         """
         if self._excluded:
             await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)

@@ -1,9 +1,8 @@
 """Collects the facts about one start: the pod, its events, its node, and the verdict (whether the pod can start).
 
-Most facts come from reflectors and the cluster store. Only volume claims and queue positions need requests; their
-answers are cached. While a progress page is open, the hub observes the start each second, so an observation without
-changes must be cheap. If fifty servers are pending, each needs verdicts, and the hub has only one thread. A throttle
-therefore limits verdicts to a share of the thread's time.
+Most facts come from the hub's memory. Only volume claims and queue positions need requests to the API server. While a
+progress page is open, the hub observes the start each second, so an observation without changes must be cheap. A
+throttle limits the time that the hub's only thread spends on verdicts.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class WorkThrottle:
         at = max(now, self._free_at)
         if at - now > patience_s:
             return False
-        # Delay the next work by the duration of the last work divided by the share. If this work takes as long as the
-        # last, it then uses exactly the share of the time. If it takes longer, measure() increases the delay.
+        # Assume that this work takes as long as the last. If it takes longer, measure() increases the delay.
         self._free_at = at + self._last_s / self._share
         if at > now:
             await asyncio.sleep(at - now)
@@ -71,7 +69,7 @@ class WorkThrottle:
 
 
 RECHECK_S = 3.0
-"""Seconds after which the hub evaluates a start's facts again even without a change: messages depend on time, too."""
+"""After this many seconds, the hub collects the facts again even without a change: messages depend on time, too."""
 
 _VERDICT_S = 5.0
 """Minimum number of seconds between two verdicts (predictions whether the pod of a start can run)."""
@@ -80,7 +78,7 @@ _VERDICT_MAX_AGE_S = 15.0
 """Maximum age in seconds of a verdict (the prediction whether a pod can run); the hub ignores an older verdict."""
 
 _NEW_NODE_S = 10.0
-"""For this many seconds after a pod is bound to a node, the hub ignores that the node is missing or not ready."""
+"""For this many seconds after a pod is bound to a node, a missing or unready node counts as still starting."""
 
 _VERDICT_SHARE = 0.05
 """Maximum share of the event loop's time that the hub spends on verdicts (predictions whether pending pods can run)."""
@@ -141,8 +139,7 @@ class StartObserver:
             queue=None if waiting is None or offer is None else await offer.find_queue_place(waiting),
             gpu_name="" if gpu is None else gpu.display_name,
             lacks_events=self._feed.lacks_events,
-            # A pod that still waits for a node has no node to check. If the pod is gone, check the node to which it was
-            # last bound: the loss of this node may be the reason.
+            # If the pod is gone, this checks the pod's last node: the loss of the node may be the reason.
             is_node_ready=self._is_node_ready() if waiting is None else None,
         )
 
@@ -156,8 +153,7 @@ class StartObserver:
         """Return whether the pod's node is ready, or None if that is unknown or the node may still be starting."""
         if not self._node:
             return None
-        # Read the cluster store directly, not with make_offer(): each call of make_offer() waits for the newest state
-        # of the cluster, for which the hub has to decode the changes of all pods.
+        # Do not call make_offer() here: it is slow, because it first decodes the changes of all pods.
         store = self._spawner.offer_factory.find_store(self._spawner.api)
         inventory = Inventory() if store is None else store.inventory
         if inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
@@ -171,8 +167,7 @@ class StartObserver:
         return self._feed.elapsed_s - self._judged_at >= _VERDICT_S
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer | None) -> Verdict | None:
-        # After the verdict NEVER, the hub ends the start only if a later verdict confirms it. In this case, wait up to
-        # _VERDICT_S seconds until the throttle allows the next verdict; in any other case, do not wait.
+        # The hub ends a start only if a later verdict confirms NEVER. Wait until the throttle allows this verdict.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if offer is None or not self._is_verdict_due() or not await self._throttle.wait(patience_s=patience_s):

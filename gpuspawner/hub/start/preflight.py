@@ -2,13 +2,10 @@
 
 The preflight sends the pod to the API server as a dry run, and refuses the start if the API server rejects the pod. The
 answer is the pod with all that RuntimeClass, LimitRanges, PriorityClass and webhooks add. The preflight also refuses
-the start if this pod can never fit a node. If there is no answer, for example because the admin has disabled dry runs,
-the preflight checks the pod that KubeSpawner would send.
+the start if this pod can never fit a node. Without an answer, it checks the pod that KubeSpawner would send.
 
-KubeSpawner creates a user's volume claim before the pod. Without the preflight, a quota, an admission webhook or a
-mistake in the admin's settings would fail the start half a minute later and leave the claim behind. The API server may
-still reject the pod later: after a successful dry run, or if there was no dry run. :class:`NewClaims` then removes the
-claim.
+KubeSpawner creates a user's volume claim before the pod. If the API server rejects the pod only after that,
+:class:`NewClaims` removes the claim.
 """
 
 from __future__ import annotations
@@ -44,9 +41,9 @@ _DRY_RUN_ALL = "All"
 _LEFT_TO_KUBESPAWNER = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT})
 """HTTP statuses of the dry run that do not end the start: KubeSpawner's own request to create the pod decides.
 
-404 means that the namespace is missing. If it is still missing when KubeSpawner sends its request, the start fails. 409
-means that the server's earlier pod still exists. KubeSpawner then deletes this pod, waits until it is gone, and repeats
-the request."""
+- 404: the namespace is missing. If it stays missing, KubeSpawner's request fails, too.
+- 409: the server's earlier pod still exists. KubeSpawner deletes it, waits until it is gone, and repeats the request.
+"""
 
 _REPEATED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, *range(HTTPStatus.INTERNAL_SERVER_ERROR, 600)})
 """HTTP statuses after which the hub repeats the dry run: the API server or a webhook is overloaded or restarts."""
@@ -60,11 +57,10 @@ _CREATOR_ANNOTATION = f"{ANNOTATION_PREFIX}created-by-start"
 """Annotation of a pod or volume claim with the token (random text) of the start that created it."""
 
 _LACKS_POD = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN})
-"""If the hub looks for a start's pod and gets one of these HTTP statuses, it acts as if the pod did not exist.
+"""HTTP statuses of the request for a start's pod after which the hub acts as if the pod did not exist.
 
-After 404, the pod certainly does not exist: the requested path, which names the namespace, does not exist. After 403,
-the hub cannot know, because it has no permission to list pods. If the pod exists then, KubeSpawner deletes it and
-creates a new one."""
+- 404: the namespace does not exist.
+- 403: the hub may not list pods. If the pod exists, KubeSpawner deletes it and creates a new one."""
 
 
 async def draft_pod(spawner: StartingSpawner) -> Any:
@@ -96,8 +92,7 @@ def use_draft(spawner: StartingSpawner, pod: Any) -> None:
 def drop_draft(spawner: StartingSpawner) -> None:
     """Discard the pod that :func:`use_draft` has set; the spawner then builds its next pod itself.
 
-    :func:`use_draft` has also set the trait ``modify_pod_hook`` to None. This function does not change the trait back:
-    ``trait_overrides.restore()`` does.
+    The trait ``modify_pod_hook`` stays None until ``trait_overrides.restore()``.
 
     :param spawner: the spawner of the server, with or without a pod from :func:`use_draft`.
     """
@@ -140,8 +135,7 @@ async def _create_dry(spawner: StartingSpawner, pod: Any) -> Mapping[str, Any] |
     The result is None if the answer contains no pod, or has an HTTP status in :data:`_LEFT_TO_KUBESPAWNER`.
 
     While the API server or a webhook is overloaded or fails, repeat the dry run for ``k8s_api_request_retry_timeout``
-    seconds. Do not leave this wait to KubeSpawner: KubeSpawner repeats its own request to create the pod only after a
-    timeout, so any other failure of that request would end the start.
+    seconds. KubeSpawner does not do so: it repeats its own request to create the pod only after a timeout.
     """
     state = spawner.start_state
     answers: list[bytes] = []
@@ -197,16 +191,11 @@ def _read_pod(body: bytes, *, namespace: str) -> Mapping[str, Any] | None:
 async def send_pod(
     spawner: StartingSpawner, pod: Any, *, send: Callable[[Any], Awaitable[bool]], is_repeated: bool
 ) -> bool:
-    """Send a start's pod unless it exists, and return whether it exists now.
+    """Send a start's pod unless it exists, and return whether it exists now; after False, KubeSpawner calls this again.
 
-    After False, KubeSpawner calls this function again.
-
-    An earlier request of this start may have created the pod although the hub never received the answer. If KubeSpawner
-    then sent the pod again, it would mistake the existing pod for that of an earlier start, delete it and create a new
-    one. The new pod would wait behind other pending pods, or the API server might refuse it.
-
-    Before a repeated request, the function therefore looks for the pod. It looks again if the API server answers that
-    a pod exists: the API server may have processed the earlier request after the first look.
+    An earlier request of this start may have created the pod although the hub never received the answer. KubeSpawner
+    mistakes such a pod for that of an earlier start, and deletes it. The function therefore looks for the pod before a
+    repeated request, and again if the API server answers that a pod exists.
 
     :param spawner: the spawner of the server during the start.
     :param pod: the pod as a model of the Kubernetes client.
@@ -331,9 +320,9 @@ class NewClaims:
 
         The result is True only if all of this applies:
 
-        - the start has called :meth:`mark`, at a time when no other start could remove the claim
-        - no other start has used the claim since
-        - the start has not called :meth:`forget`
+        - The start has called :meth:`mark` while no other start was allowed to remove the claim.
+        - No other start has used the claim since.
+        - The start has not called :meth:`forget`.
 
         :param spawner: the spawner of the server.
         :param token: the random ID of the start (see :meth:`mark`).
@@ -380,6 +369,5 @@ async def _remove_claim(spawner: ClaimingSpawner, token: str) -> None:
             raise
         return False
 
-    # Wait until the claim is gone. If the next start used the claim before then, that start's pod would stay pending
-    # forever.
+    # Wait until the claim is gone: a new pod with a claim that is being deleted stays pending forever.
     await exponential_backoff(is_gone, "It is still being deleted", timeout=_CLAIM_GONE_S)

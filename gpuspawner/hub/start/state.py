@@ -28,14 +28,13 @@ class StartState:
         GPU.
     :param pending_preflight: function that checks the pod before KubeSpawner creates it. None until the hub has
         admitted the user's choice, and None again once the hub has called it.
-    :param unaccepted: the error of the last dry run while the hub repeats the dry run; None at any other time.
+    :param unaccepted: the error of the last dry run, while the hub repeats failed dry runs; else None.
     :param admitted_pod: the pod in the answer to the dry run, without environment variables; None without an answer.
     :param is_refused: whether the start was refused before KubeSpawner created a volume claim or the pod.
     :param is_admitted: whether the hub has admitted the user's choice.
     :param admission: result of the check of the user options in ``apply_user_options``. None before this check, and
         again once ``load_user_options`` has read the result.
-    :param is_pod_unseen: whether the hub has sent the pod, and knows neither that the pod exists nor that the API
-        server has refused it.
+    :param is_pod_unseen: whether the hub has sent the pod to the API server and does not know whether the pod exists.
     :param token: random text that identifies this start.
     :param before_stop: function that the hub calls before each stop of the server. The function can prevent the stop by
         raising an exception. None if nothing prevents a stop.
@@ -44,8 +43,8 @@ class StartState:
         does.
     :param is_resumed: whether an earlier process of the hub began the start. If such a start fails, the failure does
         not count toward JupyterHub's ``consecutive_failure_limit``.
-    :param is_hidden: whether to hide the server from the check of servers when JupyterHub starts, because the hub will
-        resume the start.
+    :param is_hidden: whether JupyterHub must not check the server when the hub starts, because the hub resumes the
+        server's start.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
     :param last_pod: JSON of the pod, from the last poll that found the pod; empty if no poll has found it.
     :param end: why the server ended; None while the server runs, or if there is no reason to announce.
@@ -73,13 +72,11 @@ class StartState:
     end: ServerEnd | None = None
 
     def make_next(self) -> StartState:
-        """Return a new state for the next start; it keeps the values about the pod, which may outlast this start."""
-        # Keep an unused progress feed (no start has begun, no pod was sent) for the next start: a page that was opened
-        # just before that start reads this feed.
+        """Return the state for the next start. It keeps the values about the pod, because the pod may still exist."""
+        # Keep a feed that no start has used: an open progress page may already read it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep is_removing, hold and warned_pod_uid, which describe the pod: the pod may outlast this start. Keep `end`,
-        # the reason why the server ended: JupyterHub stores this reason only after the call of this method.
+        # Keep `end`: JupyterHub calls clear_state() first, and get_state(), which stores `end`, only later.
         return StartState(
             feed=feed,
             is_removing=self.is_removing,

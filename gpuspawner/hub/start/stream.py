@@ -4,11 +4,13 @@ The supervisor of a start publishes each report once, to a feed. Each open page 
 generator, which yields progress events in JupyterHub's format. The page also shows messages that the admin has set in
 KubeSpawner: ``slow_spawn_message`` and, in newer versions, the messages of an event formatter and of a progress hook.
 
-This module adds a cancel button to progress pages. JupyterHub 5's progress page has no button that stops a server, so
-all pages get the cancel button. JupyterHub 6's progress page has a stop button, but this button stops the user's
-default server even on the page of a named server. With JupyterHub 6, only the pages of named servers therefore get the
-cancel button, and JupyterHub's button is hidden there. The cancel button is part of the progress messages, which may be
-HTML. The page repeats each message in its log; gpuspawner hides the cancel button in this log.
+The progress messages, which may be HTML, contain a cancel button:
+
+- JupyterHub 5: on all progress pages, because the page itself has no button that stops a server.
+- JupyterHub 6: only for named servers, because the page's own button stops the default server. gpuspawner hides
+  that button there.
+
+The page repeats each message in its log; gpuspawner hides the cancel button in this log.
 """
 
 from __future__ import annotations
@@ -191,8 +193,7 @@ Each event has a ``message``, like KubeSpawner's own events, because clients suc
 """
 
 _BAR_STEP = 5
-"""If the progress bar has moved by this many percentage points without a new message, the page gets an event with the
-bar's new position and the last message."""
+"""After so many percentage points without a new message, the page gets the progress bar's new position."""
 
 
 class ProgressSpawner(UserServer, Protocol):
@@ -223,9 +224,7 @@ class ProgressSpawner(UserServer, Protocol):
 
 
 async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> AsyncGenerator[ProgressEvent]:
-    """Yield progress events for all reports of a start, the past ones first, until the start is over.
-
-    Each open page calls this function once.
+    """Yield progress events for one open page: all reports of a start, the past ones first, until the start is over.
 
     :param spawner: the spawner of the server.
     :param feed: the progress feed of the start.
@@ -305,8 +304,7 @@ def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
 def _apply_site_formatter(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
     """Return the fields that the admin's event formatter and progress hook give a progress event.
 
-    Return an empty dict if the admin has configured neither, or if one of them raises an exception. KubeSpawner
-    supports both in versions after 7.1. KubeSpawner's default event formatter counts as not configured.
+    Return an empty dict if the admin has configured neither, or if one of them raises an exception.
     """
     hook = spawner.decorate_progress_message if _is_configured(spawner, "decorate_progress_message") else None
     has_words = _is_configured(spawner, "event_formatter_class")
@@ -334,8 +332,7 @@ _HAS_STOP_BUTTON = jupyterhub.version_info >= (6,)
 """Whether JupyterHub's progress page has a button that stops the default server."""
 
 _HIDDEN = Markup("<style>#progress-log .gs-cancel,#stop-server-btn{display:none}</style>")
-# The cancel button sends a DELETE to JupyterHub's API, with the XSRF token from JupyterHub's page. Then it opens the
-# user's home page: the progress page of a named server may answer 404, because the server is being deleted.
+# After the DELETE, the button opens the user's home page: the progress page of a named server may answer 404.
 _BUTTON = Markup(
     '<span class="gs-cancel"><br><button type="button" class="btn btn-danger btn-sm mt-2" value="{}" data-failed="{}"'
     " onclick=\"this.disabled=true;fetch(this.value+'?_xsrf='+jhdata.xsrf_token,{{method:'DELETE'}})"
@@ -370,9 +367,8 @@ _CONNECT_S = 1.0
 async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
     """Wait until the server's port accepts connections, and return True.
 
-    Return False after ``timeout_s``, or if the hub cannot reach the pod. While this function waits, the supervisor ends
-    the start if the server's container ends. Without this function, JupyterHub alone would wait for the server, until
-    ``http_timeout``, even if the container has ended.
+    Return False after ``timeout_s``, or if the hub cannot reach the pod. While this function waits, gpuspawner can end
+    the start if the server's container ends. JupyterHub itself would wait until ``http_timeout``.
 
     :param address: URL of the server, as KubeSpawner's ``start()`` returns it.
     :param timeout_s: maximum number of seconds to wait.
@@ -389,8 +385,7 @@ async def wait_until_listening(address: object, *, timeout_s: float) -> bool:
 async def _accepts_connections(host: str, port: int) -> bool | None:
     """Return True if a program in the pod listens on the port, False if none does yet, or None if the hub cannot tell.
 
-    The result is None, for example, if a network policy drops packets. The caller then makes no more attempts, because
-    each attempt would time out.
+    The result is None, for example, if a network policy drops packets.
     """
     try:
         async with asyncio.timeout(_CONNECT_S):

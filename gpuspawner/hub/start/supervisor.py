@@ -33,19 +33,16 @@ _UNREAD_PAUSE_S = 4.0
 """Seconds between two observations of a start while no progress page is open. A page that opens ends the pause."""
 _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
-"""The supervisor ends a start at its own deadline, before ``start_timeout``. The time between the two is this share of
-``start_timeout``, but at most 2 s."""
+"""The supervisor's own deadline is this share of ``start_timeout``, but at most 2 s, before ``start_timeout``."""
 _ALTERNATIVES_SHARE = 0.3
-"""When a start reaches the supervisor's deadline, the hub searches for similar choices to show in the error. The search
-may wait for its turn during this share of the time between the deadline and ``start_timeout``.
-
-Searches have to take turns, because the hub limits the time that the searches of all starts take."""
+"""At the supervisor's deadline, the hub searches for similar choices to show in the error. The search may wait for the
+searches of other starts during this share of the time from the deadline to ``start_timeout``."""
 _RESUMED_S = 8.0
 """Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
 ``start_timeout`` has passed."""
 _ALTERNATIVES_S = 10.0
-"""When a start fails before the supervisor's deadline, the search for similar choices may wait for its turn for at most
-this many seconds. :data:`_ALTERNATIVES_SHARE` says why searches take turns."""
+"""When a start fails before the supervisor's deadline, the search for similar choices may wait at most this many
+seconds for the searches of other starts."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
@@ -53,7 +50,7 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
 
     :param spawner: the spawner of the server.
     :param start: KubeSpawner's start.
-    :param feed: the progress feed of the start; its clock began shortly after JupyterHub's timer for ``start_timeout``.
+    :param feed: the progress feed of the start.
     :raises RefusedStart: the start cannot succeed, or waited for free capacity until its timeout.
     :raises SlowStartError: the start reached its timeout, but did not wait for free capacity.
     :raises ClusterFailure: the start reached its timeout before the API server accepted a dry run of the pod.
@@ -91,8 +88,7 @@ async def _wait_until_end(
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
-    # In a busy event loop, the start may succeed at the moment when the supervisor decides to end it. The start then
-    # counts as a success.
+    # Both tasks may be done at the same time. If the start has succeeded, it counts as a success.
     if ending.done() and (not starting.done() or starting.exception() is not None):
         raise ending.result()
     # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so KubeSpawner may end the start
@@ -136,15 +132,14 @@ class _Supervisor:
     def is_late(self) -> bool:
         """Whether the supervisor's own deadline has passed; a cancellation then comes from JupyterHub's timer.
 
-        A comparison with ``start_timeout`` would be wrong: JupyterHub's timer begins shortly before the supervisor's
-        clock, so the timer may cancel the start while the supervisor's clock shows less than ``start_timeout``.
+        JupyterHub's timer begins before the supervisor's clock and may cancel the start when the clock shows less than
+        ``start_timeout``.
         """
         return self._left_s() <= 0
 
     async def watch_until_end(self) -> Exception:
         while (left_s := self._left_s()) > 0:
-            # Wait some seconds before each observation, even the first, because a start without an open page needs few
-            # observations. If a page is open or opens, do not wait any longer.
+            # Without an open progress page, few observations are enough. An open page ends this wait.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             if self.is_late:
                 break  # In a busy event loop, JupyterHub's timer could go off during one more observation.
@@ -167,8 +162,7 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Most servers accept connections at once, and need no observation if no progress page is open. Therefore
-            # wait for a connection before the first observation, but only for LISTEN_POLL_S if a page is open.
+            # Most servers accept connections at once, and then need no observation if no progress page is open.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S if self._feed.is_read else _PAUSE_S)
             if answer.done() and answer.result() and not self._feed.is_read:
                 starts.note_pod(self._spawner)

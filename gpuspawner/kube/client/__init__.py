@@ -1,15 +1,13 @@
 """Sends requests to the Kubernetes API server and parses the answers.
 
-Callers pass an API method of `kubernetes_asyncio` and its arguments. They get a response, its text in pieces, or the
-decoded JSON objects of a list. A failed request raises an :class:`APIUnavailableError`. All reads of
-`gpuspawner.kube` go through `send_request`. KubeSpawner, and the code for starts in `gpuspawner.hub`, call the client
-`spawner.api` directly.
+Callers pass an API method of `kubernetes_asyncio` and its arguments. A failed request raises an
+:class:`APIUnavailableError`. KubeSpawner, and the code for starts in `gpuspawner.hub`, call `spawner.api` directly.
 
 - `api_requests`: send a request, read or stream its response, read a paginated list without blocking the event loop,
   ask whether the hub has a right (SelfSubjectAccessReview).
 - `json_stream`: parse the JSON of a list, and split a watch into lines, while chunks arrive.
 - `pacing`: yield to the event loop, share a task between callers, back off after a failure, measure time with a clock
-  that never goes back. The module paces work on the event loop; it does not limit the rate of requests.
+  that never goes back.
 """
 
 from gpuspawner.kube.client.api_requests import (

@@ -13,8 +13,7 @@ from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Maximum size of an unfinished line (in bytes) or of an unfinished JSON value (in characters). Kubernetes objects are
-smaller: etcd accepts requests of up to 1.5 MiB (``--max-request-bytes``). JSON escapes some characters, so an object's
-JSON may be several times as long as the object's encoding in etcd, but not as long as this limit."""
+smaller: etcd accepts requests of up to 1.5 MiB (``--max-request-bytes``), and JSON is at most several times as long."""
 
 
 class LineTooLongError(Exception):
@@ -144,7 +143,7 @@ class _JSONReader:
                 if not await self._read_more():
                     raise
                 continue
-            # A number at the end of the text may continue in the next piece, even if raw_decode left "e+" unread.
+            # The next piece may continue the number: of "1e+", raw_decode reads only the "1".
             is_cut = isinstance(value, int | float) and end + _LONGEST_END >= len(self._text)
             if is_cut and await self._read_more():
                 continue

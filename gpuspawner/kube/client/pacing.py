@@ -27,7 +27,7 @@ class Pacer:
         self._since = clock()
 
     def reset(self) -> None:
-        """Start a new time slice; callers call this when other tasks could run because the task awaited something."""
+        """Start a new time slice, for example after the task has awaited a response."""
         self._since = self._clock()
 
     async def yield_if_due(self) -> None:
@@ -41,8 +41,7 @@ class SharedTasks(Generic[_K, _T]):
     """Runs one task at a time for each key; all callers with the key wait for the same task.
 
     A task continues if a caller is cancelled or a caller's wait times out. The timeout of each caller counts from the
-    beginning of the task. A caller therefore gets None at once if the task has already run longer than the caller's
-    timeout.
+    beginning of the task.
 
     :param clock: monotonic seconds.
     """
@@ -98,11 +97,10 @@ class Backoff:
 
 
 class SteadyClock:
-    """A clock that never goes back.
+    """A clock that never goes back, so that old data never looks fresh.
 
-    If the underlying clock jumps forward, data looks too old until the API server confirms it again, which is harmless.
-    If the underlying clock jumps back, this clock ignores the jump and continues from its last value. Otherwise, old
-    data would look fresh.
+    If the underlying clock jumps back, this clock continues from its last value. If the underlying clock jumps forward,
+    data looks too old until the API server confirms the data again, which is harmless.
 
     :param clock: the underlying clock, in seconds.
     """

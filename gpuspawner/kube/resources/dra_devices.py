@@ -67,15 +67,15 @@ class DRADevices:
 
     async def wait_for_first_attempt(self) -> None:
         """Wait until the first list of each watched resource has succeeded or failed."""
-        # The first list of DeviceClasses may start two more watches; this loop then also waits for them.
+        # While this loop waits for the first list of DeviceClasses, the class may append two more watches.
         for watch_loop in self._watch_loops:
             await watch_loop.first_attempt.wait()
 
     def update(self, *, since: float) -> None:
         """Update the devices in the :class:`Occupancy`, if the data has changed.
 
-        :param since: a time on the clock with which the watches note when the API server last confirmed their data;
-            data last confirmed before this time counts as unknown.
+        :param since: data that the API server last confirmed before this time counts as unknown. The clock is that of
+            :attr:`.WatchLoop.confirmed_at`.
         """
         fresh = [each.is_known and (each.confirmed_at or 0.0) >= since for each in self._watch_loops]
         classes_known, slices_known, claims_known = (*fresh, False, False)[:3]

@@ -55,13 +55,12 @@ QUEUE_SETUP_CACHE_S = 30.0
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""Maximum age of an answer that the hub still uses if no newer one arrives in time, as a multiple of the caching time.
-
-The caching time is :data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`. The content of an older answer is unknown."""
+"""Maximum age of an answer that the hub still uses if no newer one arrives in time, as a multiple of the caching time
+(:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`)."""
 NEW_POD_S = 1.0
-"""Seconds after a request for a namespace's Workloads until the hub may send the next one for a new pod.
+"""Seconds between two requests for a namespace's Workloads if a pod is missing in the first answer.
 
-A pod is new if the earlier request did not name it. For other pods, the hub waits :data:`QUEUE_CACHE_S` seconds."""
+Otherwise, the hub waits :data:`QUEUE_CACHE_S` seconds."""
 _FORGOTTEN_S = 30.0
 """Seconds after the last call of :meth:`QueuePlaces.find_place` for a pod until the hub stops requesting the pod's
 Workload."""

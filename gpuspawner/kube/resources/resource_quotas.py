@@ -1,8 +1,7 @@
 """Reads how much a namespace's ResourceQuotas leave for new pods, and the LimitRanges of a namespace.
 
 The hub reads both only for a form or a start. It does not watch them, because the status of a quota changes with every
-pod, and because a watch of all namespaces needs more rights than the hub's Role, which is valid in one namespace.
-Simultaneous callers for the same namespace share one request.
+pod. Simultaneous callers for the same namespace share one request.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ class _CachedAnswer(NamedTuple, Generic[_T]):
     """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
 
     :param value: the result; None if the request failed.
-    :param at: clock time in seconds. For a request that succeeded, the time at which the hub sent it; for a request
-        that failed, the time of the failure.
+    :param at: clock time in seconds at which the hub sent the request, or at which the request failed.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 

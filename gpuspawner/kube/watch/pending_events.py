@@ -1,12 +1,11 @@
 """Reads the events of a watch in batches, and puts the events, and new lists, into a cache.
 
 A pod changes about five times while it starts, and each event has about 10 KB. :class:`PendingEvents` therefore decodes
-only the last event of each object. Without pauses in reading, a starting pod would also wake the event loop five times,
-which costs more than parsing the pod's events. During a pause of :class:`ReadBatcher`, the events stay unread in the
-connection; :meth:`ReadBatcher.catch_up` ends the pause when the hub needs the data.
+only the last event of each object. :class:`ReadBatcher` pauses reading, so that the event loop does not wake for each
+event; :meth:`ReadBatcher.catch_up` ends the pause when the hub needs the data.
 
-After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` applies all changes when
-the last page has arrived. If it applied each page on arrival, new pods would count beside pods that no longer exist.
+After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` applies all changes only
+when the last page has arrived, so that new pods do not count beside pods that no longer exist.
 """
 
 from __future__ import annotations
@@ -181,8 +180,7 @@ class PendingEvents:
         _, previous = self._last.pop(key, ("", b""))
         self._bytes += len(line) - len(previous)
         self._last[key] = (version, line)
-        # Drop the resourceVersion of the last bookmark, because the version of this event is newer: the event arrived
-        # later. A comparison of the two strings would not show which version is newer.
+        # Drop the last bookmark's resourceVersion: this event arrived later, so its version is newer.
         self._bookmark = ""
 
     def _apply_line(self, key: ObjectKey, line: bytes) -> None:
@@ -210,8 +208,7 @@ def _read_version(event: Mapping[str, object]) -> str:
 
 MAX_UNREAD_BYTES = 192 * 1024
 """Maximum number of bytes that should arrive during a pause; if more arrive, the next pause is shorter. asyncio stops
-reading from a TLS connection once 256 KiB are unread (``sslproto.SSLProtocol._set_read_buffer_limits``). As long as
-fewer bytes are unread, all events that the API server has sent are in memory when a pause ends."""
+reading from a TLS connection once 256 KiB are unread (``sslproto.SSLProtocol._set_read_buffer_limits``)."""
 
 MIN_PAUSE_S = 0.005
 """Shortest pause in seconds. The length of each pause is computed as a multiple of the previous pause, so after a pause
@@ -240,7 +237,7 @@ class PausableConnection(Protocol):
 class ReadBatcher:
     """Pauses reading from one watch connection, so that events arrive in batches; a caller can end a pause.
 
-    :param max_pause_s: longest pause in seconds; the more bytes arrive, the shorter the next pause is.
+    :param max_pause_s: longest pause in seconds. If many bytes arrive during a pause, the next pause is shorter.
     :param fresh_s: age of the cache in seconds below which :meth:`catch_up` returns at once.
     """
 

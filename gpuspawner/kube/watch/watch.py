@@ -35,13 +35,8 @@ from gpuspawner.kube.watch.pending_events import ListReconciler, PendingEvents, 
 
 _NEVER_COLLECT = 2**31 - 1
 _COLLECTIONS_PER_FULL = 100
-"""Minimum number of collections of the middle generation between two full collections, once the hub has called
-``gc.freeze``. Python's default is 10.
-
-After that many collections, Python runs a full collection only if the objects that have become old since the last full
-collection are more than a quarter of all old objects. Python does not count frozen objects as old. After ``gc.freeze``,
-the number of old objects is therefore small, and a few new objects already exceed a quarter of it. With the default of
-10, Python ran a full collection while 20 servers started."""
+"""Third threshold of ``gc.set_threshold`` after ``gc.freeze``: minimum number of collections of the middle generation
+between two full collections. With Python's default of 10, Python ran a full collection while 20 servers started."""
 
 
 class GCTuning:
@@ -67,15 +62,10 @@ class GCTuning:
                 gc.set_threshold(*self._thresholds)
 
     def freeze(self, object_count: int) -> None:
-        """Exempt all present objects from garbage collection after the first list, and again after a much longer list.
+        """Exempt all present objects from garbage collection, and make full collections rarer.
 
-        A list is much longer if it has more than twice as many objects as the list after which this method last called
-        ``gc.freeze``.
-
-        Python still frees the exempt objects by reference counting, but never frees reference cycles among them. Calls
-        of ``gc.freeze`` must therefore be rare: https://docs.python.org/3/library/gc.html#gc.freeze
-
-        Full collections of the remaining objects become rarer from then on, see :data:`_COLLECTIONS_PER_FULL`.
+        Do so only after the first list, and after a list more than twice as long as at the last ``gc.freeze``: Python
+        never frees reference cycles among exempt objects (https://docs.python.org/3/library/gc.html#gc.freeze).
 
         :param object_count: number of objects in the cache after a list.
         """
@@ -97,13 +87,11 @@ class WatchTiming:
 
     :param answer_s: timeout for a connection, and for each piece of a list's response.
     :param watch_s: longest duration of a watch request. The API server sends a bookmark two seconds before the request
-        ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``). Each new request confirms that the cache is complete,
-        so this is also the usual maximum age of the data.
+        ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``).
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
-    :param settle_s: time from the response's headers within which the API server should begin to send the changes
-        since the last watch. A gap between events shows that all changes have arrived. If the gap begins during this
-        time, it must last ``settle_s``, because the API server may not have begun to send. If the gap begins later,
-        :data:`IDLE_GAP_S` is enough. A bookmark shows at any time that all changes have arrived.
+    :param settle_s: time from the response's headers within which the API server should begin to send events. During
+        this time, only a pause of ``settle_s`` shows that all changes since the last watch have arrived; later, a pause
+        of :data:`IDLE_GAP_S` shows it.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
@@ -129,14 +117,14 @@ class WatchedResource:
 
 
 IDLE_GAP_S = 0.005
-"""In a new watch, the API server first sends all changes since the last watch, one directly after the other. If it then
-sends no event for this many seconds, the cache is complete. In a cluster that changes all the time there is no such
-gap, and only a bookmark shows that the cache is complete."""
+"""Pause between events, in seconds, that shows that a new watch has delivered all changes since the last watch: the API
+server sends these changes one directly after the other."""
 
 MAX_SILENT_WATCHES = 6
-"""Number of watches in a row without an event or a bookmark after which the hub lists the resource again. An
-API server whose etcd was restored from a backup sends nothing until its resourceVersions exceed the one from which the
-watch continues."""
+"""Number of watches in a row without an event or a bookmark after which the hub lists the resource again.
+
+For example, after etcd is restored from a backup, the API server sends nothing until its resourceVersions exceed the
+one that the watch names."""
 
 
 class Watch:
@@ -144,7 +132,7 @@ class Watch:
 
     :param resource: what to list and watch.
     :param cache: receives the decoded objects.
-    :param confirm: called with a time, in seconds of ``clock``, at which the cache is known to have been complete.
+    :param confirm: called when the cache is complete, with the time of the request, in seconds of ``clock``.
     :param timing: timeouts and intervals.
     :param clock: monotonic seconds, see :class:`~gpuspawner.kube.client.pacing.SteadyClock`.
     :param random: returns a random number of at least 0 and below 1.
@@ -258,9 +246,7 @@ class Watch:
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
         """Read a watch to its end; return whether all changes since the last watch have arrived.
 
-        The API server sends these changes one directly after the other, and a bookmark only after all of them. They
-        have therefore arrived as soon as no data comes for a short time, or a bookmark comes. This method then confirms
-        that the cache was complete at ``asked_at``.
+        A bookmark or a short pause (:data:`IDLE_GAP_S`) shows that they have arrived.
 
         :param asked_at: when the watch was requested, in seconds of the watch's clock.
         """
@@ -276,8 +262,7 @@ class Watch:
                 settle_s = self._timing.settle_s
                 timeout_s = IDLE_GAP_S if time() - answered_at >= settle_s else settle_s
                 chunk = await _read_chunk(content, timeout_s=None if is_settled else timeout_s)
-                # Read again after a timeout. Bytes may have arrived while other tasks blocked the event loop, and then
-                # there was no gap between the events.
+                # Read again after a timeout: bytes may have arrived while other tasks blocked the event loop.
                 if chunk is None and not (chunk := content.read_nowait()):
                     if lines.is_empty:
                         is_settled = True

@@ -57,13 +57,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryDelays:
-    """Upper bounds, in seconds, of the random delay before a retry.
+    """Maximum seconds before a retry; the actual delay is random.
 
-    :param first_s: upper bound after the first failure; it doubles with each further failure.
-    :param longest_s: upper bound after any failure.
-    :param lost_s: upper bound after the hub lost the right to read the resource.
-    :param never_had_s: upper bound if the hub never had that right. The bound is large, because most admins who do not
-        grant the right do so on purpose.
+    :param first_s: maximum after the first failure. It doubles with each further failure, up to ``longest_s``.
+    :param longest_s: maximum after many failures.
+    :param lost_s: maximum if the hub has lost the right to read the resource.
+    :param never_had_s: maximum if the hub never had this right. Large, because it is usually denied on purpose.
     """
 
     first_s: float = 0.5
@@ -113,15 +112,15 @@ class WatchLoop:
         self._changed = on_change
         self._sleep = sleep
         self._backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
-        # Lists are expensive in a large cluster. After a successful list, the delay before another list therefore stays
-        # long. Only a watch that runs to its regular end resets this backoff.
+        # Lists are expensive in a large cluster, so a successful list does not reset this backoff. Only a watch that
+        # runs to its regular end resets it.
         self._list_backoff = Backoff(first_s=pauses.first_s, longest_s=pauses.longest_s, random=random)
         self._was_known = False
         self._is_suspect = False
         self._logged: set[type[Exception]] = set()
 
     def confirm(self, moment: float) -> None:
-        """Record a time at which the cache was complete.
+        """Record that the cache was complete at a time, and clear :attr:`reason`.
 
         :param moment: seconds of the watch's clock.
         """

@@ -1,9 +1,9 @@
 """Converts a KubeSpawner `profile_list` to settings.
 
-Callers pass the value of `c.KubeSpawner.profile_list`, the values of a few other traits of KubeSpawner, and what
-KubeSpawner's class accepts. They get settings that offer only presets, notes about what differs from the profile list,
-and an object that converts KubeSpawner's user options to gpuspawner's. The rest of `gpuspawner.settings` does not
-import this package.
+Callers pass the values of `c.KubeSpawner.profile_list` and of a few other traits, and a description of KubeSpawner's
+traits (`SpawnerTraits`). They get settings that offer only presets, notes about what differs from the profile list, and
+an object that converts KubeSpawner's user options to gpuspawner's. The rest of `gpuspawner.settings` does not import
+this package.
 
 - `presets`: convert each profile to a preset, each option of a profile to a list in the preset (the preset's
   `choices`), and each choice of an option to an entry of the list; start here.

@@ -26,7 +26,7 @@ Several profiles may have the same slug if a hook of the hub shows each user onl
 """
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _EMPTYING = (NOT_VALID, NEVER_STARTED, NO_USER_ALLOWED, NO_ENTRY, SAME_SLUG)
-"""Reasons for which the conversion may leave out a profile; the error about an empty result lists them."""
+"""Reasons for which the conversion may leave out a profile; the error names them if no profile is left."""
 
 
 @dataclass(slots=True)
@@ -102,8 +102,8 @@ class ConvertedProfiles:
     def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
         """Return this result without the part that has a problem: a preset, or an entry in a list of a preset.
 
-        If the list then has no entries and no text field for an image, the result lacks the whole preset. Return None
-        if the problem is in no preset.
+        If the problem is in a list's only entry, leave out the whole preset, unless users may enter an image instead.
+        Return None if the problem is in no preset.
 
         :param field: YAML path of the problem in the settings.
         :param reason: the problem, for a note.
@@ -160,7 +160,7 @@ def _is_below(field: str, path: str) -> bool:
 
 
 def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without the images and GPU types that no preset, and no entry of a preset's list, uses."""
+    """Return settings without the images and GPU types that neither a preset nor an entry of its lists uses."""
     presets = settings["presets"].values()
     entries = [
         entry

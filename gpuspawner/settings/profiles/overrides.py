@@ -105,8 +105,8 @@ class OverrideParts:
     :param requested: extended resource → number in ``extra_resource_guarantees``.
     :param labels: label → value in ``node_selector``; None removes the label from the node selector.
     :param variables: name → value of the variables in ``environment`` with which gpuspawner hides GPUs from servers.
-    :param rest: trait → value that stays in the preset's ``kubespawner_override``: values that are in no part above,
-        and the whole ``node_selector``, although its labels are also in ``labels``.
+    :param rest: trait → value that stays in the preset's ``kubespawner_override``: all values that are in no part
+        above, and the whole ``node_selector``.
     """
 
     image: str | None = None
@@ -168,9 +168,7 @@ class OverrideSplitter:
         """Return the parts of a ``kubespawner_override``, or None if KubeSpawner or Kubernetes refuses a value in it.
 
         :param overrides: the ``kubespawner_override``: trait → value.
-        :param profile: text that tells admins, in notes about left-out or changed traits, where the override is: the
-            display name of its profile. If the override belongs to a choice of a profile option, this text also
-            contains the display names of the option and the choice.
+        :param profile: display names of the profile and, if any, of the option and choice, for notes to the admin.
         """
         known = self._select_known(overrides, profile)
         parts: dict[str, Any] = {"amounts": {}, "labels": {}, "variables": {}, "rest": {}}

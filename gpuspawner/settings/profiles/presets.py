@@ -1,9 +1,8 @@
 """Converts profiles to presets, and collects the images and GPU types that the presets use; start here.
 
-Each profile becomes one preset. Each option of the profile becomes a list in the preset (a key of ``choices``), and
-each choice of the option becomes an entry of the list. The preset contains the limits and guarantees that a server
-gets from KubeSpawner's own traits and the profile. An entry contains only what the choice's ``kubespawner_override``
-changes.
+- A profile becomes a preset, with the limits and guarantees of KubeSpawner's own traits and the profile.
+- An option of the profile (``profile_options``) becomes a list in the preset (a key of ``choices``).
+- A choice of the option becomes an entry of the list, with only what its ``kubespawner_override`` changes.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _NO_GPUS = frozenset({"", "void", "none"})
 def convert_profile_list(
     profile_list: object, *, base: Mapping[str, Any], traits: SpawnerTraits, sorts_keys: bool
 ) -> ConvertedProfiles:
-    """Return settings with which users may start the same servers as with a profile list, and notes about differences.
+    """Convert a profile list to settings for the same servers, and notes about differences.
 
     :param profile_list: value of ``c.KubeSpawner.profile_list``.
     :param base: trait → value that the hub's configuration of KubeSpawner sets, for the traits in
@@ -150,10 +149,7 @@ class _Converter:
         return not access.admits_nobody
 
     def _convert_option(self, option: ProfileOption, profile: Profile, *, taken: list[str]) -> SplitOption | None:
-        """Convert an option of a profile, and turn its choices into entries of a list in the preset.
-
-        Return None if the option has neither choices nor a text field.
-        """
+        """Convert an option of a profile; None if the option has neither choices nor a text field."""
         where = f"{profile.display_name} · {option.display_name}"
         entries: list[SplitEntry] = []
         for choice in option.choices:
@@ -181,8 +177,7 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
-        # KubeSpawner replaces `{value}` in any trait with the user's text. In a preset, the user's text can only set
-        # the image. Leave out a text field whose overrides contain `{value}` in another trait.
+        # KubeSpawner replaces `{value}` in any trait with the user's text, but a preset only in the image.
         if any("{value}" in text for text in _list_texts(constants)):
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
@@ -210,8 +205,7 @@ class _Converter:
     def _drop_extra_images(self, options: list[SplitOption]) -> None:
         """Keep at most one of the options' text fields for an image.
 
-        The method removes a text field if a choice of a later option sets the image, because in KubeSpawner that choice
-        overrides the user's text. Of the remaining text fields, the method keeps only the first.
+        In KubeSpawner, a choice of a later option that sets the image overrides the user's text.
         """
         has_image = False
         for index, option in enumerate(options):
@@ -225,17 +219,11 @@ class _Converter:
                 has_image = True
 
     def _is_within_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Check that guarantees of CPU and memory do not exceed the limits, and remove entries that break this rule.
+        """Remove the choices with which the guarantee of CPU or memory exceeds the limit.
 
-        An entry is a choice of an option.
+        If several options set the limit or the guarantee, the method removes nothing.
 
-        The method checks CPU and memory separately:
-
-        - If no option sets the limit or the guarantee, the method checks the profile's own values.
-        - If exactly one option sets them, the method removes the entries of this option that break the rule.
-        - If several options set them, the method checks nothing.
-
-        :return: False if the profile's own values break the rule, else True.
+        :return: False if the guarantee exceeds the limit in the profile itself, and no option changes them.
         """
         for key, traits in AMOUNT_TRAITS.items():
             setting = [each for each in options if any(each.touches(trait) for trait in traits)]
@@ -251,15 +239,11 @@ class _Converter:
         return True
 
     def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Check that accelerators' guarantees equal their limits, and remove entries that break this rule.
+        """Remove the choices with which the guarantee of an accelerator differs from its limit.
 
-        An entry is a choice of an option.
+        If several options set accelerators, the method removes nothing.
 
-        - If no option sets accelerators, the method checks the profile's own values.
-        - If exactly one option sets them, the method removes the entries of this option that break the rule.
-        - If several options set them, the method checks nothing.
-
-        :return: False if the profile's own values break the rule, else True.
+        :return: False if guarantee and limit differ in the profile itself, and no option sets accelerators.
         """
         setting = [each for each in options if each.sets_accelerators]
         if not setting and level.mismatch:
@@ -387,7 +371,7 @@ def _format_access(access: ProfileAccess) -> dict[str, Any]:
 
 
 def _drop_needless_order(entries: Mapping[str, dict[str, Any]]) -> None:
-    """Remove ``order`` from all entries if their keys are in alphabetical order, the order in which Helm sorts keys."""
+    """Remove ``order`` if the keys are in alphabetical order, the order in which Helm sorts keys."""
     if list(entries) == sorted(entries):
         for entry in entries.values():
             del entry["order"]

@@ -36,8 +36,7 @@ class ProfileGPUs:
 
         :param accelerators: extended resource → number that a server requests.
         :param labels: label → value in the server's node selector.
-        :param profile: display names of the profile and, if any, of the option and choice. Notes for the admin about
-            left-out accelerators contain this text.
+        :param profile: name of the profile (with its option and choice, if any) in notes for the admin.
         """
         asked = {resource: count for resource, count in accelerators.items() if count}
         if not asked:
@@ -89,8 +88,7 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
     :param text: any text.
     :param taken: the slugs that other texts already have.
     :param fallback: slug for a text without letters and digits.
-    :param has_underscores: whether the slug may contain ``_``. Pass True only for the slug of a preset's list, or of an
-        entry in such a list.
+    :param has_underscores: whether the slug may contain ``_``.
     """
     words = text if has_underscores else text.replace("_", "-")
     parts = [slugify(part) for part in words.split("_")]
@@ -118,7 +116,7 @@ def plan_gpus(
     :param options: the profile's options.
     :param gpus: receives the GPU types.
     :param notes: receives notes for the admin about accelerators that the converted settings leave out.
-    :param profile: display name of the profile, which these notes contain.
+    :param profile: display name of the profile in these notes.
     """
     has_gpus = any(level.accelerators.values()) or any(each.resources for each in options)
     has_labels = not any(

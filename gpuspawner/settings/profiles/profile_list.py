@@ -26,7 +26,7 @@ from gpuspawner.settings.profiles.notes import (
 
 _ACCESS_KEYS = {"allowed_groups": "groups", "allowed_teams": "groups", "allowed_users": "users"}
 """Key with which a profile or choice names its users on 2i2c's hubs → attribute of :class:`ProfileAccess`. A hook of
-these hubs, or an earlier version of the hook, filters the profile list by these keys; KubeSpawner ignores them."""
+these hubs reads these keys, not all in every version; KubeSpawner ignores them."""
 _COMMON_KEYS = frozenset({"display_name", "slug", "description", "default", "kubespawner_override", *_ACCESS_KEYS})
 _OPTION_KEYS = frozenset({"display_name", "choices", "unlisted_choice"})
 _UNLISTED_KEYS = frozenset(

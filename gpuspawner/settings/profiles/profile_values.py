@@ -39,7 +39,7 @@ _TRAITS_BY_KEY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveValues:
-    """Values of a server: KubeSpawner's own values, a profile that overrides them, and choices that override both.
+    """Values of a server's KubeSpawner traits, after a profile or choices in its options may have overridden them.
 
     :param image: reference of the image; empty = unknown.
     :param amounts: KubeSpawner's trait for a limit or guarantee of CPU or memory → amount.
@@ -96,7 +96,7 @@ class SplitEntry:
 
     :param slug: key of the entry in the settings.
     :param parts: the parts of the choice's ``kubespawner_override``.
-    :param where: display names of the profile, option and choice, for a ``Note`` about a difference in the settings.
+    :param where: display names of the profile, option and choice, for notes to the admin.
     """
 
     choice: ProfileChoice
@@ -112,7 +112,7 @@ class SplitOption:
     :param name: key of the list in the settings.
     :param entries: the option's choices, which become the entries of the list.
     :param image_input: the setting ``custom_image`` of the list; None = users cannot enter an image.
-    :param where: display names of the profile and option, for a ``Note`` about a difference in the settings.
+    :param where: display names of the profile and option, for notes to the admin.
     """
 
     option: ProfileOption
@@ -145,7 +145,7 @@ class SplitOption:
 
     @property
     def labels(self) -> set[str]:
-        """Labels that an entry removes from the node selector, and labels by which an entry may select a GPU type."""
+        """Node selector labels that an entry removes, or by which an entry may select a GPU type."""
         return {
             key
             for entry in self.entries
@@ -199,12 +199,10 @@ def plan_amounts(
 
     If a server has a limit but no guarantee, Kubernetes requests as much as the limit. The settings then contain:
 
-    - a guarantee equal to the limit, if at most one option of the profile changes the limit or guarantee,
-    - the guarantee 0, which means no guarantee, if several options change the limit or guarantee. The limit
-      then depends on several choices of the user, so no entry can set a guarantee that is equal to it.
+    - a guarantee equal to the limit, if at most one option changes the limit or guarantee,
+    - the guarantee 0 (none), if several options do: the limit then depends on several choices of the user.
 
-    If a server has neither a limit nor a guarantee, but the hub's configuration of KubeSpawner sets a guarantee, the
-    settings contain the guarantee 0, which replaces the configured guarantee.
+    The guarantee 0 also replaces a guarantee in the hub's configuration that the profile removes.
 
     :param level: the values of servers with the profile, without the user's choices.
     :param options: the profile's options.
