@@ -137,8 +137,9 @@ _ZONE_SEPARATOR = "__"
 def decode_volume_terms(raw: object) -> tuple[tuple[NodeSelectorTerm, ...], ...]:
     """Return a PersistentVolume's constraints on nodes as sets of node selector terms.
 
-    A node must match one term of each set (:attr:`.PodConstraints.volume_terms`). The volume's node affinity gives one
-    set, and each of its zone and region labels another. A node without such labels matches the sets of the labels.
+    A node must match one term of each set (:attr:`.PodConstraints.volume_terms`). The
+    volume's node affinity is one set. Each zone or region label of the volume is a further set, which also matches
+    nodes that have no zone and no region label.
 
     :param raw: v1 PersistentVolume.
     :return: empty if the volume may be used on all nodes.

@@ -457,7 +457,7 @@ class FormView:
 
     @property
     def misfits(self) -> dict[str, str]:
-        """A mapping from each GPU type that the selected image cannot use (its slug) to the reason."""
+        """Slug of each GPU type that the selected image cannot use → the reason."""
         return {slug: misfit.text for misfit in self._picked_misfits for slug in misfit.gpus}
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuspawner.core.catalog.model import Catalog, GPUType
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY
 from gpuspawner.core.request.selection import (
@@ -78,7 +80,7 @@ def format_data_age(age_s: float | None) -> str:
 
 
 def describe_difference(other: Selection, selection: Selection | None, *, catalog: Catalog) -> str:
-    """Return the values of ``other`` that differ from those of ``selection``, as text: "2 × A100 80 GB and 16 GiB".
+    """Return the values of ``other`` that differ from those of ``selection``, as text: "2 × A100 (160 GiB) and 8 CPUs".
 
     :param other: the selection to describe.
     :param selection: the selection to compare with; if it is None or equals ``other``, all of ``other`` is described.
@@ -92,7 +94,7 @@ def describe_difference(other: Selection, selection: Selection | None, *, catalo
     if find_image(other, catalog) != find_image(selection, catalog):
         parts.append(find_image(other, catalog).display_name)
     if (other.gpu, other.gpu_count) != (selection.gpu, selection.gpu_count):
-        parts.append(_format_gpus(other, catalog))
+        parts.append(_format_gpus_and_memory(other, catalog))
     for amount_field in (CPU, MEMORY, SHARED_MEMORY, RUN_TIME):
         if find_amount(other, amount_field) != find_amount(selection, amount_field):
             parts += describe_amounts(other, amount_field) or filter(None, [translate_now(amount_field.unset)])
@@ -138,6 +140,18 @@ def _format_gpus(selection: Selection, catalog: Catalog) -> str:
     if selection.gpu is None:
         return gettext("no GPU")
     return gettext("{number} × {gpu}", number=selection.gpu_count, gpu=catalog.gpus[selection.gpu].display_name)
+
+
+def _format_gpus_and_memory(selection: Selection, catalog: Catalog) -> str:
+    gpus = _format_gpus(selection, catalog)
+    memory_bytes = None if selection.gpu is None else catalog.gpus[selection.gpu].memory_bytes
+    if memory_bytes is None:
+        return gpus
+    # Most names contain the memory of one GPU, such as "A100 80 GB".
+    if selection.gpu_count == 1 and re.search(rf"\b{round(memory_bytes / BYTES_PER_GIB)} ?G", gpus, re.IGNORECASE):
+        return gpus
+    total = format_gpu_memory(memory_bytes * selection.gpu_count)
+    return gettext("{gpus} ({memory})", gpus=gpus, memory=total)
 
 
 def format_details(gpu: GPUType, available: Availability) -> str:

@@ -57,8 +57,8 @@ class Admission:
 def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
-    Defaults fill in a missing preset, and missing entries of a preset's lists. If the user may not have a default, the
-    first preset or entry that the user may have replaces it.
+    If the options contain no preset, the default preset is used; if the user picked no entry from a list of the preset,
+    the list's default entry. If policy denies the user such a default, the first allowed preset or entry is used.
 
     :param options: any JSON value.
     :param allowance: what the user may have now.
@@ -122,7 +122,7 @@ def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Colle
         if refusal is error:
             raise
         raise refusal from error
-    # validate() does not apply the user's limits to a preset whose values users cannot edit, nor to a custom image.
+    # validate() has not checked yet whether the user may have this preset or this custom image.
     is_outside = selection.preset is not None or selection.custom_image is not None
     if is_outside and (denied := allowance.check_selection(selection)):
         raise PolicyError(*denied)

@@ -103,8 +103,8 @@ _REQUESTS = "requests."
 _NOT_BEST_EFFORT = "NotBestEffort"
 """Scope that limits a quota to pods with requests or limits of CPU or memory.
 
-For CPU and memory, this module ignores the scope, because pods outside it request none. It ignores a quota of ``pods``
-with this scope, because such a quota does not count every pod.
+Pods outside the scope request no CPU and no memory. Quotas of CPU or memory therefore count the same with this scope as
+without it. This module ignores a quota of ``pods`` with this scope: it does not count all pods.
 """
 
 

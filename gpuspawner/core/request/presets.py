@@ -184,13 +184,14 @@ def pick_default_entries(preset: Preset) -> dict[str, str | None]:
 
 
 def build_variant(preset: Preset, chosen: ChosenEntries) -> tuple[Preset, dict[str, object]]:
-    """Return a preset and user options for which :func:`resolve_preset` uses the entries in ``chosen``.
+    """Return a preset, and user options that pick an entry of each of its lists.
 
-    If ``chosen`` has None for a choice, the options name an example image, and the returned preset is a copy of
-    ``preset`` in which this choice accepts every image. Otherwise, the returned preset is ``preset`` itself.
+    If ``chosen`` has no entry for a list (None), the options contain the reference of an example image instead, and the
+    returned preset is a copy in which this list accepts every image.
 
     :param preset: the preset.
-    :param chosen: for each choice of the preset, the slug of an entry, or None for an image that the user names.
+    :param chosen: name of each list (``choices`` of the preset) → slug of the entry to pick, or None for an image that
+        the user names.
     """
     options: dict[str, object] = {"preset": preset.slug}
     entries = {name: slug for name, slug in chosen.items() if slug is not None}

@@ -7,11 +7,12 @@ calls. The search returns only selections for which the function returned True.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, UnitKind
 from gpuspawner.core.catalog.software import explain_misfit
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE
@@ -29,6 +30,14 @@ _BISECTIONS = 6
 
 A bisection searches for the largest amount that fits. 6 checks are enough for 64 amounts."""
 
+_SAME_MEMORY = 0.9
+"""GPUs that have at least this share of the selected GPU memory count as having as much.
+
+Labels of two types with the same nominal memory differ by less: 81,920 MiB for an A100, 81,559 MiB for an H100."""
+
+_NEAR_MEMORY = 0.5
+"""GPUs that have less than this share of the selected GPU memory are offered only if nothing nearer fits."""
+
 
 def find_alternatives(
     selection: Selection,
@@ -38,13 +47,15 @@ def find_alternatives(
     types: Iterable[GPUType] | None = None,
     limit: int = MAX_ALTERNATIVES,
 ) -> tuple[Selection, ...]:
-    """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, another GPU type.
+    """Return selections that fit, smallest change first: fewer GPUs, less CPU, less memory, other GPUs.
 
     The search first changes only one of GPU count, CPU, memory and GPU type. If no such selection fits, the search
     reduces CPU and memory together. If no such selection fits either, the search changes the GPU type or count, and
     also reduces CPU and memory where necessary.
 
-    A reduced amount is the largest that the search has found to fit. Other GPU types come in the order of ``types``.
+    A reduced amount is the largest that the search has found to fit. Other GPU types come in the order of ``types``,
+    each with the count that :func:`choose_gpu_count` returns. Selections with less than half of the selected GPU memory
+    are returned only if no other selection fits.
 
     The result is empty for a selection with a fixed preset (a server then gets exactly what the preset says). For such
     a selection, use :func:`list_preset_variants`.
@@ -58,17 +69,65 @@ def find_alternatives(
     """
     if selection.preset is not None:
         return ()
-    others = list_other_types(selection, catalog) if types is None else tuple(types)
+    others = list_other_types(selection, catalog) if types is None else list(types)
+    others.sort(key=lambda gpu: has_little_memory(gpu, selection, catalog))
     search = _AlternativeSearch(selection, catalog, others=others, fits=fits)
+    smaller: dict[Selection, None] = {}
     for changes in (search.list_single_changes, search.list_amount_changes, search.list_gpu_changes):
         found: dict[Selection, None] = {}
         for each in changes(selection):
-            found.setdefault(each)
-            if len(found) >= limit:
+            is_smaller = _compare_memory(each, selection, catalog) < _NEAR_MEMORY
+            (smaller if is_smaller else found).setdefault(each)
+            # Other types with little memory come last, so nothing nearer follows.
+            if len(found) >= limit or (is_smaller and each.gpu != selection.gpu and (found or len(smaller) >= limit)):
                 break
         if found:
             return tuple(found)
-    return ()
+    return tuple(smaller)[:limit]
+
+
+def choose_gpu_count(gpu: GPUType, selection: Selection, catalog: Catalog) -> int:
+    """Return how many GPUs of another type would replace the selected GPUs.
+
+    The result is the smallest count with about as much GPU memory in total, but at most the type's ``max_count``. Units
+    that share a GPU (MIG slices, replicas) replace as many units, because programs cannot combine their memory.
+
+    :param gpu: the other type.
+    :param selection: a selection with a GPU type.
+    :param catalog: what the user may choose from.
+    """
+    own, count = catalog.gpus[selection.gpu or ""], selection.gpu_count
+    if own.memory_bytes and gpu.memory_bytes and gpu.unit is UnitKind.CARD:
+        count = max(1, math.ceil(_SAME_MEMORY * count * own.memory_bytes / gpu.memory_bytes))
+    return min(count, gpu.max_count)
+
+
+def has_little_memory(gpu: GPUType, selection: Selection, catalog: Catalog) -> bool:
+    """Return whether GPUs of another type have less than half of the selected GPU memory in total.
+
+    The result is False if the memory of one of the types is unknown.
+
+    :param gpu: the other type, in the number that :func:`choose_gpu_count` returns.
+    :param selection: a selection with a GPU type.
+    :param catalog: what the user may choose from.
+    """
+    return _compare_memory(_replace_gpus(gpu, selection, catalog), selection, catalog) < _NEAR_MEMORY
+
+
+def _replace_gpus(gpu: GPUType, selection: Selection, catalog: Catalog) -> Selection:
+    return replace(selection, gpu=gpu.slug, gpu_count=choose_gpu_count(gpu, selection, catalog))
+
+
+def _compare_memory(other: Selection, selection: Selection, catalog: Catalog) -> float:
+    """Return the GPU memory of one selection divided by that of another, or 1 if one of them is unknown or 0."""
+    mine, selected = _sum_memory(other, catalog), _sum_memory(selection, catalog)
+    return mine / selected if mine and selected else 1.0
+
+
+def _sum_memory(selection: Selection, catalog: Catalog) -> int:
+    if selection.gpu is None:
+        return 0
+    return selection.gpu_count * (catalog.gpus[selection.gpu].memory_bytes or 0)
 
 
 def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
@@ -83,7 +142,7 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     image = find_image(selection, catalog)
     others = (gpu for gpu in catalog.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
     lasting = (gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalog), selection.run_time_s))
-    return sorted(lasting, key=lambda gpu: _measure_distance(gpu, own))
+    return sorted(lasting, key=lambda gpu: _measure_distance(gpu, selection, catalog))
 
 
 def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
@@ -144,7 +203,7 @@ class _AlternativeSearch:
             if changed is not None:
                 yield changed
         for gpu in self._others:
-            if selection.gpu_count <= gpu.max_count and self._check_fits(other := replace(selection, gpu=gpu.slug)):
+            if self._check_fits(other := _replace_gpus(gpu, selection, self._catalog)):
                 yield other
 
     def list_amount_changes(self, selection: Selection) -> Iterator[Selection]:
@@ -159,7 +218,7 @@ class _AlternativeSearch:
             return
         for gpu in (self._catalog.gpus[selection.gpu], *self._others):
             one = replace(selection, gpu=gpu.slug, gpu_count=1)
-            most = replace(selection, gpu=gpu.slug, gpu_count=min(selection.gpu_count, gpu.max_count))
+            most = _replace_gpus(gpu, selection, self._catalog)
             if self._check_fits(one):
                 yield self._find_most_gpus(most) or one
             elif self._check_fits(least := self._make_least(one)):
@@ -215,9 +274,18 @@ def _runs_long_enough(longest_s: int | None, selected_s: int | None) -> bool:
     return longest_s is None or selected_s is None or selected_s <= longest_s
 
 
-def _measure_distance(gpu: GPUType, own: GPUType) -> tuple[bool, bool, bool, int]:
-    memory, own_memory = gpu.memory_bytes or 0, own.memory_bytes or 0
-    return gpu.vendor != own.vendor, memory < own_memory, gpu.unit != own.unit, abs(memory - own_memory)
+def _measure_distance(gpu: GPUType, selection: Selection, catalog: Catalog) -> tuple[bool | float, ...]:
+    own, other = catalog.gpus[selection.gpu or ""], _replace_gpus(gpu, selection, catalog)
+    share = _compare_memory(other, selection, catalog)
+    return (
+        share < _NEAR_MEMORY,
+        gpu.vendor != own.vendor,
+        gpu.memory_bytes is None,
+        share < _SAME_MEMORY,
+        max(0, other.gpu_count - selection.gpu_count),
+        gpu.unit != own.unit,
+        abs(math.log(share)),
+    )
 
 
 def _bisect_largest(low: int, high: int, *, fits: Callable[[int], bool]) -> int | None:

@@ -14,7 +14,9 @@ from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.wording import quote
 from gpuspawner.core.verdict.alternatives import (
     MAX_ALTERNATIVES,
+    choose_gpu_count,
     find_alternatives,
+    has_little_memory,
     list_other_types,
     list_preset_variants,
 )
@@ -193,7 +195,12 @@ def _list_free_types(
     selection: Selection, catalog: Catalog, *, availability: Mapping[str, Availability]
 ) -> list[GPUType]:
     required = calculate_resources(selection, catalog)
-    needed = FreeShape(required.cpu_request_millis or 0, required.memory_request_bytes or 0, selection.gpu_count)
+    cpu_millis, memory_bytes = required.cpu_request_millis or 0, required.memory_request_bytes or 0
+
+    def has_room(gpu: GPUType) -> bool:
+        needed = FreeShape(cpu_millis, memory_bytes, choose_gpu_count(gpu, selection, catalog))
+        return any(shape.covers(needed) for shape in availability[gpu.slug].shapes or ())
+
     free = [gpu for gpu in list_other_types(selection, catalog) if availability[gpu.slug].largest]
-    free.sort(key=lambda gpu: not any(shape.covers(needed) for shape in availability[gpu.slug].shapes or ()))
+    free.sort(key=lambda gpu: (has_little_memory(gpu, selection, catalog), not has_room(gpu)))
     return free[:_MAX_TYPES]

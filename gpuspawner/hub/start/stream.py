@@ -193,7 +193,7 @@ Each event has a ``message``, like KubeSpawner's own events, because clients suc
 """
 
 _BAR_STEP = 5
-"""After so many percentage points without a new message, the page gets the progress bar's new position."""
+"""If the progress bar has moved by this many percentage points without a new message, the page gets the position."""
 
 
 class ProgressSpawner(UserServer, Protocol):

@@ -15,7 +15,7 @@ class Effect(StrEnum):
     """How serious a difference between the settings and the profile list is, the most serious last."""
 
     NOTE = "note"
-    """The difference changes no server: each choice leads to the same pod as with the profile list."""
+    """A difference between the profile list and the settings that changes no pod."""
     DIFFERS = "differs"
     """The settings lack or change something, but no user gets more access, and no server gets different resources."""
     REFUSED = "refused"

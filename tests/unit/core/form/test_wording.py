@@ -88,6 +88,25 @@ def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: s
     assert describe_difference(replace(WANTED, **changes), WANTED, catalog=CATALOG) == text
 
 
+@pytest.mark.parametrize(
+    ("name", "memory_bytes", "count", "text"),
+    [
+        pytest.param("T4", 15 * GIB, 4, "4 × T4 (60 GiB)", id="several"),
+        pytest.param("T4", 15 * GIB, 1, "1 × T4 (15 GiB)", id="one"),
+        pytest.param("A100 80 GB", 80 * GIB, 1, "1 × A100 80 GB", id="its name says so"),
+        pytest.param("A100 80 GB", 80 * GIB, 3, "3 × A100 80 GB (240 GiB)", id="several of such a name"),
+        pytest.param("A100 (MIG 1g.5gb)", 4864 << 20, 1, "1 × A100 (MIG 1g.5gb)", id="a slice"),
+        pytest.param("A100 (MIG 1g.5gb)", 4864 << 20, 2, "2 × A100 (MIG 1g.5gb) (9.5 GiB)", id="two slices"),
+    ],
+)
+def test_other_gpus_are_told_with_the_memory_that_they_have_in_total(
+    name: str, memory_bytes: int, count: int, text: str
+):
+    other = replace(CATALOG.gpus["t4"], slug="other", display_name=name, memory_bytes=memory_bytes)
+    catalog = replace(CATALOG, gpus={**CATALOG.gpus, "other": other})
+    assert describe_difference(replace(WANTED, gpu="other", gpu_count=count), WANTED, catalog=catalog) == text
+
+
 def test_a_priority_is_told_where_it_is_not_the_usual_one():
     ranks = {
         each: Priority(slug=each, display_name=each.title(), priority_class=each, value=1) for each in ("first", "low")

@@ -78,7 +78,43 @@ def test_the_most_memory_that_fits_is_found():
 def test_another_type_has_at_least_the_memory_before_it_has_less():
     one = replace(WANTED, gpu_count=1)
     choices = found(one, lambda choice: choice.gpu != "a100", limit=9)
-    assert [choice["gpu"] for choice in choices] == ["h100", "a100-mig", "l4", "t4", "old"]
+    assert [(choice["gpu"], choice.get("gpu_count", 1)) for choice in choices] == [
+        ("h100", 1), ("a100-mig", 1), ("l4", 2), ("t4", 3), ("old", 1),
+    ]  # fmt: skip
+
+
+DEMO = replace(
+    CATALOG,
+    gpus={
+        "a100": gpu("a100", memory_bytes=40 * GIB, max_count=4),
+        "a100-80": gpu("a100-80", memory_bytes=80 * GIB),
+        "h100": gpu("h100", memory_bytes=81_559 << 20),
+        "l4": gpu("l4", memory_bytes=22 * GIB, max_count=2),
+        "mig": gpu("mig", memory_bytes=5 * GIB, unit=UnitKind.MIG, max_count=7),
+        "mi300x": gpu("mi300x", vendor="amd", memory_bytes=192 * GIB, max_count=2),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "free", "offered"),
+    [
+        pytest.param("a100", 4, {"a100": 3, "mig": 7, "mi300x": 2}, [("a100", 3), ("mi300x", 1)], id="no slices"),
+        pytest.param("a100", 4, {"a100": 1, "a100-80": 8}, [("a100-80", 2)], id="fewer of a larger type"),
+        pytest.param("a100", 1, {"mig": 7, "mi300x": 2}, [("mi300x", 1)], id="no eighth of the memory"),
+        pytest.param("a100", 1, {"mig": 7}, [("mig", 1)], id="a slice where nothing else is free"),
+        pytest.param("a100", 1, {"l4": 2, "h100": 8}, [("h100", 1), ("l4", 2)], id="one GPU before two"),
+        pytest.param("a100-80", 1, {"h100": 8}, [("h100", 1)], id="the same nominal memory"),
+        pytest.param("a100-80", 8, {"a100-80": 2, "a100": 4}, [("a100-80", 2), ("a100", 4)], id="all are far smaller"),
+        pytest.param("a100-80", 8, {"a100-80": 4, "a100": 4}, [("a100-80", 4)], id="half"),
+    ],
+)
+def test_what_is_offered_instead_has_about_as_much_gpu_memory(
+    gpu: str, count: int, free: dict[str, int], offered: list[tuple[str, int]]
+):
+    wanted = replace(WANTED, image="any", gpu=gpu, gpu_count=count)
+    choices = find_alternatives(wanted, DEMO, fits=lambda each: each.gpu_count <= free.get(each.gpu, 0))
+    assert [(each.gpu, each.gpu_count) for each in choices] == offered
 
 
 def test_another_vendor_comes_last_and_only_where_the_image_can_use_it():
@@ -216,6 +252,31 @@ def test_what_is_found_fits_is_new_is_valid_and_was_asked_for_seldom(
     assert len(choices) == len(set(choices)) <= 3
     assert [each for each in choices if not fits(each)] == []
     assert [validate(build_options(each, CATALOG), CATALOG) for each in choices] == list(choices)
+
+
+@given(
+    st.sampled_from([slug for slug, each in CATALOG.gpus.items() if each.memory_bytes]),
+    st.integers(1, 8),
+    st.dictionaries(st.sampled_from(list(CATALOG.gpus)), st.integers(0, 8)),
+)
+def test_less_than_half_of_the_gpu_memory_is_offered_only_where_nothing_nearer_is_free(
+    slug: str, count: int, free: dict[str, int]
+):
+    def memory(choice: Selection) -> int:
+        return choice.gpu_count * (CATALOG.gpus[choice.gpu].memory_bytes or 0)
+
+    count = min(count, CATALOG.gpus[slug].max_count)
+    wanted = replace(WANTED, image="any", gpu=slug, gpu_count=count)
+    free = {**free, slug: min(free.get(slug, 0), count - 1)}
+    choices = find_alternatives(wanted, CATALOG, fits=lambda each: each.gpu_count <= free.get(each.gpu, 0))
+    smaller = [each for each in choices if 0 < 2 * memory(each) < memory(wanted)]
+    assert smaller in ([], list(choices))
+    if smaller:
+        nearest = max(
+            (min(free[other], entry.max_count) * (entry.memory_bytes or 0) for other, entry in CATALOG.gpus.items()
+             if other in free and (entry.unit is UnitKind.CARD or other == slug)), default=0,
+        )  # fmt: skip
+        assert 2 * nearest < memory(wanted)
 
 
 @given(selections, st.randoms(use_true_random=False))

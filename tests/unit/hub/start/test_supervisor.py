@@ -141,7 +141,7 @@ async def test_what_waits_for_room_until_its_time_is_up_is_refused_and_not_count
     text, html = format_exception(ending)
     assert text == (
         "There was no room for your server with A100 within 10 seconds, so it was stopped. "
-        "Try it with 1 × A100 instead."
+        "Try it with 1 × A100 (80 GiB) instead."
     )
     assert "fill-gpu_count=1" in html
     assert not is_hub_failure(ending)
