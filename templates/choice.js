@@ -84,19 +84,23 @@ export function complaintOf(name, text, bounds) {
   const unit = isMemory(name) ? " GiB" : name === "cpu" ? ` ${t("cores")}` : "";
   if (Number.isNaN(amount)) {
     const example = `${bounds.default}${isMemory(name) ? "G" : ""}`;
-    if (name === "run_time") return t("Write a length of time, for example {example}.", { example });
-    return t("Write a number, for example {example}.", { example });
+    if (name === "run_time") return t("Enter a duration, such as {example}.", { example });
+    return t("Enter a number, such as {example}.", { example });
   }
   const [min, max, step] = amountsOf(name, bounds);
   // A part of the memory, of which there may be less than the least part.
   if (max < min) return t("Needs at least {least} of memory.", { least: bounds.min + unit });
   if (amount < min || amount > max) {
-    return t("From {least} to {most} can be asked for.", { least: bounds.min, most: bounds.max + unit });
+    const told = { least: bounds.min, most: bounds.max + unit };
+    return min === max ? t("Enter {most}.", told) : t("Enter {least} to {most}.", told);
   }
   const place = (amount - min) / step;
   // The default may lie between two steps.
-  const isAllowed = Math.abs(place - Math.round(place)) < 1e-6 || amount === amountOf(name, bounds.default);
-  return isAllowed ? "" : t("Goes in steps of {step}.", { step: bounds.step + unit });
+  const isWhole = (number) => Math.abs(number - Math.round(number)) < 1e-6;
+  if (isWhole(place) || amount === amountOf(name, bounds.default)) return "";
+  if (name === "gpu_count") return t("Enter a whole number.");
+  const told = { least: bounds.min, step: bounds.step + unit };
+  return isWhole(min / step) ? t("Use a multiple of {step}.", told) : t("Use {least} plus a multiple of {step}.", told);
 }
 
 /** What is written as the reference of an image that has no card. */
@@ -182,13 +186,6 @@ function lengthText(minutes) {
   return parts.reduce((longer, shorter) => t("{longer} {shorter}", { longer, shorter }));
 }
 
-/** Names in a row, all of which are meant. */
-function allOf(names) {
-  const last = names.pop();
-  if (!names.length) return last;
-  return t("{names} and {last}", { names: names.reduce((row, name) => t("{names}, {name}", { names: row, name })), last });
-}
-
 /** What a GPU has may be no round number: two decimals are enough. */
 function gpuMemoryText(gib) {
   return `${textOf(Number(gib.toFixed(2)))} GiB`;
@@ -209,45 +206,47 @@ export function commonMisfitOf(image, data) {
 export function sentenceOf(values, data) {
   const { image, gpu } = chosen(values, data);
   if (!image || (values.gpu && !gpu) || wrongNumbers(values, data).length || misfitOf(image, gpu)) return "";
-  const parts = [];
+  const parts = [image.display_name];
   if (data.cpu && values.cpu.trim()) {
     const cores = amountOf("cpu", values.cpu);
     parts.push(tn("{amount} CPU", "{amount} CPUs", Math.ceil(cores), { amount: textOf(cores) }));
   }
-  if (data.memory && values.memory.trim()) parts.push(memoryText(amountOf("memory", values.memory)));
+  if (data.memory && values.memory.trim()) {
+    parts.push(t("{memory} RAM", { memory: memoryText(amountOf("memory", values.memory)) }));
+  }
   if (data.shared_memory && values.shared_memory.trim()) {
-    parts.push(t("{memory} of shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
+    parts.push(t("{memory} shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
   }
   parts.push(gpu ? t("{number} × {gpu}", { number: countOf(values), gpu: gpu.display_name }) : t("no GPU"));
-  const told = { image: image.display_name, amounts: allOf(parts) };
-  if (data.run_time) told.length = lengthText(amountOf("run_time", values.run_time));
-  const choice = data.run_time
-    ? t("{image} with {amounts} for at most {length}", told)
-    : t("{image} with {amounts}", told);
-  return data.choices.reduce((sentence, { name, entries }) => {
+  if (data.run_time) parts.push(t("up to {length}", { length: lengthText(amountOf("run_time", values.run_time)) }));
+  for (const { name, entries } of data.choices) {
     // The default goes without saying.
     const { phrase } = bySlug(entries.slice(1), values[name]) ?? {};
-    return phrase ? t("{choice}, {priority}", { choice: sentence, priority: phrase }) : sentence;
-  }, choice);
+    if (phrase) parts.push(phrase);
+  }
+  return parts.reduce((choice, part) => t("{choice} · {part}", { choice, part }));
 }
 
 /** What stands in the sentence's place while there is none. */
 export function troubleOf(values, data) {
   const { image, gpu } = chosen(values, data);
-  if (misfitOf(image, gpu)) return t("This image and this GPU do not go together.");
-  return t("Some values above need another look.");
+  if (misfitOf(image, gpu)) return t("This image and this GPU can't be used together.");
+  const lacking = (image ? 0 : 1) + (values.gpu && !gpu ? 1 : 0);
+  const number = lacking + wrongNumbers(values, data).length;
+  return tn("Fix {number} field above to continue.", "Fix {number} fields above to continue.", number);
 }
 
-/** GPU memory in total, empty without a GPU or where its memory is not known. */
+/** GPU memory in total, empty without a GPU, where its memory is not known, and where the GPU's name tells it. */
 export function totalOf(values, data) {
   const { gpu } = chosen(values, data);
   if (!gpu?.memory_gib || wrongNumbers(values, data).includes("gpu_count")) return "";
   const number = countOf(values);
   const memory = gpuMemoryText(number * gpu.memory_gib);
-  return t("{number} × {gpu} = {memory} GPU memory", { number, gpu: gpu.display_name, memory });
+  const isNamed = number === 1 && gpu.display_name.includes(` ${memory.replace("iB", "")}`);
+  return isNamed ? "" : t("{memory} GPU memory", { memory });
 }
 
-/** Why the image and the GPU that are picked do not go together, empty where they do. */
+/** Why the image and the GPU that are picked cannot be used together, empty where they do. */
 export function hintOf(values, data) {
   const { image, gpu } = chosen(values, data);
   return misfitOf(image, gpu);

@@ -121,7 +121,10 @@ function display(root, data, form) {
       const misfit = misfitOf(image, gpu);
       const row = rowOf(root, "image", image.slug);
       row?.toggleAttribute("data-misfit", Boolean(misfit));
-      write(row?.querySelector(".gs-reason"), misfit && t("Not with {gpu}. {reason}", { gpu: gpu.display_name, reason: misfit }));
+      // What holds for all GPUs is said without the name of one.
+      const always = image.misfits.find(({ gpus }) => gpus.length === data.gpus.length)?.text;
+      const reason = always ?? t("Can't be used with {gpu}. {reason}", { gpu: gpu?.display_name, reason: misfit });
+      write(row?.querySelector(".gs-reason"), misfit && reason);
     });
   }
 

@@ -70,7 +70,7 @@ function enhance(root, data, isLeaving) {
     if (row.nextElementSibling !== block) row.after(block);
     if (!input.value) input.value = "1";
     input.max = gpu.max_count;
-    say(find("gpu_count-help"), gpu.max_count > 1 ? t("1 to {most} in one server", { most: gpu.max_count }) : t("one in a server"));
+    say(find("gpu_count-help"), gpu.max_count > 1 ? t("1–{most} per server", { most: gpu.max_count }) : t("1 per server"));
   }
 
   function updateSteps(values) {
@@ -139,9 +139,9 @@ function enhance(root, data, isLeaving) {
     const link = linkOf(read(), data, location.href);
     try {
       await navigator.clipboard.writeText(link);
-      write(find("copied"), t("Copied. The link starts this choice."));
+      write(find("copied"), t("Link copied. Opening it starts this server at once."));
     } catch {
-      window.prompt(t("This link starts this choice:"), link);
+      window.prompt(t("Opening this link starts this server at once:"), link);
     }
   }
 

@@ -7,11 +7,11 @@ const LONGEST_MS = 60_000;
 const LONGEST_TEXT = 200;
 const OLD_S = 60;
 
-const NOT_KNOWN = told("unknown", t("Unknown: {reason}.", { reason: t("what is free cannot be read") }));
-const TOO_OLD = told("unknown", t("Unknown: {reason}.", { reason: t("what is known of the cluster is not up to date") }));
+const NOT_KNOWN = told("unknown", t("Availability unknown: {reason}.", { reason: t("the hub can't read what is free") }));
+const TOO_OLD = told("unknown", t("Availability unknown: {reason}.", { reason: t("the data about the cluster is out of date") }));
 const CHECKING = told("checking", t("Checking…"));
 
-/** A verdict of this page's own, which knows of nothing that would fit instead. */
+/** A verdict of this page's own, which knows of no alternatives. */
 function told(outcome, sentence) {
   return { outcome, sentence, alternatives: [] };
 }
@@ -80,7 +80,7 @@ function mostOf(shapes) {
 /** Why a count does not fit at once, from what nodes have left. */
 function shortage(gpu, count) {
   const { free, total } = gpu;
-  if (free === 0) return total === 1 ? t("it is not free") : t("none of {total} is free", { total });
+  if (free === 0) return total === 1 ? t("it is not free") : t("none of the {total} is free", { total });
   if (free < count) return tn("only {number} of {total} is free", "only {number} of {total} are free", free, { total });
   const most = mostOf(gpu.shapes);
   if (most && most < count) return t("no node has more than {most} of them free", { most });
@@ -97,14 +97,14 @@ export function localVerdict(values, data) {
   if (denied) return told("never", denied);
   if (!gpu || wrongNumbers(values, data).length) return null;
   if (gpu.state === "unknown") return NOT_KNOWN;
-  if (gpu.state === "gone") return told("unknown", t("Unknown: {reason}.", { reason: t("no longer offered") }));
+  if (gpu.state === "gone") return told("unknown", t("Availability unknown: {reason}.", { reason: t("no longer offered") }));
   const request = requestOf(values, data);
   const count = countOf(values);
   const least = request ?? [0, 0];
   if (holds(gpu.shapes, least, count)) return request && told("now", t("Starts now."));
   if (gpu.scales) return null;
   if (holds(gpu.largest_shapes, least, count)) {
-    return told("waits", t("Waits: {reason}.", { reason: shortage(gpu, count) }));
+    return told("waits", t("Will wait: {reason}.", { reason: shortage(gpu, count) }));
   }
   const most = mostOf(gpu.largest_shapes);
   const never = (reason) => told("never", t("Can't start: {reason}.", { reason }));

@@ -105,9 +105,9 @@ parts.push((root, data, form) => {
     link.search = new URLSearchParams(query.map(([name, text]) => [data.link_prefix + name, text]));
     try {
       await navigator.clipboard.writeText(link.href);
-      write(button, t("Copied. The link starts this choice."));
+      write(button, t("Link copied. Opening it starts this server at once."));
     } catch {
-      window.prompt(t("This link starts this choice:"), link.href);
+      window.prompt(t("Opening this link starts this server at once:"), link.href);
     }
   }
 

@@ -47,8 +47,8 @@ _SENTENCES = (
     (Kind.SLOTS, r"the nodes with .+ hold as many servers as they may"),
     (Kind.CROWD, r"other servers keep it off the nodes with .+"),
     (Kind.TOO_LITTLE, r"no node(?: with .+)? has .+ left(?:; the most is .+| that the server needs)?"),
-    (Kind.NO_NEW_NODE, r"no more nodes may be added right now|all nodes that may be added are spoken for"),
-    (Kind.NO_NEW_NODE, r"all nodes that would do are taken"),
+    (Kind.NO_NEW_NODE, r"no more nodes can be added right now|all nodes that can be added are already taken"),
+    (Kind.NO_NEW_NODE, r"all suitable nodes are taken"),
     (Kind.QUOTA_IN_USE, r"the quota of the queue \S+ is in use"),
     (Kind.QUEUE_ORDER, r"the queue \S+ keeps strictly to its order"),
 )

@@ -67,7 +67,7 @@ _ADMISSION_REFUSAL = re.compile(
 )
 """Matches the API server's answer if a webhook, a ValidatingAdmissionPolicy or Pod Security admission denies a pod."""
 
-SEE_FORM = gettext_lazy("Nothing was started. The form says what to change.")
+SEE_FORM = gettext_lazy("Not started. The form shows what to fix.")
 
 API_UNREACHABLE = gettext_lazy(
     "The Kubernetes API server cannot be reached, so the server was not started. Please try again later."
@@ -152,7 +152,7 @@ def make_unread_cluster_failure(reason: str) -> ClusterFailure:
 
     :param reason: sentence that says why the hub cannot read the cluster.
     """
-    unknown = gettext("What the cluster has is not known right now, so nothing was started.")
+    unknown = gettext("The hub can't see the cluster's GPUs and nodes right now, so nothing was started.")
     return ClusterFailure(join_sentences(unknown, translate_now(reason)))
 
 

@@ -23,10 +23,10 @@ async def test_the_field_comes_and_goes_with_its_card(person: Person) -> None:
     await person.pick("image", "")
     await person.field("custom_image").fill(OWN)
 
-    await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text(f"{OWN} with")
+    await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text(f"{OWN} ·")
     await person.pick("image", "jupyterlab")
     await expect(person.field("custom_image")).to_be_hidden()
-    await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text("JupyterLab with")
+    await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text("JupyterLab ·")
 
     await person.pick("image", "")
     await expect(person.field("custom_image")).to_have_value(OWN)
@@ -99,7 +99,7 @@ async def test_without_javascript_the_field_is_always_there_and_counts_with_its_
         await person.log_in("plain-namer")
         await person.pick("image", "")
         await person.start()
-        await expect(person.page.locator("#gpuspawner-custom_image-error")).to_contain_text("Write which image")
+        await expect(person.page.locator("#gpuspawner-custom_image-error")).to_contain_text("Enter an image")
 
         await person.field("custom_image").fill("no image")
         await person.pick("image", "jupyterlab")

@@ -49,7 +49,7 @@ async def test_picking_a_type_says_which_images_cannot_use_it(chooser: Person) -
 
     await chooser.pick("gpu", "t4")
 
-    await expect(chooser.row("image", "cuda13").locator(".gs-reason")).to_have_text(f"Not with T4. {OLD}")
+    await expect(chooser.row("image", "cuda13").locator(".gs-reason")).to_have_text(f"Can't be used with T4. {OLD}")
     await expect(chooser.row("image", "lab").locator(".gs-reason")).to_be_hidden()
 
 
@@ -59,7 +59,7 @@ async def test_both_stay_pickable_and_the_summary_says_what_is_wrong(chooser: Pe
     await chooser.pick("gpu", "t4")
 
     await expect(chooser.page.locator("#gpuspawner-sentence")).to_have_text(
-        "This image and this GPU do not go together."
+        "This image and this GPU can't be used together."
     )
     await expect(chooser.page.locator("#gpuspawner-hint")).to_have_text(OLD)
     await expect(chooser.page.locator("#gpuspawner-verdict-text")).to_be_hidden()

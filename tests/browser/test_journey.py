@@ -48,7 +48,7 @@ async def test_the_form_says_in_one_sentence_what_will_be_asked_for(person: Pers
 
     sentence = person.page.locator("#gpuspawner-sentence")
 
-    await expect(sentence).to_have_text("JupyterLab with 1.5 CPUs, 2 GiB and 3 × A100 40 GB for at most 4 hours")
+    await expect(sentence).to_have_text("JupyterLab · 1.5 CPUs · 2 GiB RAM · 3 × A100 40 GB · up to 4 hours")
 
 
 async def test_a_preset_fills_in_the_form(person: Person) -> None:
@@ -115,7 +115,7 @@ async def test_an_emptied_number_is_told_at_its_field(person: Person) -> None:
     await person.log_in("emptier")
     await person.field("cpu").fill("")
     await person.field("cpu").blur()
-    await expect(person.page.locator("#gpuspawner-cpu-live")).to_contain_text("Write a number")
+    await expect(person.page.locator("#gpuspawner-cpu-live")).to_contain_text("Enter a number")
 
 
 async def test_data_of_another_version_leaves_the_form_as_it_is_without_a_script(person: Person) -> None:

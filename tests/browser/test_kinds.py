@@ -152,7 +152,7 @@ async def test_a_replica_of_a_shared_card_is_called_so_and_one_is_all_there_is_i
     await chooser.pick("gpu", "t4-shared")
 
     await expect(chooser.field("gpu_count")).to_have_attribute("max", "1")
-    await expect(chooser.page.locator("#gpuspawner-gpu_count-help")).to_have_text("one in a server")
+    await expect(chooser.page.locator("#gpuspawner-gpu_count-help")).to_have_text("1 per server")
 
 
 async def test_a_spot_type_says_what_that_means(chooser: Person) -> None:
@@ -168,7 +168,7 @@ async def test_a_priority_is_in_the_sentence_in_the_pod_and_there_the_next_time(
     await chooser.log_in("patient")
     await chooser.page.locator("#gpuspawner-more > summary").click()
     await chooser.pick("priority", "low")
-    await expect(chooser.page.locator("#gpuspawner-sentence")).to_contain_text(", priority Low")
+    await expect(chooser.page.locator("#gpuspawner-sentence")).to_contain_text(" · priority Low")
     try:
         pod = await started(chooser, servers, "patient")
         assert (pod.spec.priority_class_name, pod.spec.priority) == ("gpuspawner-low", -10)

@@ -23,8 +23,10 @@ async def test_the_form_is_in_german(person: Person) -> None:
     await person.pick("gpu", CARD)
     await person.field("gpu_count").fill("2")
     sentence = person.page.locator("#gpuspawner-sentence")
-    await expect(sentence).to_have_text(re.compile(r" mit \d+ CPUs?, \d+ GiB und 2 × .* für höchstens \d+ Stunden$"))
-    await expect(person.page.locator("#gpuspawner-verdict-text")).to_have_text(re.compile("^Startet sofort: noch "))
+    await expect(sentence).to_have_text(re.compile(r" · \d+ CPUs? · \d+ GiB RAM · 2 × .* · höchstens \d+ Stunden$"))
+    await expect(person.page.locator("#gpuspawner-verdict-text")).to_have_text(
+        re.compile("^Startet sofort: Platz für ")
+    )
     await expect(person.row("gpu", CARD).locator(".gs-free")).to_have_text(re.compile(r"^\d+ von \d+ frei$"))
     await expect(person.page.locator(".feedback-container button")).to_have_text("Starten")
 
@@ -35,10 +37,10 @@ async def test_what_the_page_finds_itself_is_in_german(person: Person) -> None:
     await person.field("cpu").fill("1000")
     await person.field("cpu").blur()
     await expect(person.page.locator("#gpuspawner-cpu-live")).to_have_text(
-        re.compile(r"^Möglich sind .* bis .* Kerne\.$")
+        re.compile(r"^Geben Sie .* bis .* Kerne ein\.$")
     )
     await expect(person.page.locator("#gpuspawner-sentence")).to_have_text(
-        "Bitte prüfen Sie einige Angaben oben noch einmal."
+        "Korrigieren Sie oben 1 Feld, um fortzufahren."
     )
 
 
@@ -47,7 +49,7 @@ async def test_a_wrong_form_comes_back_in_german(person: Person) -> None:
     await person.log_in("german-sender")
     await person.field("cpu").fill("1000")
     await person.start()
-    await expect(person.page.locator("#gpuspawner-errors")).to_contain_text("Bitte sehen Sie sich das noch einmal an")
+    await expect(person.page.locator("#gpuspawner-errors")).to_contain_text("Nicht gestartet. Bitte korrigieren Sie:")
     await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 bis 4 CPUs betragen")
 
 

@@ -24,7 +24,9 @@ async def test_a_copied_link_starts_the_same_choice(person: Person, servers: Ser
         await person.pick("gpu", CARD)
         await person.field("gpu_count").fill("2")
         await page.get_by_role("button", name="Copy link").click()
-        await expect(page.locator("#gpuspawner-copied")).to_have_text("Copied. The link starts this choice.")
+        await expect(page.locator("#gpuspawner-copied")).to_have_text(
+            "Link copied. Opening it starts this server at once."
+        )
 
         await page.goto(await page.evaluate("navigator.clipboard.readText()"))
         await page.wait_for_url("**/hub/spawn-pending/**")

@@ -181,7 +181,7 @@ async def test_what_can_never_start_is_disabled_and_says_why_and_nothing_else_is
 async def test_the_verdict_follows_the_count_without_a_request(opened: Page, site: Site) -> None:
     await count(opened).fill("5")
 
-    await expect(verdict(opened)).to_have_text("Waits: only 3 of 8 are free.")
+    await expect(verdict(opened)).to_have_text("Will wait: only 3 of 8 are free.")
     await expect(verdict(opened)).to_have_attribute("data-outcome", "waits")
     await count(opened).fill("2")
     await expect(verdict(opened)).to_have_attribute("data-outcome", "now")
@@ -203,7 +203,7 @@ async def test_a_choice_without_a_gpu_is_the_servers_to_judge(opened: Page) -> N
 
     await expect(verdict(opened)).to_contain_text("Checking")
     await opened.clock.run_for(SETTLED_MS)
-    await expect(verdict(opened)).to_contain_text("Starts now: 2 places left.")
+    await expect(verdict(opened)).to_contain_text("Starts now: room for 2 like this.")
 
 
 async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) -> None:
@@ -212,7 +212,7 @@ async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) ->
 
     await expect(capacity(opened, 1)).to_have_text("0 of 8 free")
     await expect(about(opened, 1).locator(".gs-reason")).to_have_text("None is free right now.")
-    await expect(verdict(opened)).to_contain_text("Waits:")
+    await expect(verdict(opened)).to_contain_text("Will wait:")
     site.free = 8
     await opened.clock.run_for(REFRESH_MS)
     await expect(capacity(opened, 1)).to_have_text("8 of 8 free")
@@ -220,11 +220,11 @@ async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) ->
 
 
 async def test_a_presets_card_says_whether_it_can_start_and_stays_new(opened: Page, site: Site) -> None:
-    await expect(outlook(opened)).to_have_text("Starts now: 2 left")
+    await expect(outlook(opened)).to_have_text("Starts now: room for 2")
     site.free = 1
     await opened.clock.run_for(REFRESH_MS)
 
-    await expect(outlook(opened)).to_have_text("Waits: 2 are ahead")
+    await expect(outlook(opened)).to_have_text("Will wait: 2 ahead of you")
     await expect(outlook(opened)).to_have_attribute("data-outcome", "waits")
     site.status = 503
     await opened.clock.run_for(8 * REFRESH_MS)
@@ -294,7 +294,7 @@ async def test_counts_that_cannot_be_renewed_are_marked_with_their_age(opened: P
     await opened.clock.run_for(7 * REFRESH_MS)
 
     await expect(opened.locator("#gpuspawner-age")).to_have_text(re.compile(r"These counts are as of 7\d s ago\."))
-    await expect(verdict(opened)).to_contain_text("Unknown: what is known of the cluster is not up to date.")
+    await expect(verdict(opened)).to_contain_text("Availability unknown: the data about the cluster is out of date.")
     assert len(site.asked) <= 4  # after 10, 30 and 70 s
     site.status = 200
     async with asyncio.timeout(30):
@@ -338,7 +338,7 @@ async def test_without_javascript_it_is_the_verdict_on_what_stands_in_the_fields
     await page.goto(site.url)
 
     await expect(page.locator("#gpuspawner-summary")).to_contain_text("When this page was loaded:")
-    await expect(verdict(page)).to_contain_text("Waits: 0 of 8 are free, 2 servers are ahead of yours.")
+    await expect(verdict(page)).to_contain_text("Will wait: 0 of 8 are free. 2 servers are ahead of yours.")
     await expect(page.locator("#gpuspawner-alternatives")).to_have_text("4 × Tesla T4")
 
 

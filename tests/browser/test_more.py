@@ -11,7 +11,7 @@ from tests.cluster.support.servers import Servers
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-HOURS = "for at most 1 hour 30 minutes"
+HOURS = "up to 1 hour 30 minutes"
 DEADLINE_S = 90 * 60
 
 
@@ -51,17 +51,17 @@ async def test_a_run_time_is_told_in_words_and_steps_with_the_arrow_keys(person:
     await expect(sentence).to_contain_text(HOURS)
     await run_time.press("ArrowUp")
     await expect(run_time).to_have_value("1h45m")
-    await expect(sentence).to_contain_text("for at most 1 hour 45 minutes")
+    await expect(sentence).to_contain_text("up to 1 hour 45 minutes")
     await person.page.get_by_label("Less Run time").click()
     await expect(run_time).to_have_value("1h30m")
     await run_time.fill("2")
-    await expect(sentence).to_contain_text("for at most 2 hours")
+    await expect(sentence).to_contain_text("up to 2 hours")
 
     await run_time.fill("for ever")
     await run_time.blur()
     complaint = person.page.locator("#gpuspawner-run_time-live")
-    await expect(complaint).to_have_text("Write a length of time, for example 4h.")
-    await expect(sentence).not_to_contain_text("for at most")
+    await expect(complaint).to_have_text("Enter a duration, such as 4h.")
+    await expect(sentence).not_to_contain_text("up to")
 
 
 async def test_shared_memory_is_never_more_than_the_memory(person: Person) -> None:
@@ -71,13 +71,13 @@ async def test_shared_memory_is_never_more_than_the_memory(person: Person) -> No
     await person.field("memory").fill("2")
     await person.field("shared_memory").fill("3")
     await person.field("shared_memory").blur()
-    await expect(complaint).to_have_text("From 0.25 to 2 GiB can be asked for.")
+    await expect(complaint).to_have_text("Enter 0.25 to 2 GiB.")
 
     await person.field("memory").fill("4")
 
     await expect(complaint).to_be_hidden()
     await expect(person.page.locator("#gpuspawner-sentence")).to_contain_text(
-        "4 GiB, 3 GiB of shared memory and no GPU"
+        "4 GiB RAM · 3 GiB shared memory · no GPU"
     )
 
 

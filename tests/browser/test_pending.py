@@ -22,8 +22,8 @@ SERVER_ANNOTATION = "hub.jupyter.org/servername"
 TAKEN = {"gpu": "h100-80gb", "gpu_count": 1}
 MISSING = "localhost/devcluster/no-such-image:1"
 WAITS = re.compile(
-    r"Your server waits for 1 × H100 80 GB\. All 8 are in use\."
-    r".* Your server waits for (.+ more at most|less than a minute more)\."
+    r"Waiting for 1 × H100 80 GB: all 8 are in use\."
+    r".* Gives up in (less than a minute|\d+ (min|h))\."
 )
 IN_KUBERNETES_WORDS = re.compile(r"nodes are available|Insufficient|nvidia\.com")
 # A start of which nothing comes ends before a minute is over.

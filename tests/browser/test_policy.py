@@ -37,7 +37,7 @@ PRESETS = {
 }
 # The page asks every ten seconds.
 NEWS_MS = 30_000
-NOT_THEIRS = "is not among the GPUs that you may use."
+NOT_THEIRS = "You don't have access to "
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ async def test_each_is_offered_what_is_theirs_and_told_of_the_rest(limited: Pers
     await expect(limited.choice("gpu", THEIRS)).to_be_disabled()
     await expect(limited.row("gpu", THEIRS).locator(".gs-reason")).to_contain_text(NOT_THEIRS)
     await expect(limited.choice("image", "cuda13")).to_be_disabled()
-    await expect(limited.row("gpu", OTHER)).to_contain_text("at most 4 hours")
+    await expect(limited.row("gpu", OTHER)).to_contain_text("up to 4 hours")
     await expect(limited.page.locator("#gpuspawner-in-use")).to_have_text("0 of 2 GPUs in use by you")
     await expect(limited.page.locator("#gpuspawner-cpu-help")).to_contain_text("0.5 to 2 cores")
     await expect(limited.page.get_by_role("button", name="One card")).to_be_enabled()

@@ -167,18 +167,16 @@ async def test_what_is_out_of_reach_is_greyed_with_its_reason_and_the_keyboard_p
     await open_form(page, site)
 
     await expect(radio(page, "gpu", "h100")).to_be_disabled()
-    await expect(row(page, "gpu", "h100").locator(".gs-reason")).to_have_text(
-        "H100 80 GB is not among the GPUs that you may use."
-    )
+    await expect(row(page, "gpu", "h100").locator(".gs-reason")).to_have_text("You don't have access to H100 80 GB.")
     await expect(radio(page, "image", "secret")).to_be_disabled()
     await expect(row(page, "image", "secret").locator(".gs-reason")).to_have_text(
-        "Secret is not among the images that you may use."
+        "You don't have access to the image Secret."
     )
     await expect(radio(page, "image", "")).to_be_disabled()
     await expect(page.locator("input[name=custom_image]")).to_have_count(0)
     describing = (await radio(page, "gpu", "h100").get_attribute("aria-describedby") or "").split()
     texts = [await page.locator(f"#{each}").inner_text() for each in describing]
-    assert "H100 80 GB is not among the GPUs that you may use." in texts
+    assert "You don't have access to H100 80 GB." in texts
 
     await radio(page, "gpu", "a100").focus()
     await page.keyboard.press("ArrowDown")
@@ -191,25 +189,25 @@ async def test_counts_and_bounds_are_those_of_the_person(page: Page, site: Site)
     await open_form(page, site)
 
     await expect(told(page, "in-use")).to_have_text("2 of 4 GPUs in use by you")
-    await expect(told(page, "gpu_count-help")).to_have_text("1 to 2 in one server")
+    await expect(told(page, "gpu_count-help")).to_have_text("1–2 per server")
     await expect(told(page, "cpu-help")).to_contain_text("0.5 to 8 cores")
     await count(page).fill("3")
     await count(page).blur()
-    await expect(told(page, "gpu_count-live")).to_have_text("From 1 to 2 can be asked for.")
+    await expect(told(page, "gpu_count-live")).to_have_text("Enter 1 to 2.")
 
 
 async def test_a_run_time_longer_than_the_types_is_told_at_once(page: Page, site: Site) -> None:
     await open_form(page, site)
-    await expect(row(page, "gpu", "t4")).to_contain_text("at most 4 hours")
+    await expect(row(page, "gpu", "t4")).to_contain_text("up to 4 hours")
     await expect(page.locator("input[name=run_time]")).to_have_value("8h")
 
     await radio(page, "gpu", "t4").check()
 
-    await expect(told(page, "run_time-live")).to_have_text("From 30m to 4h can be asked for.")
-    await expect(told(page, "sentence")).to_have_text("Some values above need another look.")
+    await expect(told(page, "run_time-live")).to_have_text("Enter 30m to 4h.")
+    await expect(told(page, "sentence")).to_have_text("Fix 1 field above to continue.")
     await radio(page, "gpu", "a100").check()
     await expect(told(page, "run_time-live")).to_be_hidden()
-    await expect(told(page, "sentence")).to_contain_text("for at most 8 hours")
+    await expect(told(page, "sentence")).to_contain_text("up to 8 hours")
 
 
 async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(page: Page, site: Site) -> None:
@@ -282,8 +280,8 @@ async def test_a_count_that_is_too_large_by_now_is_told_at_its_field(page: Page,
     await refresh(page)
 
     await expect(count(page)).to_have_value("2")
-    await expect(told(page, "gpu_count-live")).to_have_text("From 1 to 1 can be asked for.")
-    await expect(told(page, "sentence")).to_have_text("Some values above need another look.")
+    await expect(told(page, "gpu_count-live")).to_have_text("Enter 1.")
+    await expect(told(page, "sentence")).to_have_text("Fix 1 field above to continue.")
     await expect(row(page, "gpu", "a100")).not_to_contain_text("up to")
     await expect(preset(page, 1).locator(".gs-outlook")).to_have_text(SOME)
 

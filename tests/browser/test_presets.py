@@ -224,7 +224,7 @@ async def test_only_the_presets_and_their_buttons_are_there(form: Form) -> None:
     await expect(buttons).to_have_text(["Start", "Copy link", "Start", "Start"])
     await expect(form.page.get_by_role("button", name="Start One GPU")).to_be_enabled()
     await expect(form.page.get_by_role("button", name="Start Staff")).to_be_disabled()
-    await expect(form.outlook("staff")).to_have_text("Staff is not among the presets that you may use.")
+    await expect(form.outlook("staff")).to_have_text("You don't have access to the preset Staff.")
 
 
 async def test_a_button_sends_its_preset_with_what_is_picked(form: Form) -> None:
@@ -253,14 +253,14 @@ async def test_without_javascript_as_well(form: Form) -> None:
 async def test_a_card_says_whether_what_is_picked_starts_and_nothing_of_what_is_not(form: Form) -> None:
     await form.open(is_still=True)
     await expect(form.outlook("course")).to_have_text("Starts now")
-    await expect(form.card("course").locator(".gs-holds")).to_have_text("JupyterLab with 1 CPU, 4 GiB and no GPU")
+    await expect(form.card("course").locator(".gs-holds")).to_have_text("JupyterLab · 1 CPU · 4 GiB RAM · no GPU")
     await form.pick("size", "large")
     await expect(form.outlook("course")).to_have_text("Checking…")
     await expect(form.card("course").locator(".gs-holds")).to_be_hidden()
     async with form.page.expect_response("**/spawn"):
         await form.page.clock.run_for(SETTLED_MS)
-    await expect(form.outlook("course")).to_have_text("Waits")
-    await expect(form.card("course").locator(".gs-holds")).to_have_text("JupyterLab with 1 CPU, 16 GiB and no GPU")
+    await expect(form.outlook("course")).to_have_text("Will wait")
+    await expect(form.card("course").locator(".gs-holds")).to_have_text("JupyterLab · 1 CPU · 16 GiB RAM · no GPU")
     await form.pick("size", "small")
     await expect(form.outlook("course")).to_have_text("Checking…")
     await expect(form.outlook("gpu")).to_have_text("Starts now")
@@ -272,7 +272,7 @@ async def test_what_the_hub_does_not_answer_is_not_known(form: Form) -> None:
     await form.pick("size", "large")
     async with form.page.expect_response("**/spawn"):
         await form.page.clock.run_for(SETTLED_MS)
-    await expect(form.outlook("course")).to_have_text("Unknown: what is free cannot be read.")
+    await expect(form.outlook("course")).to_have_text("Availability unknown: the hub can't read what is free.")
 
 
 async def test_the_question_names_the_card_and_what_is_picked(form: Form) -> None:
@@ -319,9 +319,7 @@ async def test_entries_for_others_cannot_be_picked(form: Form) -> None:
     option = form.card("course").locator("option[value=huge]")
     await expect(option).to_be_disabled()
     await expect(option).to_have_text("64 GiB (not available to you)")
-    await expect(form.card("course").locator(".gs-reason")).to_have_text(
-        "64 GiB is not among the choices that you may use."
-    )
+    await expect(form.card("course").locator(".gs-reason")).to_have_text("You don't have access to the choice 64 GiB.")
 
 
 async def test_what_changes_elsewhere_reaches_the_cards_and_keeps_what_is_picked(form: Form) -> None:
@@ -367,7 +365,9 @@ async def test_the_link_of_a_card_starts_what_is_picked(form: Form) -> None:
     await form.open()
     await form.pick("size", "large")
     await form.card("course").get_by_role("button", name="Copy link").click()
-    await expect(form.card("course").locator(".gs-copy")).to_have_text("Copied. The link starts this choice.")
+    await expect(form.card("course").locator(".gs-copy")).to_have_text(
+        "Link copied. Opening it starts this server at once."
+    )
     link = urlsplit(await form.page.evaluate("navigator.clipboard.readText()"))
     assert parse_qs(link.query) == {"preset": ["course"], "preset_choices": ["size:large,image:lab"]}
 

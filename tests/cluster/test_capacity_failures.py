@@ -79,7 +79,7 @@ def test_50_capacity_failures_in_a_row_leave_the_hub_running(
 
         assert (hub.failure(), hub.hub_pid) == ("", pid)
         told = at_once(servers.last_told, USERS)
-        assert [text for text in told if "There was no room for your server" not in text] == []
+        assert [text for text in told if "No room for your server" not in text] == []
         assert COUNTED.findall(hub.log.read_text()) == []
         assert wait_for(lambda: not servers.pods.all(), "no pod left")
         with servers.running({"lucky": {"gpu": WHOLE_CARD.slug}}):

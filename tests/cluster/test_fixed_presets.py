@@ -125,7 +125,7 @@ def test_a_preset_is_for_its_group_alone_and_a_refusal_is_no_failure(servers: Se
         servers.pods.of("grace")
 
     assert [answer.status for answer in refused] == [403] * 4
-    assert "Staff is not among the presets that you may use." in refused[0].message
+    assert "You don't have access to the preset Staff." in refused[0].message
     assert (wrong.status, gone.status) == (400, 400)
     assert "There is no preset 'gone'." in gone.message
     assert servers.pods.find("mallory") is None

@@ -107,21 +107,21 @@ def test_what_the_form_says_of_new_nodes_is_what_karpenter_does(
     onlooker = Onlooker(servers.hub.url, "onlooker", choice=FIELDS)
     assert said(onlooker.look()) == (
         "after-scale-up",
-        "Starts after a new node is added, if one that is large enough can be had.",
+        "Starts after a new node is added, if a large enough one is available.",
     )
     with servers.asked("first", OPTIONS), listening(servers.hub, "first") as told:
-        told.wait("A new node is being added for your server.")
+        told.wait("Adding a new node for your server.")
         node = servers.pods.wait_bound("first")
-        told.wait("Your server runs.")
+        told.wait("Your server is running.")
         assert [each.metadata.name for each in karpenter.nodes(pool)] == [node]
         settle(onlooker, "after-scale-up", "Starts after a new node is added.")
 
         karpenter.limit(pool, {RESOURCE: "2"})
 
-        settle(onlooker, "waits", "Waits: all 2 are in use, yours is next.")
+        settle(onlooker, "waits", "Will wait: all 2 are in use. You'd be next in line.")
         with servers.asked("second", OPTIONS), listening(servers.hub, "second") as told_second:
             wait_for(lambda: refusal(api, servers.pods, "second"), "Karpenter's word on the second server")
-            told_second.wait("All 2 are in use. Yours is next.")
+            told_second.wait("all 2 are in use. You're next.")
             told_second.wait("No new node can be added: there are as many as there may be.", timeout_s=45)
             assert servers.pods.of("second").spec.node_name is None
             assert [each.metadata.name for each in karpenter.nodes(pool)] == [node]

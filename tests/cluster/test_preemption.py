@@ -165,9 +165,9 @@ def test_a_server_takes_the_room_of_placeholders_as_the_form_says(site: Site) ->
         pending = {each.status.phase for each in placeholders(site)}
         after = wait_told(site, 1, free=0)
 
-    assert before == {GPUS: "Starts now: 4 places left.", H100.most: "Starts now: 1 place left."}
+    assert before == {GPUS: "Starts now: room for 4 like this.", H100.most: "Starts now: room for 1 like this."}
     assert (seconds_to_be_scheduled(pod) <= AT_ONCE_S, pending) == (True, {"Pending"})
-    assert after == "Waits: all 8 are in use, yours is next."
+    assert after == "Will wait: all 8 are in use. You'd be next in line."
 
 
 def test_without_the_right_to_read_the_class_it_is_unknown(site: Site) -> None:
@@ -178,8 +178,8 @@ def test_without_the_right_to_read_the_class_it_is_unknown(site: Site) -> None:
     site.hub.restart()
     again = wait_told(site, 1, free=H100.most)
 
-    assert found == "Unknown: it depends on the priority that the cluster gives the server."
-    assert again == "Starts now: 8 places left."
+    assert found == "Availability unknown: it depends on the priority that the cluster gives the server."
+    assert again == "Starts now: room for 8 like this."
 
 
 def wait_told(site: Site, count: int, *, free: int) -> str:

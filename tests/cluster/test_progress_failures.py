@@ -70,7 +70,7 @@ def lost(api: ApiClient, servers: Servers) -> Iterator[dict[str, Told]]:
         for user, slug in (("lost", "h200"), ("deleted", "l40s")):
             wait_for(lambda user=user, slug=slug: slug in offered(servers, user), f"{slug} on the form")
             told[user] = stack.enter_context(starting(servers, user, {**CARD, "gpu": slug}))
-            told[user].wait("was found for your server")
+            told[user].wait("Found a node")
         mishaps.lose(api, "silent-1")
         mishaps.delete_node(api, "silent-2")
         yield told
@@ -188,7 +188,7 @@ def test_a_taint_that_comes_while_a_server_waits_ends_the_start(
     ):
         wait_for(lambda: offered(servers, "tainted").get("b200", {}).get("max_count") == 2, "both nodes on the form")
         with starting(servers, "tainted", {**CARD, "gpu": "b200", "gpu_count": 2}) as told:
-            told.wait("Yours is next.")
+            told.wait("You're next.")
             with mishaps.taint(api, "large", "example.org/reserved"):
                 end = ends_with(servers, "tainted", told, "No node has 2 × B200; the most on one node is 1.")
 
@@ -209,7 +209,7 @@ def test_a_disk_that_turns_out_to_be_in_another_zone_ends_the_start(
     ):
         servers.pods.wait_unschedulable("remote")
         bind_claim()
-        ends_with(servers, "remote", told, "A disk of your server is in a zone where no node would do.")
+        ends_with(servers, "remote", told, "A disk of your server is in a zone without a suitable node.")
 
         # From now on it is known before anything starts.
         answer = servers.ask("early", CARD)

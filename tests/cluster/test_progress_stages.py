@@ -86,7 +86,7 @@ def test_a_start_is_told_from_the_wait_for_a_gpu_to_the_open_page(
         with registry.held():
             with running_pod(cluster, "holder", limits=ALL):
                 told = stack.enter_context(starting(servers, "ada", {**CARD, "custom_image": image}))
-                waiting = told.wait("Yours is next.")
+                waiting = told.wait("You're next.")
             pulling = told.wait(f"The image {image} is being fetched.")
             # A server that has its node already keeps it.
             stack.enter_context(cordoned(api, [cluster.real_node]))
@@ -94,10 +94,10 @@ def test_a_start_is_told_from_the_wait_for_a_gpu_to_the_open_page(
 
     assert in_order(
         told,
-        "Yours is next.",
+        "You're next.",
         f"The image {image} is being fetched.",
         "The image was fetched in",
-        "Your server runs.",
+        "Your server is running.",
         "Server ready",
     ), told.sentences
     assert told.bar == sorted(told.bar)
@@ -126,14 +126,14 @@ def test_a_server_in_kueues_gate_waits_in_the_queue_and_goes_on_when_it_is_admit
         starting(servers, "emil", CARD) as told,
     ):
         say(servers.pods, "emil", component="kueue-admission", reason="Pending", message=short, kind="Warning")
-        told.wait("Your server waits in the queue.")
+        told.wait("Waiting in the queue.")
         admit(servers.pods, "emil")
-        told.wait("Your server runs.")
+        told.wait("Your server is running.")
 
 
 def test_what_cluster_autoscaler_and_gke_say_of_new_nodes_reaches_the_page(scaling: tuple[Told, Told]) -> None:
     coming, refused = scaling
-    coming.wait("A new node is being added for your server.")
+    coming.wait("Adding a new node for your server.")
     refused.wait("No new node can be added: the cluster's quota with its provider is used up.")
 
 

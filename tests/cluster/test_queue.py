@@ -91,22 +91,22 @@ def test_the_form_says_before_the_start_at_which_place_kueue_then_lets_the_serve
     servers: Servers, kueue: Kueue
 ) -> None:
     queue = documented_queue()["local_queue"]
-    in_use = f"Waits: the quota of the queue {queue} is in use"
+    in_use = f"Will wait: the quota of the queue {queue} is in use"
     room = servers.wait_verdict("holder", WHOLE_CARD.slug, QUOTA, sentence="Starts now")
     with servers.running({"holder": BOTH_CARDS}):
-        first = servers.wait_verdict("first", WHOLE_CARD.slug, 1, sentence=f"{in_use}, yours is next.")
+        first = servers.wait_verdict("first", WHOLE_CARD.slug, 1, sentence=f"{in_use}. You'd be next in line.")
         with servers.asked("first", CARD):
             told_first = servers.wait_told("first", "The queue's quota is in use.")
             second = servers.wait_verdict(
-                "second", WHOLE_CARD.slug, 1, sentence=f"{in_use}, 1 in the queue is ahead of yours."
+                "second", WHOLE_CARD.slug, 1, sentence=f"{in_use}. 1 in the queue is ahead of you."
             )
             with servers.asked("second", CARD):
                 told_second = servers.wait_told("second", "ahead")
     after = servers.wait_verdict("second", WHOLE_CARD.slug, 1, sentence="Starts now")
 
     assert [each["outcome"] for each in (room, first, second, after)] == ["now", "waits", "waits", "now"]
-    assert told_first.startswith(f"Your server waits in the queue {queue}. It is next. ")
-    assert told_second.startswith(f"Your server waits in the queue {queue}. 1 is ahead of it. ")
+    assert told_first.startswith(f"Waiting in the queue {queue}. You're next. ")
+    assert told_second.startswith(f"Waiting in the queue {queue}. 1 is ahead of you. ")
 
 
 def test_a_server_that_kueue_would_never_admit_is_refused_in_the_form_and_at_the_start(
@@ -179,8 +179,8 @@ def test_a_server_waits_at_its_place_without_the_hub_giving_up_and_starts_when_i
         }
         (condition,) = waiting.status.conditions
         assert (condition.type, condition.reason) == ("PodScheduled", "SchedulingGated")
-        assert told["first"].startswith("Your server waits in the queue gpu-queue. It is next. ")
-        assert told["second"].startswith("Your server waits in the queue gpu-queue. 1 is ahead of it. ")
+        assert told["first"].startswith("Waiting in the queue gpu-queue. You're next. ")
+        assert told["second"].startswith("Waiting in the queue gpu-queue. 1 is ahead of you. ")
         assert (state["pending"], state["ready"]) == ("spawn", False)
         after = {user: pods.of(user) for user in before}
         assert {user: (pod.metadata.uid, pod.spec.node_name) for user, pod in after.items()} == {
@@ -214,8 +214,8 @@ def test_a_queued_server_keeps_its_place_while_the_hub_is_killed_and_comes_back(
         servers.wait_ready("second")
 
         assert kept == names
-        assert told.startswith(f"Your server waits in the queue {queue}. 1 is ahead of it. ")
-        assert advanced.startswith(f"Your server waits in the queue {queue}. It is next. ")
+        assert told.startswith(f"Waiting in the queue {queue}. 1 is ahead of you. ")
+        assert advanced.startswith(f"Waiting in the queue {queue}. You're next. ")
         after = pods.of("second")
         assert (after.metadata.uid, after.spec.node_name) == (before["second"].metadata.uid, cluster.real_node)
 

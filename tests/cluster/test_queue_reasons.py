@@ -32,7 +32,10 @@ CARD = KINDS["V100"]
 ONE = {"gpu": CARD.slug, "gpu_count": 1}
 TWO = {"gpu": CARD.slug, "gpu_count": 2}
 HOPELESS_WITHIN_S = 60
-MAY_PREEMPT = "Unknown: the quota of the queue queue-winner is in use, but others may have to give way to this server."
+MAY_PREEMPT = (
+    "Availability unknown: the quota of the queue queue-winner is in use, but others may have to give way "
+    "to this server."
+)
 OTHER_GATE = "example.com/approval"
 REASON = "Your server had to give way to something of higher priority."
 
@@ -111,7 +114,7 @@ HOPELESS = [
     pytest.param(
         "classless",
         [ANY, cluster_queue("fine", "any"), local_queue("classless", "fine")],
-        "The queue does not take your server. Its priority class class-classless may not exist.",
+        "The queue hasn't accepted your server. Its priority class class-classless may not exist.",
         id="no WorkloadPriorityClass",
     ),
 ]
@@ -162,7 +165,7 @@ def test_a_server_that_waits_for_quota_is_next_and_is_admitted_when_there_is_quo
             servers.stop("first")
             servers.pods.wait_bound("second")
 
-    assert str(waits["message"]).startswith("Your server waits in the queue queue-second. It is next.")
+    assert str(waits["message"]).startswith("Waiting in the queue queue-second. You're next.")
 
 
 def test_a_server_that_kueue_preempts_ends_and_its_user_reads_why_and_not_for_whom(

@@ -131,13 +131,13 @@ def in_a_queue(site: Site, user: str) -> Any:
     return site.verdict(user, gpu=QUEUED)
 
 
-UNREADABLE_HOME = "Unknown: it depends on where the home volume is, which the hub cannot read."
+UNREADABLE_HOME = "Availability unknown: it depends on where the home volume is, which the hub cannot read."
 NO_NODES = "GPU capacity is unknown right now. The hub may not list the cluster's nodes."
 NO_PODS = "How many GPUs are free is unknown. The hub may not list the pods of all namespaces."
 LOSSES = {
     "quotas": Loss(look=under_a_quota, whole=(QUOTA, 403, False, False), without=(8, 409, True, False)),
     "volumes": Loss(
-        look=with_a_home, whole=("now", "Starts now: 4 places left."), without=("unknown", UNREADABLE_HOME)
+        look=with_a_home, whole=("now", "Starts now: room for 4 like this."), without=("unknown", UNREADABLE_HOME)
     ),
     "volume-limits": Loss(look=with_a_disk, whole="waits", without="now"),
     "nodes": Loss(
@@ -151,8 +151,8 @@ LOSSES = {
     ),
     "runtime-classes": Loss(
         look=of_a_runtime_class,
-        whole=("now", "Starts now: 4 places left."),
-        without=("unknown", "Unknown: it depends on what the cluster adds for its runtime class."),
+        whole=("now", "Starts now: room for 4 like this."),
+        without=("unknown", "Availability unknown: it depends on what the cluster adds for its runtime class."),
     ),
     "devices": Loss(look=of_devices, whole=(True, "never"), without=(False, "unknown")),
     "nodepools": Loss(
@@ -162,8 +162,8 @@ LOSSES = {
     ),
     "queue-quotas": Loss(
         look=in_a_queue,
-        whole=("waits", f"Waits: the quota of the queue {QUEUE} is in use."),
-        without=("unknown", "Unknown: another system decides when it may start."),
+        whole=("waits", f"Will wait: the quota of the queue {QUEUE} is in use."),
+        without=("unknown", "Availability unknown: another system decides when it may start."),
     ),
 }
 
@@ -189,7 +189,7 @@ def start_and_stop_in_every_way(site: Site) -> None:
     servers, client = site.servers, site.hub.client
     servers.begin("walker", {**CARD, "gpu_count": 2, "run_time": "20m"})
     with listening(site.hub, "walker") as told:
-        told.wait("Your server runs.")
+        told.wait("Your server is running.")
     # One by a name, and one of which its user thinks better of: nobody answers on these nodes.
     client.start_server("walker", {"gpu": LARGE}, name="second")
     with servers.asked("hesitant", {"gpu": None}):
@@ -214,7 +214,7 @@ def remove(site: Site, path: str, *, body: object = None) -> None:
 def queue_up(site: Site, user: str) -> None:
     with site.servers.asked(user, {"gpu": QUEUED}):
         told = site.servers.wait_told(user, QUEUE)
-    assert told.startswith(f"Your server waits in the queue {QUEUE}. Your server waits for ")
+    assert told.startswith(f"Waiting in the queue {QUEUE}. Gives up in ")
 
 
 def test_without_the_right_to_its_queue_a_server_waits_in_it_all_the_same(cluster: Cluster, site: Site) -> None:

@@ -40,7 +40,7 @@ def test_a_server_whose_scheduler_does_not_run_names_it(cluster: Cluster, api: A
     with Hub(cluster, HubSettings(namespace="overlooked", gpuspawner=offer(cluster), extra=scheduler)) as hub:
         servers = Servers(hub, Pods(api, "overlooked"))
         with starting(servers, "first", {"gpu": None}) as told:
-            told.wait("The scheduler site-scheduler has not looked at your server yet.", timeout_s=60)
+            told.wait("The scheduler site-scheduler hasn't looked at your server yet.", timeout_s=60)
 
 
 def free_on_the_form(servers: Servers, user: str) -> int | None:

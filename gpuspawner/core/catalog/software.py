@@ -170,7 +170,7 @@ def parse_cuda_major(image: Image) -> int | None:
 
 def _explain_vendors(image: Image) -> str:
     if not image.vendors:
-        return gettext("{image} is made for work without a GPU.", image=image.display_name)
+        return gettext("{image} can't be used with a GPU.", image=image.display_name)
     return gettext("{image} is made for {gpus}.", image=image.display_name, gpus=describe_vendors(image.vendors))
 
 

@@ -180,7 +180,7 @@ def _append_new_node_time(reason: str, gpu: GPUType) -> str:
 
 
 UNIT_TEXTS = {
-    UnitKind.CARD: gettext_lazy("card"),
+    UnitKind.CARD: gettext_lazy("full GPU"),
     UnitKind.MIG: gettext_lazy("MIG slice"),
     UnitKind.SHARED: gettext_lazy("shared"),
 }

@@ -84,13 +84,13 @@ def build_custom_image_view(custom: CustomImages | None, written: str) -> Custom
     """
     if custom is None:
         return None
-    needed = custom.description or gettext("Any image with JupyterHub's single-user server in it.")
+    needed = custom.description or gettext("Any image that includes JupyterHub's single-user server.")
     if custom.registries:
-        help_text = gettext("Written as registry/name:tag, from {origins}.", origins=join_with_or(custom.registries))
+        help_text = gettext("Format: registry/name:tag, from {origins}.", origins=join_with_or(custom.registries))
     else:
-        help_text = gettext("Written as registry/name:tag, such as {example}.", example=EXAMPLE_REFERENCE)
+        help_text = gettext("Format: registry/name:tag, such as {example}.", example=EXAMPLE_REFERENCE)
     return CustomImageView(
-        card=ImageView(slug="", display_name=gettext("Another image"), description=needed),
+        card=ImageView(slug="", display_name=gettext("Custom image"), description=needed),
         help=help_text,
         complaint=_find_complaint(custom, written.strip()),
     )
@@ -341,7 +341,7 @@ def _build_preset_choice_view(
         if image is None
         else PresetImageView(
             field=name_image_field(preset.slug, choice.name),
-            label=image.label or (gettext("Reference of the other image") if entries else choice.display_name),
+            label=image.label or (gettext("Image reference") if entries else choice.display_name),
             text=fields.images[choice.name],
         ),
     )
@@ -417,7 +417,7 @@ def _format_max_run_time(slug: str, allowance: Allowance) -> str:
     general_limit = find_lowest_limit(allowance.find_max_run_time_s(None), None if bounds is None else bounds.max)
     if longest is None or (general_limit is not None and general_limit <= longest):
         return ""
-    return gettext("at most {length}", length=format_duration(longest))
+    return gettext("up to {length}", length=format_duration(longest))
 
 
 def _build_time_views(allowance: Allowance) -> Iterator[TimeView]:

@@ -172,7 +172,7 @@ class GPUTypeView:
     :param memory_text: memory of one unit (``"80 GiB"``); empty if unknown.
     :param memory_gib: memory of one unit in GiB; None if unknown.
     :param unit: value of :class:`gpuspawner.core.catalog.model.UnitKind`.
-    :param unit_text: the unit as text: ``"card"``, ``"MIG slice"`` or ``"shared"``.
+    :param unit_text: the unit as text: ``"full GPU"``, ``"MIG slice"`` or ``"shared"``.
     :param max_count: largest count that the user may choose.
     :param total: all units in the cluster, including broken ones.
     :param healthy: units that work, on ready nodes.
@@ -189,7 +189,7 @@ class GPUTypeView:
     :param scales: whether an autoscaler may add nodes with the type.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
     :param caution: a sentence that warns of spot nodes, or "".
-    :param longest_text: run time limit of servers with the type (``"at most 4 h"``) if this limit is shorter than the
+    :param longest_text: run time limit of servers with the type (``"up to 4 hours"``) if this limit is shorter than the
         limit for all servers, else "".
     :param description: the admin's text, or a text that says how a discovered type's GPUs are shared; may be empty.
     :param note: the admin's ``note``, or a sentence that a discovered type's nodes are simulated; may be empty.
@@ -253,7 +253,7 @@ class VerdictView:
     """Whether a server with a selection (the user's choices in the form, or a preset) can start.
 
     :param outcome: value of :class:`gpuspawner.core.verdict.verdict.Outcome`.
-    :param sentence: the verdict for users (``"Starts now: 3 places left."``).
+    :param sentence: the verdict for users (``"Starts now: room for 3 like this."``).
     :param alternatives: similar selections that can start now, the most similar first.
     """
 

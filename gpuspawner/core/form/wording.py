@@ -16,7 +16,7 @@ from gpuspawner.core.request.selection import (
 )
 from gpuspawner.core.text.i18n import gettext, translate_now
 from gpuspawner.core.text.wording import join_with_and
-from gpuspawner.core.units.duration import format_age, format_duration
+from gpuspawner.core.units.duration import format_age
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S
 
@@ -117,22 +117,22 @@ def _describe_other_preset(other: Selection, selection: Selection | None, *, cat
 
 
 def describe_selection(selection: Selection, catalog: Catalog) -> str:
-    """Return a selection as text: "PyTorch with 4 CPUs, 16 GiB and 1 × A100 for at most 8 hours".
+    """Return a selection as text: "PyTorch · 4 CPUs · 16 GiB RAM · 1 × A100 · up to 8 hours".
 
     :param selection: a valid selection.
     :param catalog: what the hub offers, without any user's limits.
     """
-    parts = [*describe_amounts(selection, CPU, MEMORY, SHARED_MEMORY), _format_gpus(selection, catalog)]
-    image = find_image(selection, catalog).display_name
-    if selection.run_time_s is None:
-        text = gettext("{image} with {amounts}", image=image, amounts=join_with_and(parts))
-    else:
-        length = format_duration(selection.run_time_s)
-        text = gettext(
-            "{image} with {amounts} for at most {length}", image=image, amounts=join_with_and(parts), length=length
-        )
-    for choice in describe_unusual_choices(selection, catalog):
-        text = gettext("{choice}, {priority}", choice=text, priority=choice)
+    parts = [
+        *describe_amounts(selection, CPU),
+        *(gettext("{memory} RAM", memory=memory) for memory in describe_amounts(selection, MEMORY)),
+        *describe_amounts(selection, SHARED_MEMORY),
+        _format_gpus(selection, catalog),
+        *describe_amounts(selection, RUN_TIME),
+        *describe_unusual_choices(selection, catalog),
+    ]
+    text = find_image(selection, catalog).display_name
+    for part in parts:
+        text = gettext("{choice} · {part}", choice=text, part=part)
     return text
 
 

@@ -224,12 +224,12 @@ class Allowance:
         """
         preset = self.full_catalog.presets[slug]
         if not self._admits("preset", slug):
-            message = gettext("{name} is not among the presets that you may use.", name=preset.display_name)
+            message = gettext("You don't have access to the preset {name}.", name=preset.display_name)
             return Denial(field="preset", code=denials.PRESET_NOT_ALLOWED, message=message)
         for name, entry in choices.items():
             if not self._admits("preset", slug, name, entry):
                 shown = preset.choices[name].entries[entry].display_name
-                message = gettext("{name} is not among the choices that you may use.", name=shown)
+                message = gettext("You don't have access to the choice {name}.", name=shown)
                 return Denial(field=PRESET_CHOICES, code=denials.PRESET_NOT_ALLOWED, message=message)
         return None
 

@@ -48,8 +48,8 @@ def explain_not_allowed(gpu: str) -> str:
     :param gpu: display name of the type; empty for all types.
     """
     if gpu:
-        return gettext("{name} is not among the GPUs that you may use.", name=gpu)
-    return gettext("You may not use GPUs.")
+        return gettext("You don't have access to {name}.", name=gpu)
+    return gettext("You don't have access to GPUs.")
 
 
 def explain_per_server_limit(most: int, *, gpu: str = "") -> str:

@@ -40,7 +40,7 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
     if has_condition(pod, "Ready"):
         return ProgressMessage(
             stage=Stage.READY,
-            sentence=gettext("Your server runs. Its page opens as soon as it answers."),
+            sentence=gettext("Your server is running. Opening it…"),
         )
     if (trouble := find_container_trouble(pod, events)) is not None:
         return trouble
@@ -91,8 +91,8 @@ def _find_scheduled_event(events: Sequence[SourcedEvent]) -> SourcedEvent | None
 
 def _format_node_found(gpu_name: str) -> str:
     if gpu_name:
-        return gettext("A node with {gpus} was found for your server.", gpus=add_article(gpu_name))
-    return gettext("A node was found for your server.")
+        return gettext("Found a node with {gpus} for your server.", gpus=add_article(gpu_name))
+    return gettext("Found a node for your server.")
 
 
 def _describe_pulling(step: SourcedEvent, facts: Facts, *, events: Sequence[SourcedEvent]) -> ProgressMessage:

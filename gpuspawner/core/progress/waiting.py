@@ -20,7 +20,7 @@ from gpuspawner.core.progress.scheduler_events import (
     parse_refusals,
 )
 from gpuspawner.core.text.i18n import gettext, ngettext, translate_now
-from gpuspawner.core.text.wording import add_article, join_sentences, join_with_and, make_sentence
+from gpuspawner.core.text.wording import add_article, join_sentences, join_with_and, make_clause, make_sentence
 from gpuspawner.core.units.duration import format_rough_duration
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 
@@ -60,7 +60,7 @@ def describe_waiting(
     if scale_up is not None and scale_up.is_under_way:
         return _describe_new_node(facts, scale_up)
     if as_text(as_dict(pod.get("status")).get("nominatedNodeName")):
-        sentence = gettext("Room is being made for your server on a node.")
+        sentence = gettext("Making room for your server on a node.")
         return ProgressMessage(stage=Stage.WAITING, sentence=sentence, event=event)
     refusals = parse_refusals(message)
     if facts.verdict is not None and facts.verdict.outcome is Outcome.NEVER:
@@ -86,7 +86,7 @@ def describe_waiting(
 
 
 def _describe_idle_scheduler(name: str) -> ProgressMessage:
-    sentence = gettext("The scheduler {name} has not looked at your server yet. It may not run.", name=name)
+    sentence = gettext("The scheduler {name} hasn't looked at your server yet. It may not be running.", name=name)
     return ProgressMessage(stage=Stage.WAITING, sentence=sentence, is_alarm=True, lacks_room=False)
 
 
@@ -110,10 +110,10 @@ def format_time_left(remaining_s: float | None) -> str:
         return ""
     minutes = ceil(remaining_s / _PER_MINUTE)
     if remaining_s < _PER_MINUTE:
-        return gettext("Your server waits for less than a minute more.")
+        return gettext("Gives up in less than a minute.")
     if minutes < _MAX_IN_MINUTES:
-        return gettext("Your server waits for {minutes} min more at most.", minutes=minutes)
-    return gettext("Your server waits for {hours} h more at most.", hours=ceil(minutes / _PER_HOUR))
+        return gettext("Gives up in {minutes} min.", minutes=minutes)
+    return gettext("Gives up in {hours} h.", hours=ceil(minutes / _PER_HOUR))
 
 
 def _read_unschedulable_message(pod: Mapping[str, object]) -> str:
@@ -127,10 +127,10 @@ def _predicts_start(verdict: Verdict | None) -> bool:
 
 def _describe_new_node(facts: Facts, scale_up: AutoscalerStatus) -> ProgressMessage:
     if scale_up.state is ScaleUpState.NODE_FOUND:
-        sentence = gettext("A node was found that your server will have in a moment.")
+        sentence = gettext("Found a node. Your server will be placed on it in a moment.")
         return ProgressMessage(stage=Stage.WAITING, sentence=sentence, event=scale_up.event)
     minutes = facts.verdict.minutes if facts.verdict else None
-    sentence = gettext("A new node is being added for your server.")
+    sentence = gettext("Adding a new node for your server.")
     return ProgressMessage(
         stage=Stage.SCALING, sentence=join_sentences(sentence, _format_usual_duration(minutes)), event=scale_up.event
     )
@@ -146,12 +146,12 @@ def _describe_never(verdict: Verdict, refusals: SchedulerRefusals, *, event: Sou
     else:
         code = "never_fits"
         sentence = make_sentence(translate_now(verdict.reason)) or gettext(
-            "No node of the cluster would ever take your server."
+            "No node in the cluster can ever run your server."
         )
     failure = StartFailure(code=code, sentence=sentence)
     return ProgressMessage(
         stage=Stage.WAITING,
-        sentence=gettext("A node for your server is being looked for."),
+        sentence=gettext("Looking for a node for your server."),
         event=event,
         failure=failure,
         after_s=NEVER_AFTER_S,
@@ -160,8 +160,8 @@ def _describe_never(verdict: Verdict, refusals: SchedulerRefusals, *, event: Sou
 
 def _format_search(pod: Mapping[str, object], gpu_name: str) -> str:
     if not gpu_name:
-        return gettext("A node for your server is being looked for.")
-    return gettext("A node with {gpus} free is being looked for.", gpus=_format_gpus(pod, gpu_name))
+        return gettext("Looking for a node for your server.")
+    return gettext("Looking for a node with {gpus} free.", gpus=_format_gpus(pod, gpu_name))
 
 
 def _format_gpus(pod: Mapping[str, object], gpu_name: str) -> str:
@@ -171,12 +171,15 @@ def _format_gpus(pod: Mapping[str, object], gpu_name: str) -> str:
 def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
     verdict = facts.verdict
     if verdict is not None and verdict.outcome is Outcome.AFTER_SCALE_UP:
-        return join_sentences(gettext("Your server waits for a new node."), _format_usual_duration(verdict.minutes))
+        return join_sentences(gettext("Waiting for a new node."), _format_usual_duration(verdict.minutes))
     if verdict is not None and verdict.outcome is Outcome.WAITS and verdict.reason:
         # The verdict's reason does not name the GPU type, because the form shows the reason beside the type. This
         # message is shown alone, so name the type in it.
-        waits_for = _format_waits_for(_format_gpus(facts.pod or {}, facts.gpu_name), 0) if facts.gpu_name else ""
-        return join_sentences(waits_for, make_sentence(translate_now(verdict.reason)))
+        reason = translate_now(verdict.reason)
+        if not facts.gpu_name:
+            return make_sentence(reason)
+        gpus = _format_gpus(facts.pod or {}, facts.gpu_name)
+        return gettext("Waiting for {names}: {reason}.", names=gpus, reason=make_clause(reason))
     names = [_format_shortage(each, facts) for each in _ROOM_REASONS if each in refusals.counts]
     if names:
         number = max(refusals.counts.get(each, 0) for each in _ROOM_REASONS)
@@ -189,10 +192,10 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
 
 def _format_waits_for(names: str, nodes: int) -> str:
     if not nodes:
-        return gettext("Your server waits for {names}.", names=names)
+        return gettext("Waiting for {names}.", names=names)
     return ngettext(
-        "Your server waits for {names}: {number} node has too little left.",
-        "Your server waits for {names}: {number} nodes have too little left.",
+        "Waiting for {names}: {number} node doesn't have enough free.",
+        "Waiting for {names}: {number} nodes don't have enough free.",
         number=nodes,
         names=names,
     )
@@ -200,9 +203,9 @@ def _format_waits_for(names: str, nodes: int) -> str:
 
 def _format_other_nodes(refusals: SchedulerRefusals) -> str:
     if RefusalReason.VOLUME_ZONE in refusals.counts:
-        return gettext("Other nodes cannot reach a disk of your server: it is in another zone.")
+        return gettext("Other nodes can't reach a disk of your server: it is in another zone.")
     if RefusalReason.VOLUME_LIMIT in refusals.counts:
-        return gettext("Other nodes cannot take one more disk.")
+        return gettext("Other nodes can't attach another disk.")
     return ""
 
 
@@ -228,11 +231,11 @@ def _format_refusal(refusals: SchedulerRefusals, reason: RefusalReason, *, gpu_n
         case RefusalReason.VOLUME_IN_USE:
             return gettext("A disk of your server is still in use by another server.")
         case RefusalReason.VOLUME_LIMIT:
-            return gettext("The nodes that would do cannot take one more disk.")
+            return gettext("Suitable nodes can't attach another disk.")
         case RefusalReason.VOLUME_MISSING:
             return gettext("A disk of your server is not there yet.")
         case RefusalReason.VOLUME_ZONE:
-            return gettext("A disk of your server is in a zone where no node would do.")
+            return gettext("A disk of your server is in a zone without a suitable node.")
         case RefusalReason.CORDONED:
             return ngettext(
                 "{number} node takes no new servers right now.",
@@ -240,22 +243,22 @@ def _format_refusal(refusals: SchedulerRefusals, reason: RefusalReason, *, gpu_n
                 number=max(1, number),
             )
         case RefusalReason.NOT_READY:
-            return gettext("The nodes that would do are not ready.")
+            return gettext("Suitable nodes aren't ready.")
         case RefusalReason.OTHER_PODS:
-            return gettext("Other servers keep yours off the nodes that would do.")
+            return gettext("Other servers keep yours off suitable nodes.")
         case RefusalReason.TAINTED:
-            return gettext("The nodes that are there are reserved for other work.")
+            return gettext("The existing nodes are reserved for other work.")
         case _ if gpu_name:
             return gettext("There is no node with {gpus} right now.", gpus=add_article(gpu_name))
         case _:
-            return gettext("There is no node right now that would do.")
+            return gettext("There is no suitable node right now.")
 
 
 def _format_servers_ahead(verdict: Verdict | None) -> str:
     if verdict is None or verdict.ahead is None or not _predicts_start(verdict):
         return ""
     if verdict.ahead == 0:
-        return gettext("Yours is next.")
+        return gettext("You're next.")
     return ngettext("{number} server is ahead of yours.", "{number} servers are ahead of yours.", number=verdict.ahead)
 
 
@@ -293,7 +296,7 @@ _PLACED_REASONS = frozenset(
     }
 )
 """Reasons for which a pod only waits for its turn in Kueue's queue. If no pod is ahead of such a pod, the message says
-"It is next."; for any other reason, it says "Nothing is ahead of it."."""
+"You're next."; for any other reason, it says "Nothing is ahead of you."."""
 
 
 def describe_queue(
@@ -369,23 +372,25 @@ def _names_missing_class(event: SourcedEvent | None) -> bool:
 def _explain_not_taken(priority_class: str, *, is_sure: bool) -> str:
     if is_sure:
         return gettext("The priority class {name} of the queue does not exist.", name=priority_class)
-    return gettext("The queue does not take your server. Its priority class {name} may not exist.", name=priority_class)
+    return gettext(
+        "The queue hasn't accepted your server. Its priority class {name} may not exist.", name=priority_class
+    )
 
 
 def _format_queue(queue: str) -> str:
     if queue:
-        return gettext("Your server waits in the queue {queue}.", queue=queue)
-    return gettext("Your server waits in the queue.")
+        return gettext("Waiting in the queue {queue}.", queue=queue)
+    return gettext("Waiting in the queue.")
 
 
 def _format_queue_position(place: QueuePlace) -> str:
     if place.position is None:
         return ""
     if place.position > 0:
-        return ngettext("{number} is ahead of it.", "{number} are ahead of it.", number=place.position)
+        return ngettext("{number} is ahead of you.", "{number} are ahead of you.", number=place.position)
     if place.reason in _PLACED_REASONS:
-        return gettext("It is next.")
-    return gettext("Nothing is ahead of it.")
+        return gettext("You're next.")
+    return gettext("Nothing is ahead of you.")
 
 
 def _format_queue_reason(place: QueuePlace) -> str:
@@ -393,21 +398,23 @@ def _format_queue_reason(place: QueuePlace) -> str:
         case QueueReason.QUOTA_IN_USE:
             return gettext("The queue's quota is in use.")
         case QueueReason.PREEMPTION:
-            return gettext("The queue is making room for it.")
+            return gettext("The queue is making room for your server.")
         case QueueReason.OTHERS_NOT_READY:
-            return gettext("The queue first waits until all that it has admitted is ready.")
+            return gettext("The queue is waiting until everything it has admitted is ready.")
         case QueueReason.NO_TOPOLOGY:
-            return gettext("No group of nodes has room for it right now.")
+            return gettext("No group of nodes has room for your server right now.")
         case QueueReason.CHECKS:
-            return gettext("The queue has reserved its quota, and waits for further checks.")
+            return gettext("The queue has reserved quota for your server and is waiting for further checks.")
         case QueueReason.REQUEUED if place.requeue_s:
             duration = format_rough_duration(place.requeue_s / _PER_MINUTE)
-            return gettext("The queue has sent it back and considers it again in {duration}.", duration=duration)
+            return gettext(
+                "The queue has put your server back and will consider it again in {duration}.", duration=duration
+            )
         case QueueReason.REQUEUED:
-            return gettext("The queue has sent it back and considers it again later.")
+            return gettext("The queue has put your server back and will consider it again later.")
         case QueueReason.NOT_TAKEN:
-            return gettext("The queue has not taken your server yet.")
+            return gettext("The queue hasn't accepted your server yet.")
         case None if place.position == 0:
-            return gettext("Whether the queue can admit it is unknown.")
+            return gettext("The hub can't tell whether the queue can admit your server.")
         case _:
             return ""

@@ -140,7 +140,7 @@ class Problems:
         if value is None or value == "":
             return None
         if custom_images is None:
-            self.add(field, "unknown_field", message=gettext("An image of your own cannot be named here."))
+            self.add(field, "unknown_field", message=gettext("You can't use a custom image here."))
         elif not isinstance(value, str):
             self.refuse(field, "wrong_type", value=value, message=_NOT_A_TEXT, choice=IMAGE.title)
         elif len(value) > (longest := find_max_length(field)):

@@ -70,7 +70,7 @@ IMAGE = ChoiceField(
     section="images",
     title=gettext_lazy("image"),
     gone=gettext_lazy("The image you had last time{saved} is no longer offered: {name} is selected."),
-    not_allowed=gettext_lazy("{name} is not among the images that you may use."),
+    not_allowed=gettext_lazy("You don't have access to the image {name}."),
 )
 CUSTOM_IMAGE = Field(name="custom_image", kind=FieldKind.REFERENCE, max_length=MAX_REFERENCE_LENGTH, may_be_empty=True)
 CPU = AmountField(
@@ -120,7 +120,7 @@ RUN_TIME = AmountField(
     notation=AmountNotation(title=gettext_lazy("The run time"), parse=parse_duration, show=format_duration),
     format_input=format_duration_option,
     format_option=format_duration_option,
-    describe=lambda seconds: gettext("at most {length}", length=format_duration(seconds)),
+    describe=lambda seconds: gettext("up to {length}", length=format_duration(seconds)),
     gone=gettext_lazy("Your last run time{saved} is no longer offered: {kept} is filled in."),
     kept=KEPT,
     step=15 * 60,
@@ -135,7 +135,7 @@ SHARED_MEMORY = AmountField(
     notation=AmountNotation(title=gettext_lazy("Shared memory"), parse=parse_memory, show=format_memory),
     format_input=format_gib,
     format_option=format_memory_option,
-    describe=lambda size: gettext("{memory} of shared memory", memory=format_memory(size)),
+    describe=lambda size: gettext("{memory} shared memory", memory=format_memory(size)),
     unset=gettext_lazy("shared memory as usual"),
     gone=gettext_lazy("Your last amount of shared memory{saved} is no longer offered: the field is left empty."),
     step=256 * 1024**2,

@@ -126,7 +126,7 @@ def _refuse_empty_reference(problems: Problems) -> None:
     problems.add(
         CUSTOM_IMAGE.name,
         "not_a_reference",
-        message=gettext("Write which image, such as {example}.", example=EXAMPLE_REFERENCE),
+        message=gettext("Enter an image, such as {example}.", example=EXAMPLE_REFERENCE),
     )
     problems.raise_any()
 

@@ -423,7 +423,7 @@ def _format_amounts(selection: Selection, *fields: AmountField) -> dict[str, obj
 def _check_image_fits_gpu(image: Image, gpu: GPUType, *, problems: Problems) -> None:
     why = "" if "image" in problems or "custom_image" in problems else explain_misfit(image, gpu)
     if why:
-        other = gettext("Choose another image, or another GPU than {gpu}.", gpu=gpu.display_name)
+        other = gettext("Choose another image, or a GPU other than {gpu}.", gpu=gpu.display_name)
         problems.add("gpu", "conflict", message=join_sentences(why, other))
 
 

@@ -27,9 +27,7 @@ from gpuspawner.core.text.i18n import gettext_lazy
 ResourceNeeds = tuple[tuple[str, int], ...]
 """(resource, amount) pairs with amounts above 0, in the units of :class:`~gpuspawner.core.cluster.model.Node`."""
 
-UNKNOWN_AMOUNTS = Obstacle(
-    reason=Reason.UNDECIDED, detail=gettext_lazy("devices of which nobody can tell how many are free")
-)
+UNKNOWN_AMOUNTS = Obstacle(reason=Reason.UNDECIDED, detail=gettext_lazy("devices that can't be counted"))
 
 
 def compute_needs(pod: Pod) -> ResourceNeeds:

@@ -110,7 +110,7 @@ def _make_obstacle(selected: bool | None, *, reason: Reason, key: str) -> Iterat
 
 
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # all addresses of a node; nothing listens here
-_UNREAD_CLAIM = gettext_lazy("a volume claim that nobody looked at")
+_UNREAD_CLAIM = gettext_lazy("a volume claim that wasn't checked")
 GATED_OBSTACLES = (Obstacle(reason=Reason.GATED),)
 """The obstacle that every node has for a pod with scheduling gates: kube-scheduler ignores the pod until the gates are
 removed."""

@@ -85,7 +85,7 @@ def format_age(seconds: float) -> str:
 def _parse_seconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise QuantityError(gettext_lazy("must be a length of time with a unit, such as 30m, 8h or 2d"))
+        raise QuantityError(gettext_lazy("must be a duration with a unit, such as 30m, 8h or 2d"))
     minutes = sum(Fraction(number or 0) * factor for number, (_, factor) in zip(found.groups(), _UNITS, strict=True))
     if minutes.denominator != 1:
         raise TooPreciseError(gettext_lazy("must be whole minutes"))

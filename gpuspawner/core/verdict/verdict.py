@@ -193,17 +193,17 @@ MAX_DATA_AGE_S = 60.0
 _MAX_PLACES = 100
 """A verdict counts how many copies of the pod could start now, up to this many."""
 
-_UNREADABLE = gettext_lazy("the nodes of the cluster cannot be read")
-_UNREADABLE_PODS = gettext_lazy("what is free cannot be read")
-_UNCONFIRMED = gettext_lazy("what is known of the cluster is not up to date")
+_UNREADABLE = gettext_lazy("the hub can't read the cluster's nodes")
+_UNREADABLE_PODS = gettext_lazy("the hub can't read what is free")
+_UNCONFIRMED = gettext_lazy("the data about the cluster is out of date")
 _OTHER_FLAVOR = gettext_lazy("the queue would place it on nodes that cannot take it, but may choose other nodes later")
 _GATED = gettext_lazy("another system decides when it may start")
-_NEW_NODES_TAKEN = gettext_lazy("all nodes that may be added are spoken for")
+_NEW_NODES_TAKEN = gettext_lazy("all nodes that can be added are already taken")
 _UNSEEN_DEVICES = gettext_lazy("devices that cannot be seen right now")
 _NEW_NODE = gettext_lazy("a new node")
-_FULL = gettext_lazy("no more nodes may be added right now")
-_TAKEN = gettext_lazy("all nodes that would do are taken")
-_NEW_NODE_IN_DOUBT = gettext_lazy("whether a new node would do for it cannot be told beforehand")
+_FULL = gettext_lazy("no more nodes can be added right now")
+_TAKEN = gettext_lazy("all suitable nodes are taken")
+_NEW_NODE_IN_DOUBT = gettext_lazy("the hub can't predict whether a new node would be suitable")
 
 
 class Outcome(StrEnum):

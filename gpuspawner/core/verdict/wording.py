@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gpuspawner.core.text.i18n import gettext, ngettext
-from gpuspawner.core.text.wording import make_clause
+from gpuspawner.core.text.wording import join_sentences, make_clause
 from gpuspawner.core.units.duration import format_age, format_rough_duration
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Return a verdict as a sentence, such as "Starts now: 3 places left.".
+    """Return a verdict as one or two sentences, such as "Will wait: all 8 are in use. You'd be next in line.".
 
     :param verdict: the verdict.
     """
@@ -28,7 +28,7 @@ def format_verdict(verdict: Verdict) -> str:
 
 
 def format_verdict_label(verdict: Verdict) -> str:
-    """Return a verdict in a few words without a period, such as "Starts now: 3 left".
+    """Return a verdict in a few words without a period, such as "Starts now: room for 3".
 
     :param verdict: the verdict.
     """
@@ -36,30 +36,38 @@ def format_verdict_label(verdict: Verdict) -> str:
         case Outcome.NOW if verdict.places is None:
             return gettext("Starts now")
         case Outcome.NOW if verdict.places_exact:
-            return gettext("Starts now: {places} left", places=verdict.places)
+            return gettext("Starts now: room for {places}", places=verdict.places)
         case Outcome.NOW:
-            return gettext("Starts now: {places}+ left", places=verdict.places)
+            return gettext("Starts now: room for {places}+", places=verdict.places)
         case Outcome.AFTER_SCALE_UP:
             if verdict.minutes is None:
                 return gettext("After a new node")
             return gettext("After a new node, {duration}", duration=format_rough_duration(verdict.minutes))
         case Outcome.WAITS if verdict.ahead:
-            return ngettext("Waits: {number} is ahead", "Waits: {number} are ahead", number=verdict.ahead)
+            return ngettext(
+                "Will wait: {number} ahead of you", "Will wait: {number} ahead of you", number=verdict.ahead
+            )
         case Outcome.WAITS:
-            return gettext("Waits") if verdict.ahead is None else gettext("Waits: yours is next")
+            return gettext("Will wait") if verdict.ahead is None else gettext("Will wait: you'd be next")
         case Outcome.NEVER:
             return gettext("Can't start")
         case Outcome.UNKNOWN:
-            return gettext("Unknown")
+            return gettext("Availability unknown")
 
 
 def _format_now(verdict: Verdict) -> str:
     if verdict.places is None:
         return gettext("Starts now.")
     if verdict.places_exact:
-        return ngettext("Starts now: {number} place left.", "Starts now: {number} places left.", number=verdict.places)
+        return ngettext(
+            "Starts now: room for {number} like this.",
+            "Starts now: room for {number} like this.",
+            number=verdict.places,
+        )
     return ngettext(
-        "Starts now: at least {number} place left.", "Starts now: at least {number} places left.", number=verdict.places
+        "Starts now: room for at least {number} like this.",
+        "Starts now: room for at least {number} like this.",
+        number=verdict.places,
     )
 
 
@@ -69,30 +77,26 @@ def _format_after_scale_up(verdict: Verdict) -> str:
     else:
         text = gettext("Starts after a new node is added, {duration}", duration=format_rough_duration(verdict.minutes))
     if not verdict.is_sure:
-        text = gettext("{verdict}, if one that is large enough can be had", verdict=text)
-    if verdict.ahead:
-        text = gettext("{verdict}; {ahead}", verdict=text, ahead=_format_ahead(verdict))
-    return gettext("{sentence}.", sentence=text)
+        text = gettext("{verdict}, if a large enough one is available", verdict=text)
+    return join_sentences(gettext("{sentence}.", sentence=text), _format_ahead(verdict) if verdict.ahead else "")
 
 
 def _format_waits(reason: str, ahead: str) -> str:
-    if reason and ahead:
-        return gettext("Waits: {reason}, {ahead}.", reason=reason, ahead=ahead)
-    if reason or ahead:
-        return gettext("Waits: {reason}.", reason=reason or ahead)
-    return gettext("Waits.")
+    text = gettext("Will wait: {reason}.", reason=reason) if reason else gettext("Will wait.")
+    return join_sentences(text, ahead)
 
 
 def _format_unknown(reason: str, verdict: Verdict) -> str:
     if verdict.age_s is None or verdict.age_s <= MAX_DATA_AGE_S:
-        if reason and verdict.ahead:
-            return gettext("Unknown: {reason}, {ahead}.", reason=reason, ahead=_format_ahead(verdict))
-        return gettext("Unknown: {reason}.", reason=reason) if reason else gettext("Unknown.")
+        if not reason:
+            return gettext("Availability unknown.")
+        text = gettext("Availability unknown: {reason}.", reason=reason)
+        return join_sentences(text, _format_ahead(verdict) if verdict.ahead else "")
     age = format_age(verdict.age_s)  # The data is too old for a prediction, so show its age.
     return (
-        gettext("Unknown: {reason} ({age}).", reason=reason, age=age)
+        gettext("Availability unknown: {reason} ({age}).", reason=reason, age=age)
         if reason
-        else gettext("Unknown ({age}).", age=age)
+        else gettext("Availability unknown ({age}).", age=age)
     )
 
 
@@ -100,9 +104,9 @@ def _format_ahead(verdict: Verdict) -> str:
     if verdict.ahead is None:
         return ""
     if verdict.ahead == 0:
-        return gettext("yours is next")
+        return gettext("You'd be next in line.")
     if verdict.is_queued:
         return ngettext(
-            "{number} in the queue is ahead of yours", "{number} in the queue are ahead of yours", number=verdict.ahead
+            "{number} in the queue is ahead of you.", "{number} in the queue are ahead of you.", number=verdict.ahead
         )
-    return ngettext("{number} server is ahead of yours", "{number} servers are ahead of yours", number=verdict.ahead)
+    return ngettext("{number} server is ahead of yours.", "{number} servers are ahead of yours.", number=verdict.ahead)

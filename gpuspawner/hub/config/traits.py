@@ -407,7 +407,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit, except that a rule which lists
         `images` allows custom images only with `custom_images: true`. `null` removes a group, a person or a GPU type of
         another values file, `enabled: false` a group's or a person's rule. `hide: true` leaves what is out of reach out
-        of the form, where it is greyed otherwise. How it all goes together: docs/policy.md.
+        of the form, where it is grayed out otherwise. How it all goes together: docs/policy.md.
 
         .. versionadded:: 0.1
         """,

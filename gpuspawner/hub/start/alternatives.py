@@ -46,7 +46,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
     if not named:
         return refused
     sentence = refused.jupyterhub_message
-    advice = gettext("Try it with {choices} instead.", choices=join_with_or([text for text, _ in named]))
+    advice = gettext("Try {choices} instead.", choices=join_with_or([text for text, _ in named]))
     links = Markup("<br>").join(Markup('<a href="{}">{}</a>').format(link, text) for text, link in named)
     html = Markup("{}<br>{}<br>{}").format(sentence, gettext("You could choose this instead:"), links)
     return RefusedStart(

@@ -279,8 +279,8 @@ class _SlowStartReminder:
             # Fill in {seconds} and {timeout} in the admin's message, as newer versions of KubeSpawner do.
             return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
         return ngettext(
-            "The start has taken {number} second so far.",
-            "The start has taken {number} seconds so far.",
+            "Elapsed: {number} second.",
+            "Elapsed: {number} seconds.",
             number=int(elapsed_s),
         )
 

@@ -230,21 +230,21 @@ class _Supervisor:
         match last.stage:
             case Stage.QUEUED:
                 sentence = gettext(
-                    "Your server was still in the queue after {duration}, so it was stopped.", duration=waited
+                    "Your server was still in the queue after {duration}, so the start was canceled.", duration=waited
                 )
             case Stage.SCALING:
                 sentence = gettext(
-                    "No new node was ready after {duration}, so your server was stopped.", duration=waited
+                    "No new node was ready after {duration}, so the start was canceled.", duration=waited
                 )
             case Stage.WAITING if gpu is not None:
                 sentence = gettext(
-                    "There was no room for your server with {gpu} within {duration}, so it was stopped.",
+                    "No room for your server with {gpu} opened up within {duration}, so the start was canceled.",
                     gpu=gpu.display_name,
                     duration=waited,
                 )
             case Stage.WAITING:
                 sentence = gettext(
-                    "There was no room for your server within {duration}, so it was stopped.", duration=waited
+                    "No room for your server opened up within {duration}, so the start was canceled.", duration=waited
                 )
             case _:
                 return None

@@ -109,5 +109,5 @@ def groups(listed: object, *, name: str = "cq") -> Json:
 
 UNUSED = {"pendingWorkloads": 0, "conditions": [ACTIVE]}
 PREEMPTS: Json = {"preemption": {"withinClusterQueue": "LowerPriority"}}
-NOT_SET_UP = "Unknown: the queue gpus is stopped, or not set up completely."
-ANOTHER_SYSTEM = "Unknown: another system decides when it may start."
+NOT_SET_UP = "Availability unknown: the queue gpus is stopped, or not set up completely."
+ANOTHER_SYSTEM = "Availability unknown: another system decides when it may start."

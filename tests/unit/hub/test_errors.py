@@ -93,7 +93,7 @@ def test_a_start_that_takes_too_long_is_a_timeout_to_the_hub():
 
 def test_a_cluster_that_cannot_be_read_is_no_mistake_of_the_user():
     error = make_unread_cluster_failure("It is down.")
-    sentence = "What the cluster has is not known right now, so nothing was started. It is down."
+    sentence = "The hub can't see the cluster's GPUs and nodes right now, so nothing was started. It is down."
     assert (error.status_code, format_exception(error)[0]) == (503, sentence)
 
 

@@ -134,7 +134,7 @@ async def test_one_server_does_not_change_the_settings_of_the_next(make_spawner:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"preset": "course", "preset_choices": {"size": "large"}}, "large is not among the choices that you may use."),
+        ({"preset": "course", "preset_choices": {"size": "large"}}, "You don't have access to the choice large."),
         ({"preset": "course", "cpu": 4}, "The preset 'Course' sets cpu itself."),
         ({"preset": "course", "custom_image": "quay.io/a:1"}, "The image must match"),
         ({"preset": "gone"}, "There is no preset 'gone'"),

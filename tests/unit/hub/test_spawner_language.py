@@ -71,7 +71,7 @@ async def test_a_wrong_form_comes_back_in_its_language(make_spawner: MakeSpawner
     (error,) = page.select("#gpuspawner-cpu-error")
     told = "CPU muss 1 bis 8 CPUs betragen, nicht 99 CPUs."
     assert (message, error.text.split("Fehler:")[-1].strip(), no_gpu(page)) == (
-        "Es wurde nichts gestartet. Das Formular sagt, was zu ändern ist.",
+        "Nicht gestartet. Das Formular zeigt, was zu korrigieren ist.",
         told,
         GERMAN,
     )
@@ -79,7 +79,7 @@ async def test_a_wrong_form_comes_back_in_its_language(make_spawner: MakeSpawner
 
 async def test_a_language_that_is_not_there_is_english(make_spawner: MakeSpawner):
     message, page = await sent(make_spawner(), {**WRONG, "_language": ["<script>"]})
-    assert (message, no_gpu(page)) == ("Nothing was started. The form says what to change.", ENGLISH)
+    assert (message, no_gpu(page)) == ("Not started. The form shows what to fix.", ENGLISH)
 
 
 async def test_a_refused_start_is_told_in_the_language_of_its_request(make_spawner: MakeSpawner):

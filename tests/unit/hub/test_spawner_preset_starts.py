@@ -138,7 +138,7 @@ async def test_a_form_and_a_link_send_the_same_choice(ada: GPUSpawner):
     ("options", "status", "told"),
     [
         ({"preset": "gone"}, 400, "preset: There is no preset 'gone'."),
-        ({"preset": "staff"}, 403, "preset: Staff is not among the presets that you may use."),
+        ({"preset": "staff"}, 403, "preset: You don't have access to the preset Staff."),
         (
             {"preset": "small", "preset_choices": {"size": "huge"}},
             400,
@@ -171,7 +171,7 @@ async def test_an_entry_for_other_groups_is_refused_even_from_stored_options(ada
     with pytest.raises(web.HTTPError) as refused:
         await begin(ada, stored)
     assert refused.value.status_code == 403
-    assert "preset_choices: Large is not among the choices that you may use." in str(refused.value.log_message)
+    assert "preset_choices: You don't have access to the choice Large." in str(refused.value.log_message)
 
 
 async def test_while_groups_are_unknown_no_preset_starts(ada: GPUSpawner):

@@ -108,7 +108,7 @@ async def test_the_form_shows_presets_and_nothing_else(make_spawner: MakeSpawner
     names = {str(each["name"]) for each in page.select("[name]")}
     assert names == {"start_preset", "preset:lab:size", "preset:lab:image", "preset-image:lab:image"}
     assert outlook(card(page)).startswith("Starts now")
-    assert outlook(card(page, "staff")) == "Staff is not among the presets that you may use."
+    assert outlook(card(page, "staff")) == "You don't have access to the preset Staff."
     assert faults(json.loads(page.select("#gpuspawner-data")[0].text)) == []
 
 
@@ -151,7 +151,7 @@ async def test_the_verdict_is_about_what_is_picked(make_spawner: MakeSpawner, se
     assert outlook(card(await opened(spawner))).startswith("Starts now")
     header = {"start_preset": "lab", "preset:lab:size": "all", "preset:lab:image": "pytorch"}
     page = await opened(spawner, asking(header=header))
-    assert (outlook(card(page)), picked(page, "preset:lab:size")) == ("Waits: yours is next", "all")
+    assert (outlook(card(page)), picked(page, "preset:lab:size")) == ("Will wait: you'd be next", "all")
     assert "4 × A100" in card(page).select(".gs-holds")[0].text
 
 
@@ -166,7 +166,7 @@ async def test_the_card_in_use_is_judged_first(make_spawner: MakeSpawner):
 async def test_what_is_not_known_is_said_at_the_current_card(make_spawner: MakeSpawner, server: WatchServer):
     server.status[NODES] = 403
     page = await opened(make_spawner(settings=ONLY, name="bob"))
-    assert (outlook(card(page)), outlook(card(page, "staff"))) == ("Unknown", "")
+    assert (outlook(card(page)), outlook(card(page, "staff"))) == ("Availability unknown", "")
 
 
 @pytest.mark.parametrize("settings", [ONLY, MIXED], ids=["only presets", "beside fields"])
@@ -216,7 +216,7 @@ async def test_what_could_start_instead_is_another_entry_or_preset(make_spawner:
 @pytest.mark.parametrize(
     ("reason", "advice"),
     [
-        ("rejected_by_node", "Try it with Lab: No GPU or Lab: One GPU instead."),
+        ("rejected_by_node", "Try Lab: No GPU or Lab: One GPU instead."),
         ("out_of_memory", ""),
         ("image_not_found", ""),
     ],

@@ -37,7 +37,7 @@ T4 = GPUTypeView(
     memory_text="15 GiB",
     memory_gib=15.0,
     unit="card",
-    unit_text="card",
+    unit_text="full GPU",
     max_count=4,
     total=8,
     healthy=7,
@@ -73,7 +73,7 @@ SHARED_MEMORY = NumberView(min="0.25", max="16", step="0.25", default="0.25")
 MISFIT = MisfitView(text="PyTorch is made for NVIDIA GPUs.", gpus=("mi210",))
 VERDICT = VerdictView(
     outcome="waits",
-    sentence="Waits: none is free.",
+    sentence="Will wait: none is free.",
     alternatives=(
         AlternativeView(
             sentence="1 × Tesla T4",
@@ -82,7 +82,7 @@ VERDICT = VerdictView(
     ),
 )
 CUSTOM = CustomImageView(
-    card=ImageView(slug="", display_name="Another image", description="Any."), help="Written as registry/name:tag."
+    card=ImageView(slug="", display_name="Custom image", description="Any."), help="Written as registry/name:tag."
 )
 VIEW = FormView(
     images=(
@@ -104,7 +104,7 @@ VIEW = FormView(
             description="",
             summary="PyTorch with 1 × Tesla T4",
             values={**VALUES, "cpu": "8", "memory": "64", "gpu": "t4", "gpu_count": "1"},
-            outlook=VerdictView(outcome="now", sentence="Starts now: 3 left"),
+            outlook=VerdictView(outcome="now", sentence="Starts now: room for 3"),
         ),
     ),
     values=VALUES,
@@ -140,7 +140,7 @@ POLICY = PolicyView(
 LIMITED = replace(
     VIEW,
     images=(*VIEW.images, ImageView(slug="lab", display_name="Lab", description="Theirs.", denied="Not for you.")),
-    vendors=(VendorView(slug="x", display_name="X", types=(replace(T4, longest_text="at most 4 hours"), DENIED)),),
+    vendors=(VendorView(slug="x", display_name="X", types=(replace(T4, longest_text="up to 4 hours"), DENIED)),),
     presets=(
         *VIEW.presets,
         replace(
@@ -151,7 +151,7 @@ LIMITED = replace(
         ),
     ),
     policy=replace(
-        POLICY, custom_image=ImageView(slug="", display_name="Another image", description="Any.", denied="No others.")
+        POLICY, custom_image=ImageView(slug="", display_name="Custom image", description="Any.", denied="No others.")
     ),
 )
 BLOCKED = replace(LIMITED, policy=PolicyView(blocked="Your groups could not be read."))
@@ -167,7 +167,7 @@ SIZES = PresetChoiceView(
         PresetEntryView(slug="much", text="64 GB (not available to you)", is_denied=True),
     ),
     picked="eight",
-    reason="64 GB is not among the choices that you may use.",
+    reason="You don't have access to the choice 64 GB.",
 )
 IMAGES = PresetChoiceView(
     field="preset:small:image",
@@ -182,7 +182,7 @@ SMALL = PresetView(
     description="For exercises.",
     summary="Lab with 8 GiB and 1 × Tesla T4",
     values={},
-    outlook=VerdictView(outcome="waits", sentence="Waits: none is free"),
+    outlook=VerdictView(outcome="waits", sentence="Will wait: none is free"),
     is_fixed=True,
     choices=(SIZES, IMAGES),
     is_last=True,
@@ -193,7 +193,7 @@ STAFF = replace(
     slug="staff",
     display_name="Staff",
     choices=(),
-    outlook=VerdictView(outcome="never", sentence="Staff is not among the presets that you may use."),
+    outlook=VerdictView(outcome="never", sentence="You don't have access to the preset Staff."),
     is_denied=True,
     is_last=False,
     is_picked=False,

@@ -14,7 +14,7 @@ function values(changes = {}) {
 
 test("what the form does not ask for is not in the sentence", () => {
   const without = { ...island, cpu: null, memory: null, run_time: null };
-  assert.equal(sentenceOf(values({ cpu: "", memory: "", run_time: "" }), without), "PyTorch with 1 × A100 80 GB");
+  assert.equal(sentenceOf(values({ cpu: "", memory: "", run_time: "" }), without), "PyTorch · 1 × A100 80 GB");
 });
 
 // What the server said of a reference the last time it was asked.
@@ -27,14 +27,14 @@ test("a reference that the server does not take is not asked for", () => {
   const written = values({ image: "", custom_image: " no image " });
   assert.equal(complaintOfReference(written, data), "Not so.");
   assert.equal(sentenceOf(written, data), "");
-  assert.equal(troubleOf(written, data), "Some values above need another look.");
+  assert.equal(troubleOf(written, data), "Fix 1 field above to continue.");
 });
 
 test("what the server said is about that reference alone", () => {
   const data = answered("no image", "Not so.");
   const written = values({ image: "", custom_image: "quay.io/x" });
   assert.equal(complaintOfReference(written, data), "");
-  assert.match(sentenceOf(written, data), /^quay.io\/x with 4 CPUs, 16 GiB and 1 × A100 80 GB/);
+  assert.match(sentenceOf(written, data), /^quay.io\/x · 4 CPUs · 16 GiB RAM · 1 × A100 80 GB/);
 });
 
 test("a reference goes with every GPU", () => {
@@ -73,7 +73,8 @@ test("a preset with shared memory is held with as much", () => {
 
 test("an empty number of GPUs means one", () => {
   assert.deepEqual(wrongNumbers(values({ gpu_count: " " }), island), []);
-  assert.equal(totalOf(values({ gpu_count: "" }), island), "1 × A100 80 GB = 80 GiB GPU memory");
+  const data = { ...island, gpus: [{ ...island.gpus[0], display_name: "A100" }] };
+  assert.equal(totalOf(values({ gpu_count: "" }), data), "80 GiB GPU memory");
 });
 
 test("the number of GPUs does not matter without a GPU", () => {
@@ -81,12 +82,24 @@ test("the number of GPUs does not matter without a GPU", () => {
 });
 
 test("the total multiplies the memory of one GPU", () => {
-  assert.equal(totalOf(values({ gpu_count: "2" }), island), "2 × A100 80 GB = 160 GiB GPU memory");
+  assert.equal(totalOf(values({ gpu_count: "2" }), island), "160 GiB GPU memory");
+});
+
+test("a total that the GPU's name tells is not told again", () => {
+  assert.equal(island.gpus[0].display_name, "A100 80 GB");
+  assert.equal(totalOf(values({ gpu_count: "1" }), island), "");
+});
+
+test("the number of fields to fix is told", () => {
+  const told = (changed) => troubleOf(values(changed), island);
+  assert.equal(told({ cpu: "0.7" }), "Fix 1 field above to continue.");
+  assert.equal(told({ cpu: "0.7", memory: "many" }), "Fix 2 fields above to continue.");
+  assert.equal(told({ image: "gone", gpu: "gone", cpu: "0.7" }), "Fix 3 fields above to continue.");
 });
 
 test("memory that is no round number of GiB is told to two decimals", () => {
   const data = { ...island, gpus: [{ ...island.gpus[0], memory_gib: 11441 / 1024 }] };
-  assert.equal(totalOf(values({ gpu_count: "2" }), data), "2 × A100 80 GB = 22.35 GiB GPU memory");
+  assert.equal(totalOf(values({ gpu_count: "2" }), data), "22.35 GiB GPU memory");
 });
 
 test("there is no total without a GPU, without its memory, or with a wrong number", () => {
@@ -97,7 +110,7 @@ test("there is no total without a GPU, without its memory, or with a wrong numbe
 
 test("an image that cannot use the GPU is said so, in the server's words", () => {
   assert.equal(hintOf(values({ gpu: "mi210" }), island), "PyTorch is made for NVIDIA GPUs.");
-  assert.equal(troubleOf(values({ gpu: "mi210" }), island), "This image and this GPU do not go together.");
+  assert.equal(troubleOf(values({ gpu: "mi210" }), island), "This image and this GPU can't be used together.");
 });
 
 test("an image that can use the GPU, or needs none, goes with it", () => {

@@ -31,11 +31,11 @@ const nodes = withGpu({
 for (const [asked, outcome, sentence] of [
   [{}, "now", "Starts now."],
   [{ gpu_count: "2" }, "now", "Starts now."],
-  [{ gpu_count: "3" }, "waits", "Waits: no node has more than 2 of them free."],
-  [{ gpu_count: "4" }, "waits", "Waits: only 3 of 16 are free."],
-  [{ gpu_count: "2", cpu: "4" }, "waits", "Waits: no node with them has enough CPU and memory free."],
+  [{ gpu_count: "3" }, "waits", "Will wait: no node has more than 2 of them free."],
+  [{ gpu_count: "4" }, "waits", "Will wait: only 3 of 16 are free."],
+  [{ gpu_count: "2", cpu: "4" }, "waits", "Will wait: no node with them has enough CPU and memory free."],
   [{ gpu_count: "9" }, "never", "Can't start: no node has more than 8 of them."],
-  [{ cpu: "32", memory: "256" }, "waits", "Waits: no node with them has enough CPU and memory free."],
+  [{ cpu: "32", memory: "256" }, "waits", "Will wait: no node with them has enough CPU and memory free."],
 ]) {
   test(`${JSON.stringify(asked)} on these nodes: ${outcome}, ${JSON.stringify(sentence)}`, () => {
     assert.deepEqual(localVerdict(values(asked), nodes), { outcome, sentence, alternatives: [] });
@@ -56,13 +56,13 @@ test("what has to be free is what is guaranteed", () => {
 test("none free is said so", () => {
   const data = withGpu({ ...nodes.gpus[0], free: 0, shapes: [], state: "busy" });
   assert.deepEqual(localVerdict(values(), data), {
-    outcome: "waits", sentence: "Waits: none of 16 is free.", alternatives: [],
+    outcome: "waits", sentence: "Will wait: none of the 16 is free.", alternatives: [],
   });
 });
 
 test("unknown counts give an unknown verdict and no other", () => {
   const data = withGpu({ total: 4, free: null, state: "unknown", reason: "", shapes: [] });
-  assert.equal(localVerdict(values(), data).sentence, "Unknown: what is free cannot be read.");
+  assert.equal(localVerdict(values(), data).sentence, "Availability unknown: the hub can't read what is free.");
 });
 
 for (const [what, data, asked] of [
@@ -98,7 +98,7 @@ test("of counts that are too old only those that can never start are told", () =
   assert.deepEqual([busy, gone].map((gpu) => reasonOf(gpu, values(), nodes, 61)), ["", "never"]);
 });
 
-const told = { outcome: "now", sentence: "Starts now: 3 places left.", alternatives: [] };
+const told = { outcome: "now", sentence: "Starts now: room for 3 like this.", alternatives: [] };
 
 test("the server's verdict on these values wins", () => {
   const shown = shownVerdict(values({ gpu_count: "9" }), { ...nodes, verdict: told }, { ...NOW, isAnswered: true });
@@ -132,7 +132,7 @@ test("old counts make every verdict unknown but never", () => {
 });
 
 test("counts of which nobody knows how old they are leave the verdict to the server", () => {
-  const unknown = { outcome: "unknown", sentence: "Unknown: the nodes of the cluster cannot be read.", alternatives: [] };
+  const unknown = { outcome: "unknown", sentence: "Availability unknown: the hub can't read the cluster's nodes.", alternatives: [] };
   const state = { ...NOW, age: null };
   assert.equal(shownVerdict(values(), nodes, state).outcome, "unknown");
   assert.equal(shownVerdict(values(), { ...nodes, verdict: null }, { ...state, isAnswered: true }), null);

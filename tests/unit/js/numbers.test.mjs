@@ -41,9 +41,9 @@ test("shared memory steps from the least when the field is empty, and as memory 
   assert.deepEqual([step("", 1), step("0.25", 1), step("512M", 1), step("2", 1), step("0.25", -1)], ["0.25", "0.5", "0.75", "2", "0.25"]);
   assert.equal(step("", -1), "");
   assert.equal(stepped("shared_memory", "2", 1, { ...bounds, max: "0.1" }), "0.25");
-  assert.equal(complaintOf("shared_memory", "3", bounds), "From 0.25 to 2 GiB can be asked for.");
+  assert.equal(complaintOf("shared_memory", "3", bounds), "Enter 0.25 to 2 GiB.");
   assert.equal(complaintOf("shared_memory", "3", { ...bounds, max: "0.1" }), "Needs at least 0.25 GiB of memory.");
-  assert.equal(complaintOf("shared_memory", "much", bounds), "Write a number, for example 0.25G.");
+  assert.equal(complaintOf("shared_memory", "much", bounds), "Enter a number, such as 0.25G.");
 });
 
 test("steps of twenty minutes do not drift", () => {
@@ -58,9 +58,9 @@ test("steps of twenty minutes do not drift", () => {
 
 test("a complaint about a run time names lengths of time", () => {
   assert.equal(complaintOf("run_time", "8h", island.run_time), "");
-  assert.equal(complaintOf("run_time", "80h", island.run_time), "From 15m to 3d can be asked for.");
-  assert.equal(complaintOf("run_time", "20m", island.run_time), "Goes in steps of 15m.");
-  assert.equal(complaintOf("run_time", "long", island.run_time), "Write a length of time, for example 8h.");
+  assert.equal(complaintOf("run_time", "80h", island.run_time), "Enter 15m to 3d.");
+  assert.equal(complaintOf("run_time", "20m", island.run_time), "Use a multiple of 15m.");
+  assert.equal(complaintOf("run_time", "long", island.run_time), "Enter a duration, such as 8h.");
 });
 
 test("a TiB is 1024 GiB", () => assert.equal(amountOf("memory", "1T"), 1024));
@@ -109,22 +109,32 @@ test("a number inside its bounds and on the grid is not complained about", () =>
 });
 
 test("a complaint names the bounds", () => {
-  assert.equal(complaintOf("cpu", "33", island.cpu), "From 0.5 to 32 cores can be asked for.");
+  assert.equal(complaintOf("cpu", "33", island.cpu), "Enter 0.5 to 32 cores.");
 });
 
 test("a complaint names the step", () => {
-  assert.equal(complaintOf("memory", "8.2", island.memory), "Goes in steps of 0.5 GiB.");
+  assert.equal(complaintOf("memory", "8.2", island.memory), "Use a multiple of 0.5 GiB.");
+});
+
+test("a grid that does not start at a multiple of its step is told from its start", () => {
+  const bounds = { min: "1", max: "9", step: "4", default: "5" };
+  assert.equal(complaintOf("cpu", "9", bounds), "");
+  assert.equal(complaintOf("cpu", "8", bounds), "Use 1 plus a multiple of 4 cores.");
+});
+
+test("bounds that leave one value name that", () => {
+  assert.equal(complaintOf("gpu_count", "2", countBounds({ max_count: 1 })), "Enter 1.");
 });
 
 test("a complaint about something that is no number gives an example", () => {
-  assert.equal(complaintOf("memory", "lots", island.memory), "Write a number, for example 8G.");
+  assert.equal(complaintOf("memory", "lots", island.memory), "Enter a number, such as 8G.");
 });
 
 test("the number of GPUs is bounded by the type", () => {
   const bounds = countBounds(island.gpus[0]);
   assert.equal(complaintOf("gpu_count", "4", bounds), "");
-  assert.equal(complaintOf("gpu_count", "5", bounds), "From 1 to 4 can be asked for.");
-  assert.equal(complaintOf("gpu_count", "1.5", bounds), "Goes in steps of 1.");
+  assert.equal(complaintOf("gpu_count", "5", bounds), "Enter 1 to 4.");
+  assert.equal(complaintOf("gpu_count", "1.5", bounds), "Enter a whole number.");
 });
 
 test("a field that may be empty is right when it is, and steps from its default", () => {

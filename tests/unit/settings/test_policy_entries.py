@@ -63,7 +63,7 @@ def test_amounts_may_be_unlimited_at_the_top():
         (
             {"max_runtime": 8},
             "max_runtime",
-            "must be a length of time with a unit, such as 30m, 8h or 2d, not 8",
+            "must be a duration with a unit, such as 30m, 8h or 2d, not 8",
         ),
     ],
 )

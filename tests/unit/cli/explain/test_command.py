@@ -97,8 +97,8 @@ async def test_user_options_are_taken_as_they_are_or_from_a_file(call: Call, tmp
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["--gpu", "a100-80gb"], 0, "Starts now: 3 places left."),
-        (["--gpu", "a100-80gb", "--count", "4"], 0, "Waits: "),
+        (["--gpu", "a100-80gb"], 0, "Starts now: room for 3 like this."),
+        (["--gpu", "a100-80gb", "--count", "4"], 0, "Will wait: "),
         (["--gpu", "a100-80gb", "--cpu", "60"], 1, "Can't start: "),
         (["--gpu", "h100"], 1, "Not valid: gpu: There is no GPU type 'h100'."),
         (["--gpu", "a100-80gb", "--count", "x"], 1, "Not valid: gpu_count: "),
@@ -114,7 +114,7 @@ async def test_the_exit_code_says_what_the_words_say(call: Call, arguments: list
 async def test_a_cluster_that_does_not_answer_is_3(call: Call, tmp_path: Path):
     call.kubeconfig = written_kubeconfig("http://127.0.0.1:1", tmp_path)
     code, told = await call("--gpu", "a100-80gb")
-    assert (code, told.splitlines()[0]) == (3, "Unknown: the Kubernetes API server cannot be reached.")
+    assert (code, told.splitlines()[0]) == (3, "Availability unknown: the Kubernetes API server cannot be reached.")
 
 
 async def test_what_is_unknown_can_be_written_in_any_format(call: Call, server: WatchServer):
@@ -124,7 +124,7 @@ async def test_what_is_unknown_can_be_written_in_any_format(call: Call, server: 
         found = read(told)
         assert (code, found["outcome"], found["verdict"]["sentence"]) == (
             *(3, "unknown"),
-            "Unknown: the hub may not list the cluster's nodes.",
+            "Availability unknown: the hub may not list the cluster's nodes.",
         )
 
 

@@ -110,11 +110,15 @@ async def test_who_may_have_a_preset_is_told(call: Call):
     [
         (["--preset", "staff", "--user", "ada"], 0, "Policy: allowed."),
         (["--preset", "staff", "--user", "bob", "--group", "STAFF"], 0, "Policy: allowed."),
-        (["--preset", "staff", "--user", "bob"], 1, "Refused (preset_not_allowed): Staff is not among the presets"),
+        (
+            ["--preset", "staff", "--user", "bob"],
+            1,
+            "Refused (preset_not_allowed): You don't have access to the preset Staff",
+        ),
         (
             ["--preset", "small", "--choice", "size=large", "--user", "bob"],
             1,
-            "Refused (preset_not_allowed): Large is not among the choices",
+            "Refused (preset_not_allowed): You don't have access to the choice Large",
         ),
         (
             ["--preset", "small", "--choice", "size=large", "--user", "bob", "--group", "tutors"],

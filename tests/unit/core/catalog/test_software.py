@@ -43,7 +43,7 @@ NEW_DRIVER = {DRIVER: "580"}
     ("picked", "type_", "text"),
     [
         (image(vendors=("nvidia",)), gpu(vendor="amd"), "PyTorch is made for NVIDIA GPUs."),
-        (image(vendors=()), gpu(), "PyTorch is made for work without a GPU."),
+        (image(vendors=()), gpu(), "PyTorch can't be used with a GPU."),
         (CUDA_13, gpu(OLD_DRIVER), "CUDA 13.0 needs driver 580 or newer; these nodes have 535."),
         (
             CUDA_13,

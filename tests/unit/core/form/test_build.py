@@ -111,7 +111,7 @@ DEFAULTS = {
     "shared_memory": "",
     "priority": "normal",
 }
-LASTS = "for at most 8 hours"
+LASTS = "up to 8 hours"
 
 
 def types_of(catalog: Catalog, inventory: Inventory = INVENTORY):
@@ -122,7 +122,7 @@ def types_of(catalog: Catalog, inventory: Inventory = INVENTORY):
 def test_a_first_visit_shows_the_defaults():
     view = build_view(CATALOG, INVENTORY)
     assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
-    assert view.summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
+    assert view.summary == f"PyTorch · 2 CPUs · 8 GiB RAM · no GPU · {LASTS}"
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_the_sentence_is_the_one_that_the_script_writes(case: dict[str, Any]):
 
 def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
     view = build_view(replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None), INVENTORY)
-    assert view.summary == "PyTorch with no GPU"
+    assert view.summary == "PyTorch · no GPU"
 
 
 def test_a_reference_that_was_written_stays_beside_another_image():
     typed = {"image": "plain", "custom_image": "python"}
     view = build_view(CATALOG, INVENTORY, typed=typed)
     assert (view.values["image"], view.values["custom_image"]) == ("plain", "python")
-    assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
+    assert view.summary == f"Plain Python · 2 CPUs · 8 GiB RAM · no GPU · {LASTS}"
 
 
 @pytest.mark.parametrize(("written", "is_wrong"), [("", False), ("python", False), ("Python", True)])
@@ -191,10 +191,10 @@ def test_where_only_offered_images_are_allowed_the_form_has_no_field_for_another
     catalog = replace(CATALOG, custom_images=None)
     view = build_view(catalog, INVENTORY, typed={"image": "plain", "custom_image": "python"})
     assert (view.custom_image, encode_view(view)["custom_image"]) == (None, None)
-    assert view.summary == f"Plain Python with 2 CPUs, 8 GiB and no GPU {LASTS}"
+    assert view.summary == f"Plain Python · 2 CPUs · 8 GiB RAM · no GPU · {LASTS}"
     assert build_view(catalog, INVENTORY, typed={"custom_image": "python"}).values["image"] == "pytorch"
     summary = build_view(catalog, INVENTORY, typed={"image": ""}).summary
-    assert summary == f"PyTorch with 2 CPUs, 8 GiB and no GPU {LASTS}"
+    assert summary == f"PyTorch · 2 CPUs · 8 GiB RAM · no GPU · {LASTS}"
 
 
 def test_problems_stand_at_their_fields_and_leave_no_summary():
@@ -303,7 +303,7 @@ def test_a_form_without_live_capacity_has_no_verdict():
 
 
 @pytest.mark.parametrize(
-    ("unit", "text"), [(UnitKind.CARD, "card"), (UnitKind.MIG, "MIG slice"), (UnitKind.SHARED, "shared")]
+    ("unit", "text"), [(UnitKind.CARD, "full GPU"), (UnitKind.MIG, "MIG slice"), (UnitKind.SHARED, "shared")]
 )
 def test_the_unit_is_in_words(unit: UnitKind, text: str):
     assert types_of(replace(CATALOG, gpus={"a100-80gb": replace(A100, unit=unit)}))["a100-80gb"].unit_text == text
@@ -317,7 +317,7 @@ def test_a_type_says_that_it_is_spot_and_what_links_its_gpus():
 
 def test_a_preset_holds_a_sentence_and_the_value_of_every_field():
     train, small = build_view(CATALOG, INVENTORY).presets
-    assert train.summary == f"PyTorch with 8 CPUs, 64 GiB and 2 × A100 80 GB {LASTS}"
+    assert train.summary == f"PyTorch · 8 CPUs · 64 GiB RAM · 2 × A100 80 GB · {LASTS}"
     assert dict(small.values) == {**DEFAULTS, "image": "plain", "cpu": "1", "memory": "0.5"}
 
 

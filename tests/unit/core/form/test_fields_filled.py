@@ -67,9 +67,9 @@ LIMITED = Rule(
 @pytest.mark.parametrize(
     ("saved", "value", "notice"),
     [
-        ({"image": "r"}, "torch", "R is not among the images that you may use. Torch is selected."),
+        ({"image": "r"}, "torch", "You don't have access to the image R. Torch is selected."),
         ({"custom_image": "quay.io/x:1"}, "", "You may only use images from the list. Torch is selected."),
-        ({"gpu": "either"}, "", "EITHER is not among the GPUs that you may use. No GPU is selected."),
+        ({"gpu": "either"}, "", "You don't have access to EITHER. No GPU is selected."),
         ({"cpu": 8}, "2", "You may have 0.5 to 4 CPUs. 2 is filled in."),
         ({"memory": "32G"}, "8", "You may have 1 GiB to 16 GiB of memory. 8 GiB is filled in."),
         ({"gpu": "a100", "gpu_count": 4}, "1", "You may have 2 GPUs (A100) in one server. 1 is filled in."),
@@ -104,7 +104,7 @@ def test_why_a_type_is_out_of_reach_does_not_depend_on_the_image_that_is_selecte
     images = {"cpu": Image(slug="cpu", display_name="CPU", image="c", vendors=())}
     images["torch"] = Image(slug="torch", display_name="Torch", image="t")
     filled = filled_for(Rule(gpus={}), options={"gpu": "t4"}, images=images)
-    assert filled.notices == {"gpu": "T4 is not among the GPUs that you may use. No GPU is selected."}
+    assert filled.notices == {"gpu": "You don't have access to T4. No GPU is selected."}
 
 
 def test_a_run_time_that_nobody_asked_for_is_shortened_without_a_word():

@@ -178,7 +178,7 @@ def test_entries_for_others_are_not_picked():
 
 def test_a_preset_for_others_says_so():
     found = filled(policy=FOR_STAFF)
-    assert found.presets["staff"].refusal == "Staff is not among the presets that you may use."
+    assert found.presets["staff"].refusal == "You don't have access to the preset Staff."
 
 
 def test_limits_refuse_the_picked_entries_only():

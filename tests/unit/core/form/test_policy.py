@@ -18,7 +18,7 @@ from tests.unit.islands import build_view, island_of, things
 
 FREE = Availability(total=8, healthy=8, free=8, largest=4, waiting=0)
 MINE = {"gpus": {"t4": GPUTypeRule()}}
-THEIRS = "A100 is not among the GPUs that you may use."
+THEIRS = "You don't have access to A100."
 
 
 def view_for(allowance: Allowance, **asked: Any) -> FormView:
@@ -51,7 +51,7 @@ def test_a_type_that_is_not_for_this_person_is_denied_with_its_reason():
     assert told(view) == {
         "t4": ("free", ""),
         "a100": ("denied", THEIRS),
-        "either": ("denied", "EITHER is not among the GPUs that you may use."),
+        "either": ("denied", "You don't have access to EITHER."),
     }
     rows = {gpu["slug"]: (gpu["state"], gpu["reason"]) for gpu in things(island_of(view)["gpus"])}
     assert rows == told(view)
@@ -62,7 +62,7 @@ def test_an_image_that_is_not_for_this_person_comes_last_with_its_reason_and_sta
     assert [(image.slug, image.denied) for image in view.images] == [
         ("torch", ""),
         ("r", ""),
-        ("minimal", "Minimal is not among the images that you may use."),
+        ("minimal", "You don't have access to the image Minimal."),
     ]
     assert [image["slug"] for image in things(island_of(view)["images"])] == ["torch", "r"]
     assert view.values["image"] == "torch"
@@ -87,7 +87,7 @@ def test_what_is_never_for_this_person_is_left_out_where_the_admin_says_so():
     assert (list(types(view)), [image.slug for image in view.images]) == (["t4"], ["torch", "cpu"])
     assert (view.custom_image, policy_of(view).custom_image) == (None, None)
     assert [preset.slug for preset in view.presets] == ["long", "plain"]
-    assert view.images[1].misfits == (MisfitView(text="CPU is made for work without a GPU.", gpus=("t4",)),)
+    assert view.images[1].misfits == (MisfitView(text="CPU can't be used with a GPU.", gpus=("t4",)),)
 
 
 def test_a_limit_of_0_is_never_for_this_person():
@@ -146,8 +146,8 @@ def test_each_type_says_how_long_a_server_with_it_runs():
     narrower = NumberView(min="15m", max="4h", step="15m", default="4h")
     assert {slug: gpu.longest_text for slug, gpu in types(view).items()} == {
         "t4": "",
-        "a100": "at most 4 hours",
-        "either": "at most 4 hours",
+        "a100": "up to 4 hours",
+        "either": "up to 4 hours",
     }
     assert policy_of(view).times == tuple(
         TimeView(slug=slug, longest="4h", run_time=narrower) for slug in ("a100", "either")
@@ -173,7 +173,7 @@ def test_where_nobody_is_asked_for_the_run_time_the_end_is_told(gpu: str, ending
         TimeView(slug="t4", longest="10h"),
         TimeView(slug="a100", longest="4h"),
     )
-    assert [each.longest_text for each in types(view).values()] == ["", "at most 4 hours"]
+    assert [each.longest_text for each in types(view).values()] == ["", "up to 4 hours"]
 
 
 def test_a_preset_out_of_reach_says_why_and_the_others_can_start():

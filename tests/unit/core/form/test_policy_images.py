@@ -67,17 +67,17 @@ def test_the_image_that_a_person_names_is_one_more_card():
     assert build_custom_image_view(CustomImages(), "") == CustomImageView(
         card=ImageView(
             slug="",
-            display_name="Another image",
-            description="Any image with JupyterHub's single-user server in it.",
+            display_name="Custom image",
+            description="Any image that includes JupyterHub's single-user server.",
         ),
-        help="Written as registry/name:tag, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
+        help="Format: registry/name:tag, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
     )
 
 
 def test_it_says_what_the_admin_said_and_where_it_may_come_from():
     view = build_custom_image_view(CustomImages(registries=("quay.io", "ghcr.io"), description="D"), "")
     assert view is not None
-    assert (view.card.description, view.help) == ("D", "Written as registry/name:tag, from quay.io or ghcr.io.")
+    assert (view.card.description, view.help) == ("D", "Format: registry/name:tag, from quay.io or ghcr.io.")
 
 
 @pytest.mark.parametrize(

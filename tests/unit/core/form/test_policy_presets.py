@@ -38,7 +38,7 @@ def entries(preset: PresetView, number: int = 0) -> dict[str, bool]:
 
 def test_a_card_has_its_lists_and_says_what_it_starts():
     lab = card("lab", options=saved(LARGE))
-    assert lab.summary == "R with 1 CPU, 16 GiB and no GPU for at most 8 hours"
+    assert lab.summary == "R · 1 CPU · 16 GiB RAM · no GPU · up to 8 hours"
     size, image = lab.choices
     assert (size.field, size.label, size.picked, size.image) == ("preset:lab:size", "Memory", "large", None)
     assert entries(lab) == {"4 GiB": False, "16 GiB": False, "With a GPU": False}
@@ -51,7 +51,7 @@ def test_a_card_has_its_lists_and_says_what_it_starts():
 def test_memory_that_is_no_round_number_is_rounded():
     odd = replace(LAB, options={"cpu": 1, "memory": 1951419879}, choices={})
     catalog = replace(ONLY, presets={"lab": odd})
-    assert card("lab", catalog=catalog).summary == "Minimal with 1 CPU, 1.9 GiB and no GPU for at most 8 hours"
+    assert card("lab", catalog=catalog).summary == "Minimal · 1 CPU · 1.9 GiB RAM · no GPU · up to 8 hours"
 
 
 def test_a_choice_without_entries_has_a_text_field_only():
@@ -99,7 +99,7 @@ def test_a_verdict_is_about_the_picked_entries_and_gives_way_to_a_refusal():
     shown = {each.slug: each.outlook for each in view(FOR_STAFF, live=live).presets}
     assert shown["lab"] is not None
     assert shown["lab"].outcome == "now"
-    assert shown["staff"] == VerdictView(outcome="never", sentence="Staff is not among the presets that you may use.")
+    assert shown["staff"] == VerdictView(outcome="never", sentence="You don't have access to the preset Staff.")
 
 
 def test_whoever_may_name_no_image_gets_no_field_for_one():
@@ -123,7 +123,7 @@ def test_a_preset_for_others_is_denied_and_has_no_lists():
 def test_a_preset_for_others_says_so_or_is_hidden(slug: str, catalog: Any):
     policy = Policy(access={("preset", slug): Access(users=frozenset({"bob"}))})
     name = catalog.presets[slug].display_name
-    reason = VerdictView(outcome="never", sentence=f"{name} is not among the presets that you may use.")
+    reason = VerdictView(outcome="never", sentence=f"You don't have access to the preset {name}.")
     shown = card(slug, policy, catalog=catalog)
     assert (shown.is_denied, shown.outlook) == (True, reason)
     hidden = view(replace(policy, hide=True), catalog=catalog)
@@ -135,7 +135,7 @@ def test_a_preset_for_others_says_so_or_is_hidden(slug: str, catalog: Any):
 def test_entries_for_others_are_disabled_or_left_out():
     lab = card("lab", FOR_STAFF)
     assert entries(lab) == {"4 GiB": False, "16 GiB (not available to you)": True, "With a GPU": False}
-    assert lab.choices[0].reason == "16 GiB is not among the choices that you may use."
+    assert lab.choices[0].reason == "You don't have access to the choice 16 GiB."
     hidden = replace(FOR_STAFF, hide=True)
     assert entries(card("lab", hidden)) == {"4 GiB": False, "With a GPU": False}
     assert [each.slug for each in view(hidden).presets] == ["lab", "named"]
@@ -144,7 +144,7 @@ def test_entries_for_others_are_disabled_or_left_out():
 def test_an_entry_beyond_the_limits_says_why_and_leaves_the_others():
     lab = card("lab", Rule(gpus={}))
     assert entries(lab) == {"4 GiB": False, "16 GiB": False, "With a GPU (not available to you)": True}
-    assert lab.choices[0].reason == "T4 is not among the GPUs that you may use."
+    assert lab.choices[0].reason == "You don't have access to T4."
     assert not lab.is_denied
 
 

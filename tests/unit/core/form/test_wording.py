@@ -79,9 +79,9 @@ def test_counts_of_more_than_a_minute_are_told_with_their_age(age_s: float | Non
         ({"cpu_millis": 2000, "memory_bytes": 4 * GIB}, "2 CPUs and 4 GiB"),
         ({"image": "torch", "gpu_count": 1, "cpu_millis": 500}, "Torch, 1 × T4 and 0.5 CPU"),
         ({"image": "", "custom_image": "quay.io/x:1", "gpu_count": 1}, "quay.io/x:1 and 1 × T4"),
-        ({"shared_memory_bytes": GIB}, "1 GiB of shared memory"),
-        ({"run_time_s": 5400, "gpu_count": 1}, "1 × T4 and at most 1 hour 30 minutes"),
-        ({}, "Plain with 4 CPUs, 8 GiB and 2 × T4"),
+        ({"shared_memory_bytes": GIB}, "1 GiB shared memory"),
+        ({"run_time_s": 5400, "gpu_count": 1}, "1 × T4 and up to 1 hour 30 minutes"),
+        ({}, "Plain · 4 CPUs · 8 GiB RAM · 2 × T4"),
     ],
 )
 def test_another_choice_is_told_by_what_differs(changes: dict[str, Any], text: str):
@@ -113,8 +113,8 @@ def test_a_priority_is_told_where_it_is_not_the_usual_one():
     }
     catalog = replace(CATALOG, choices={"priority": ranks})
     usual, low = replace(WANTED, choices={"priority": "first"}), replace(WANTED, choices={"priority": "low"})
-    assert describe_difference(low, None, catalog=catalog) == "Plain with 4 CPUs, 8 GiB and 2 × T4, priority Low"
-    assert describe_difference(usual, None, catalog=catalog) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+    assert describe_difference(low, None, catalog=catalog) == "Plain · 4 CPUs · 8 GiB RAM · 2 × T4 · priority Low"
+    assert describe_difference(usual, None, catalog=catalog) == "Plain · 4 CPUs · 8 GiB RAM · 2 × T4"
     assert [describe_difference(*each, catalog=catalog) for each in ((low, usual), (usual, low))] == [
         "priority Low",
         "priority First",
@@ -124,7 +124,7 @@ def test_a_priority_is_told_where_it_is_not_the_usual_one():
 def test_a_run_time_that_stays_is_no_difference():
     timed = replace(WANTED, run_time_s=5400)
     assert describe_difference(replace(timed, gpu_count=1), timed, catalog=CATALOG) == "1 × T4"
-    assert describe_difference(timed, timed, catalog=CATALOG).endswith("2 × T4 for at most 1 hour 30 minutes")
+    assert describe_difference(timed, timed, catalog=CATALOG).endswith("2 × T4 · up to 1 hour 30 minutes")
 
 
 def test_shared_memory_that_is_given_up_is_a_difference():
@@ -132,7 +132,7 @@ def test_shared_memory_that_is_given_up_is_a_difference():
     assert describe_difference(WANTED, shared, catalog=CATALOG) == "shared memory as usual"
     assert (
         describe_difference(shared, shared, catalog=CATALOG)
-        == "Plain with 4 CPUs, 8 GiB, 1 GiB of shared memory and 2 × T4"
+        == "Plain · 4 CPUs · 8 GiB RAM · 1 GiB shared memory · 2 × T4"
     )
 
 
@@ -142,7 +142,7 @@ def test_an_image_that_stays_is_no_difference_whoever_named_it():
 
 
 def test_another_choice_is_told_whole_where_there_is_none_to_differ_from():
-    assert describe_difference(WANTED, None, catalog=CATALOG) == "Plain with 4 CPUs, 8 GiB and 2 × T4"
+    assert describe_difference(WANTED, None, catalog=CATALOG) == "Plain · 4 CPUs · 8 GiB RAM · 2 × T4"
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,9 @@ def test_each_choice_says_why_it_is_out_of_reach():
         limits.check_custom_image(),
     )
     assert [each and each.message for each in found] == [
-        "A100 is not among the GPUs that you may use.",
+        "You don't have access to A100.",
         None,
-        "Torch is not among the images that you may use.",
+        "You don't have access to the image Torch.",
         None,
         "You may only use images from the list.",
     ]

@@ -127,7 +127,7 @@ def test_a_plain_preset_for_others_is_denied():
     plain = replace(preset(cpu=1), overrides={})
     allowance = resolve(plain, access={("preset", "p"): STAFF})
     assert refusal(allowance) == {"preset": "preset_not_allowed"}
-    assert sentence(allowance) == "P is not among the presets that you may use."
+    assert sentence(allowance) == "You don't have access to the preset P."
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_what_is_named_stays_denied(options: dict[str, Any]):
 
 def test_what_is_only_for_others_says_so():
     allowance = resolve(preset(SIZES), access={("preset", "p"): STAFF})
-    assert sentence(allowance) == "P is not among the presets that you may use."
+    assert sentence(allowance) == "You don't have access to the preset P."
     inside = resolve(preset(SIZES), access={("preset", "p", "size", "large"): STAFF})
-    assert sentence(inside, preset_choices={"size": "large"}) == "Large is not among the choices that you may use."
+    assert sentence(inside, preset_choices={"size": "large"}) == "You don't have access to the choice Large."
 
 
 def test_the_next_entry_is_the_default_of_users_who_may_not_have_the_first():

@@ -12,8 +12,8 @@ from gpuspawner.core.policy import denials
     [
         (denials.explain_per_server_limit(1), "You may have 1 GPU in one server."),
         (denials.explain_per_server_limit(2, gpu="A100"), "You may have 2 GPUs (A100) in one server."),
-        (denials.explain_per_server_limit(0), "You may not use GPUs."),
-        (denials.explain_per_server_limit(0, gpu="A100"), "A100 is not among the GPUs that you may use."),
+        (denials.explain_per_server_limit(0), "You don't have access to GPUs."),
+        (denials.explain_per_server_limit(0, gpu="A100"), "You don't have access to A100."),
         (denials.explain_total_limit(4, used=0), "You may have 4 GPUs at a time."),
         (
             denials.explain_total_limit(4, used=1, held_by=("test",)),
@@ -24,7 +24,7 @@ from gpuspawner.core.policy import denials
             "You may have 1 GPU (A100) at a time. 3 are in use by your server a, your server b, your default server"
             " and 1 more. Stop one of them first.",
         ),
-        (denials.explain_total_limit(0, used=3), "You may not use GPUs."),
+        (denials.explain_total_limit(0, used=3), "You don't have access to GPUs."),
         (denials.explain_server_limit(1, held_by=()), "You may have 1 server with a GPU at a time."),
         (
             denials.explain_server_limit(1, held_by=("",)),
@@ -36,7 +36,7 @@ from gpuspawner.core.policy import denials
             "You may have 2 servers with a GPU at a time. 3 of your other servers have one:"
             " your default server, your server a, your server b. Stop one of them first.",
         ),
-        (denials.explain_server_limit(0, held_by=()), "You may not use GPUs."),
+        (denials.explain_server_limit(0, held_by=()), "You don't have access to GPUs."),
         (
             denials.explain_pool_limit(4, used=4, pool="Physics"),
             "Physics: 4 GPUs for all members together. 4 are in use.",

@@ -20,7 +20,7 @@ def told(
 
 @pytest.mark.parametrize(
     ("gpu_name", "sentence"),
-    [("A100", "A node with an A100 was found for your server."), ("", "A node was found for your server.")],
+    [("A100", "Found a node with an A100 for your server."), ("", "Found a node for your server.")],
 )
 def test_a_node_was_found(gpu_name: str, sentence: str):
     found = told(
@@ -189,7 +189,7 @@ def test_a_server_that_is_ready_is_ready_whatever_went_before():
     found = told(event("kubelet", "FailedMount"), raw=raw, is_node_ready=False)
     assert (found.stage, found.sentence, found.failure) == (
         Stage.READY,
-        "Your server runs. Its page opens as soon as it answers.",
+        "Your server is running. Opening it…",
         None,
     )
 

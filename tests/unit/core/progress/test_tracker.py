@@ -43,7 +43,7 @@ def test_what_was_too_quick_to_be_seen_is_said_once():
     pulled = event("kubelet", "Pulled", f'Successfully pulled image "{IMAGE}" in 42s')
     runs = "The program of your server is starting."
     fetched = "The image was fetched in 42 s. Your server is starting."
-    ready = "Your server runs. Its page opens as soon as it answers."
+    ready = "Your server is running. Opening it…"
     running = pod(node="n", containers=[container({"running": {}})], conditions={"Ready": {}})
     start.at(1, pod(node="n"))
     assert start.at(5, running, pulled) == [fetched, runs, ready]
@@ -71,7 +71,7 @@ def test_what_is_known_late_of_a_step_is_not_said_after_the_next_one():
 def test_the_same_is_not_said_again():
     start = Start()
     assert [start.at(at_s, CREATING) for at_s in range(3)] == [
-        ["A node with an A100 was found for your server."],
+        ["Found a node with an A100 for your server."],
         [],
         [],
     ]
@@ -80,8 +80,8 @@ def test_the_same_is_not_said_again():
 def test_how_long_it_goes_on_is_said_every_half_minute():
     start = Start(timeout_s=600.0)
     told = {at_s: new[0] for at_s in range(40, 180, 2) if (new := start.at(at_s, pod(), FAILED_SCHEDULING))}
-    waiting = "Your server waits for 1 × A100: 2 nodes have too little left. Your server waits for"
-    assert told == {at_s: f"{waiting} {minutes} min more at most." for at_s, minutes in ((40, 10), (70, 9), (120, 8))}
+    waiting = "Waiting for 1 × A100: 2 nodes don't have enough free. Gives up in"
+    assert told == {at_s: f"{waiting} {minutes} min." for at_s, minutes in ((40, 10), (70, 9), (120, 8))}
     assert min(after - before for before, after in pairwise(told)) >= QUIET_PERIOD_S
 
 
@@ -283,7 +283,7 @@ def test_a_resumed_start_goes_on_where_it_was():
         each.at(400, pod(), FAILED_SCHEDULING)
     assert after.reports[-1].sentence == before.reports[-1].sentence
     assert after.reports[-1].percent > before.reports[-1].percent
-    assert "9 min more at most" in after.reports[-1].sentence
+    assert "Gives up in 9 min." in after.reports[-1].sentence
 
 
 def test_a_pod_that_ended_before_the_hub_came_back_is_that_of_the_start():
@@ -305,7 +305,7 @@ def test_a_pod_that_was_gone_before_the_hub_came_back_is_missed_for_a_moment(eve
     assert start.code == code
 
 
-UNTOUCHED = "The scheduler site-scheduler has not looked at your server yet. It may not run."
+UNTOUCHED = "The scheduler site-scheduler hasn't looked at your server yet. It may not be running."
 SCHEDULED_BY_SITE = {**pod(), "spec": {**pod()["spec"], "schedulerName": "site-scheduler"}}
 NOMINATED = {**SCHEDULED_BY_SITE, "status": {"phase": "Pending", "nominatedNodeName": "n"}}
 REFUSED_BY_SITE = {

@@ -23,31 +23,31 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        (FULL, "Your server waits for 1 × A100: 2 nodes have too little left."),
+        (FULL, "Waiting for 1 × A100: 2 nodes don't have enough free."),
         (
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
-            "Your server waits for 1 × A100: 1 node has too little left.",
+            "Waiting for 1 × A100: 1 node doesn't have enough free.",
         ),
         (
             "0/3 nodes are available: 1 Insufficient cpu, 3 Insufficient memory, 2 Insufficient nvidia.com/gpu.",
-            "Your server waits for 1 × A100, CPU and memory: 3 nodes have too little left.",
+            "Waiting for 1 × A100, CPU and memory: 3 nodes don't have enough free.",
         ),
         (
             "0/2 nodes are available: 1 Too many pods, 1 Insufficient ephemeral-storage.",
-            "Your server waits for disk space and a place on a node: 1 node has too little left.",
+            "Waiting for disk space and a place on a node: 1 node doesn't have enough free.",
         ),
         (
             "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had volume node affinity conflict.",
-            "Your server waits for 1 × A100: 1 node has too little left. Other nodes cannot reach a disk of your "
+            "Waiting for 1 × A100: 1 node doesn't have enough free. Other nodes can't reach a disk of your "
             "server: it is in another zone.",
         ),
         (
             "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
-            "A disk of your server is in a zone where no node would do.",
+            "A disk of your server is in a zone without a suitable node.",
         ),
         (
             "0/2 nodes are available: 2 node(s) had untolerated taint(s).",
-            "The nodes that are there are reserved for other work.",
+            "The existing nodes are reserved for other work.",
         ),
         ("0/1 nodes are available: 1 node(s) were unschedulable.", "1 node takes no new servers right now."),
         (
@@ -56,7 +56,7 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
         ),
         (
             "0/2 nodes are available: 2 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
-            "The nodes that would do are not ready.",
+            "Suitable nodes aren't ready.",
         ),
         (
             "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
@@ -64,7 +64,7 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
         ),
         (
             "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.",
-            "Other servers keep yours off the nodes that would do.",
+            "Other servers keep yours off suitable nodes.",
         ),
         (
             '0/2 nodes are available: persistentvolumeclaim "claim-ada" not found.',
@@ -76,11 +76,11 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
         ),
         (
             "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) exceed max volume count.",
-            "Your server waits for CPU: 1 node has too little left. Other nodes cannot take one more disk.",
+            "Waiting for CPU: 1 node doesn't have enough free. Other nodes can't attach another disk.",
         ),
         (
             "0/2 nodes are available: 2 node(s) did not have enough free storage.",
-            "The nodes that would do cannot take one more disk.",
+            "Suitable nodes can't attach another disk.",
         ),
         (
             '0/2 nodes are available: persistentvolumeclaim "claim-ada" bound to non-existent persistentvolume "pv-1".',
@@ -88,9 +88,9 @@ def told(message: str = FULL, *, is_early: bool = False, gpu_name: str = "A100",
         ),
         (
             "0/2 nodes are available: 2 node(s) exceed max volume count.",
-            "The nodes that would do cannot take one more disk.",
+            "Suitable nodes can't attach another disk.",
         ),
-        ("something new", "A node with 1 × A100 free is being looked for."),
+        ("something new", "Looking for a node with 1 × A100 free."),
     ],
 )
 def test_what_a_server_waits_for(message: str, sentence: str):
@@ -100,25 +100,25 @@ def test_what_a_server_waits_for(message: str, sentence: str):
 
 def test_a_server_without_a_gpu_waits_in_words_of_its_own():
     none = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
-    assert told(none, gpu_name="").sentence == "There is no node right now that would do."
+    assert told(none, gpu_name="").sentence == "There is no suitable node right now."
     assert told("", gpu_name="", is_early=True).sentence == describe_setup().sentence
-    assert told(FULL, gpu_name="", is_early=True).sentence == "A node for your server is being looked for."
-    assert told(FULL, gpu_name="").sentence == "Your server waits for a free device: 2 nodes have too little left."
+    assert told(FULL, gpu_name="", is_early=True).sentence == "Looking for a node for your server."
+    assert told(FULL, gpu_name="").sentence == "Waiting for a free device: 2 nodes don't have enough free."
 
 
 def test_several_gpus_are_counted():
-    assert told(pod=pod(gpus=4)).sentence == "Your server waits for 4 × A100: 2 nodes have too little left."
+    assert told(pod=pod(gpus=4)).sentence == "Waiting for 4 × A100: 2 nodes don't have enough free."
 
 
 def test_that_no_node_is_free_is_no_alarm_in_the_beginning():
     found = told(is_early=True)
-    assert (found.sentence, found.is_alarm) == ("A node with 1 × A100 free is being looked for.", False)
+    assert (found.sentence, found.is_alarm) == ("Looking for a node with 1 × A100 free.", False)
 
 
 def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
     unschedulable = {"PodScheduled": {"status": "False", "reason": "Unschedulable", "message": FULL}}
     found = told("0/5 nodes are available: 5 Insuffic", pod=pod(conditions=unschedulable))
-    assert found.sentence == "Your server waits for 1 × A100: 2 nodes have too little left."
+    assert found.sentence == "Waiting for 1 × A100: 2 nodes don't have enough free."
     alone = describe_waiting(Facts(pod=pod(conditions=unschedulable), gpu_name="A100"), (), is_early=False)
     assert (alone.sentence, alone.event) == (found.sentence, None)
 
@@ -128,23 +128,23 @@ def test_what_the_condition_says_comes_before_an_event_that_may_be_cut():
     [
         (
             Verdict(outcome=Outcome.WAITS, reason="All 4 are in use.", ahead=2),
-            "Your server waits for 1 × A100. All 4 are in use. 2 servers are ahead of yours.",
+            "Waiting for 1 × A100: all 4 are in use. 2 servers are ahead of yours.",
         ),
         (
             Verdict(outcome=Outcome.WAITS, reason="All 4 are in use.", ahead=0),
-            "Your server waits for 1 × A100. All 4 are in use. Yours is next.",
+            "Waiting for 1 × A100: all 4 are in use. You're next.",
         ),
         (
             Verdict(outcome=Outcome.WAITS, ahead=1),
-            "Your server waits for 1 × A100: 2 nodes have too little left. 1 server is ahead of yours.",
+            "Waiting for 1 × A100: 2 nodes don't have enough free. 1 server is ahead of yours.",
         ),
         (
             Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=6),
-            "Your server waits for a new node. That usually takes about 6 min.",
+            "Waiting for a new node. That usually takes about 6 min.",
         ),
-        (Verdict(outcome=Outcome.AFTER_SCALE_UP), "Your server waits for a new node."),
-        (Verdict(outcome=Outcome.NOW, places=1), "Your server waits for 1 × A100: 2 nodes have too little left."),
-        (Verdict(outcome=Outcome.UNKNOWN), "Your server waits for 1 × A100: 2 nodes have too little left."),
+        (Verdict(outcome=Outcome.AFTER_SCALE_UP), "Waiting for a new node."),
+        (Verdict(outcome=Outcome.NOW, places=1), "Waiting for 1 × A100: 2 nodes don't have enough free."),
+        (Verdict(outcome=Outcome.UNKNOWN), "Waiting for 1 × A100: 2 nodes don't have enough free."),
     ],
 )
 def test_what_is_known_of_the_cluster_is_told(verdict: Verdict, sentence: str):
@@ -161,7 +161,7 @@ def test_what_is_known_of_the_cluster_is_told(verdict: Verdict, sentence: str):
         (
             "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
             "volume_conflict",
-            "A disk of your server is in a zone where no node would do.",
+            "A disk of your server is in a zone without a suitable node.",
         ),
     ],
 )
@@ -185,7 +185,7 @@ def test_a_new_node_on_its_way_is_no_alarm_whatever_else_is_said(verdict: Verdic
     found = told(verdict=verdict, events=[raw])
     assert (found.stage, found.sentence, found.is_alarm, found.failure) == (
         Stage.SCALING,
-        "A new node is being added for your server.",
+        "Adding a new node for your server.",
         False,
         None,
     )
@@ -196,19 +196,22 @@ def test_how_long_a_new_node_takes_is_told():
         verdict=Verdict(outcome=Outcome.AFTER_SCALE_UP, minutes=6),
         events=[event("cluster-autoscaler", "TriggeredScaleUp")],
     )
-    assert found.sentence == "A new node is being added for your server. That usually takes about 6 min."
+    assert found.sentence == "Adding a new node for your server. That usually takes about 6 min."
 
 
 def test_a_node_that_was_found_is_waited_for():
     found = told(events=[event("karpenter", "Nominated", "Pod should schedule on: node/ip-10-0-0-1")])
-    assert (found.stage, found.sentence) == (Stage.WAITING, "A node was found that your server will have in a moment.")
+    assert (found.stage, found.sentence) == (
+        Stage.WAITING,
+        "Found a node. Your server will be placed on it in a moment.",
+    )
 
 
 def test_room_that_is_being_made_is_no_alarm():
     raw = pod()
     raw["status"]["nominatedNodeName"] = "n1"
     found = told(pod=raw)
-    assert (found.sentence, found.is_alarm) == ("Room is being made for your server on a node.", False)
+    assert (found.sentence, found.is_alarm) == ("Making room for your server on a node.", False)
 
 
 @pytest.mark.parametrize(
@@ -224,12 +227,12 @@ def test_room_that_is_being_made_is_no_alarm():
 def test_why_no_node_is_added_is_told(message: str, sentence: str):
     text = f"pod didn't trigger scale-up: {message}"
     found = told(events=[event("cluster-autoscaler", "NotTriggerScaleUp", text)])
-    assert found.sentence == f"Your server waits for 1 × A100: 2 nodes have too little left. {sentence}"
+    assert found.sentence == f"Waiting for 1 × A100: 2 nodes don't have enough free. {sentence}"
 
 
 def test_that_no_pool_would_do_says_nothing_that_the_scheduler_did_not():
     found = told(events=[event("cluster-autoscaler", "NotTriggerScaleUp", "3 Insufficient nvidia.com/gpu")])
-    assert found.sentence == "Your server waits for 1 × A100: 2 nodes have too little left."
+    assert found.sentence == "Waiting for 1 × A100: 2 nodes don't have enough free."
 
 
 @pytest.mark.parametrize(
@@ -238,9 +241,9 @@ def test_that_no_pool_would_do_says_nothing_that_the_scheduler_did_not():
         (None, ""),
         (-1, ""),
         (0, ""),
-        (59, "Your server waits for less than a minute more."),
-        (720, "Your server waits for 12 min more at most."),
-        (36000, "Your server waits for 10 h more at most."),
+        (59, "Gives up in less than a minute."),
+        (720, "Gives up in 12 min."),
+        (36000, "Gives up in 10 h."),
     ],
 )
 def test_how_long_it_waits_at_most_is_told(left_s: float | None, sentence: str):

@@ -12,7 +12,7 @@ from tests.unit.core.starts import Json, Start, event, pod
 GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 GATED = pod(gates=GATES)
 OF_CLASS = pod(gates=GATES, metadata={"labels": {"kueue.x-k8s.io/priority-class": "interactive"}})
-WAITS = "Your server waits in the queue gpu-queue."
+WAITS = "Waiting in the queue gpu-queue."
 
 
 def place(reason: QueueReason | None = None, position: int | None = None, requeue_s: float | None = None) -> QueuePlace:
@@ -22,52 +22,56 @@ def place(reason: QueueReason | None = None, position: int | None = None, requeu
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        pytest.param(None, "Your server waits in the queue.", id="nothing known"),
+        pytest.param(None, "Waiting in the queue.", id="nothing known"),
         pytest.param(place(), WAITS, id="no position"),
         pytest.param(
             place(position=0),
-            f"{WAITS} Nothing is ahead of it. Whether the queue can admit it is unknown.",
+            f"{WAITS} Nothing is ahead of you. The hub can't tell whether the queue can admit your server.",
             id="no reason",
         ),
-        pytest.param(place(position=1), f"{WAITS} 1 is ahead of it.", id="position without a reason"),
+        pytest.param(place(position=1), f"{WAITS} 1 is ahead of you.", id="position without a reason"),
         pytest.param(
-            place(QueueReason.NOT_EVALUATED, 0), f"{WAITS} Nothing is ahead of it.", id="not looked at by Kueue yet"
+            place(QueueReason.NOT_EVALUATED, 0), f"{WAITS} Nothing is ahead of you.", id="not looked at by Kueue yet"
         ),
         pytest.param(
-            place(QueueReason.QUOTA_IN_USE, 0), f"{WAITS} It is next. The queue's quota is in use.", id="next"
+            place(QueueReason.QUOTA_IN_USE, 0), f"{WAITS} You're next. The queue's quota is in use.", id="next"
         ),
         pytest.param(
-            place(QueueReason.QUOTA_IN_USE, 7), f"{WAITS} 7 are ahead of it. The queue's quota is in use.", id="behind"
+            place(QueueReason.QUOTA_IN_USE, 7), f"{WAITS} 7 are ahead of you. The queue's quota is in use.", id="behind"
         ),
         pytest.param(
-            place(QueueReason.PREEMPTION, 0), f"{WAITS} It is next. The queue is making room for it.", id="preemption"
+            place(QueueReason.PREEMPTION, 0),
+            f"{WAITS} You're next. The queue is making room for your server.",
+            id="preemption",
         ),
         pytest.param(
             place(QueueReason.OTHERS_NOT_READY, 0),
-            f"{WAITS} It is next. The queue first waits until all that it has admitted is ready.",
+            f"{WAITS} You're next. The queue is waiting until everything it has admitted is ready.",
             id="others are not ready",
         ),
         pytest.param(
             place(QueueReason.NO_TOPOLOGY, 2),
-            f"{WAITS} 2 are ahead of it. No group of nodes has room for it right now.",
+            f"{WAITS} 2 are ahead of you. No group of nodes has room for your server right now.",
             id="topology",
         ),
         pytest.param(
             place(QueueReason.CHECKS),
-            f"{WAITS} The queue has reserved its quota, and waits for further checks.",
+            f"{WAITS} The queue has reserved quota for your server and is waiting for further checks.",
             id="checks",
         ),
         pytest.param(
             place(QueueReason.REQUEUED, requeue_s=240.0),
-            f"{WAITS} The queue has sent it back and considers it again in about 4 min.",
+            f"{WAITS} The queue has put your server back and will consider it again in about 4 min.",
             id="sent back for a time",
         ),
         pytest.param(
             place(QueueReason.REQUEUED),
-            f"{WAITS} The queue has sent it back and considers it again later.",
+            f"{WAITS} The queue has put your server back and will consider it again later.",
             id="sent back",
         ),
-        pytest.param(place(QueueReason.NOT_TAKEN), f"{WAITS} The queue has not taken your server yet.", id="not taken"),
+        pytest.param(
+            place(QueueReason.NOT_TAKEN), f"{WAITS} The queue hasn't accepted your server yet.", id="not taken"
+        ),
     ],
 )  # fmt: skip
 def test_the_place_in_the_queue_is_told(found: QueuePlace | None, sentence: str):
@@ -116,7 +120,7 @@ HOPELESS = [
     pytest.param(
         QueueReason.NOT_TAKEN,
         "refused_by_queue",
-        "The queue does not take your server. Its priority class interactive may not exist.",
+        "The queue hasn't accepted your server. Its priority class interactive may not exist.",
         id="no Workload",
     ),
 ]

@@ -96,7 +96,7 @@ def test_an_image_is_named_by_its_reference(value: object, allowed: CustomImages
 @pytest.mark.parametrize(
     ("value", "allowed", "code", "message"),
     [
-        ("python", None, "unknown_field", "An image of your own cannot be named here."),
+        ("python", None, "unknown_field", "You can't use a custom image here."),
         (7, QUAY, "wrong_type", "The image must be a text, not 7."),
         ("x" * 521, QUAY, "too_long", "The image is longer than 520 characters."),
         (

@@ -125,7 +125,7 @@ def test_another_image_without_a_reference_is_refused():
     assert (problem.field, problem.code, problem.message) == (
         "custom_image",
         "not_a_reference",
-        "Write which image, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
+        "Enter an image, such as quay.io/jupyter/scipy-notebook:2026-10-01.",
     )
 
 

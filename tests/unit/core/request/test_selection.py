@@ -357,6 +357,6 @@ def test_an_image_that_no_node_of_the_gpu_type_can_run_is_refused_with_the_reaso
     assert (problem.field, problem.code) == ("gpu", "conflict")
     assert problem.message == (
         "CUDA 13.0 needs driver 580 or newer; these nodes have 535. "
-        f"Choose another image, or another GPU than {CATALOG.gpus['t4'].display_name}."
+        f"Choose another image, or a GPU other than {CATALOG.gpus['t4'].display_name}."
     )
     assert validate({"image": "new", "gpu": None}, catalog).gpu is None

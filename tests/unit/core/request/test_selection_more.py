@@ -43,8 +43,8 @@ def test_a_server_runs_for_as_long_as_was_asked_at_most(options: dict[str, objec
         (f"{'9' * 60}d", "out_of_range", f"The run time must be 15 minutes to 24 hours, not {'9' * 60} days."),
         ("20m", "off_step", "The run time must be 15 minutes to 24 hours in steps of 15 minutes, not 20 minutes."),
         ("0.01h", "off_step", "The run time must be 15 minutes to 24 hours in steps of 15 minutes, not '0.01h'."),
-        (28800, "not_a_number", "The run time must be a length of time with a unit, such as 30m, 8h or 2d, not 28800."),
-        ("", "not_a_number", "The run time must be a length of time with a unit, such as 30m, 8h or 2d, not ''."),
+        (28800, "not_a_number", "The run time must be a duration with a unit, such as 30m, 8h or 2d, not 28800."),
+        ("", "not_a_number", "The run time must be a duration with a unit, such as 30m, 8h or 2d, not ''."),
         (["8h"], "wrong_type", "The run time must be a number or a text, not a list."),
         ("h" * 201, "too_long", "The run time is longer than 200 characters."),
     ],
@@ -86,7 +86,7 @@ def test_where_servers_run_on_no_run_time_can_be_chosen():
 def test_a_run_time_is_written_in_the_contracts_notation():
     selection = validate({"image": "plain", "run_time": "150m"}, TIMED)
     options = build_options(selection, TIMED)
-    assert (options["run_time"], options["profile"]) == ("2h30m", "Plain · 2 CPUs · 8 GiB · at most 2 hours 30 minutes")
+    assert (options["run_time"], options["profile"]) == ("2h30m", "Plain · 2 CPUs · 8 GiB · up to 2 hours 30 minutes")
     assert "run_time" not in build_options(replace(selection, run_time_s=None), CATALOG)
 
 
@@ -169,7 +169,7 @@ def test_where_shared_memory_is_left_to_the_gpu_types_none_can_be_chosen(nothing
 def test_shared_memory_is_written_in_the_contracts_notation():
     selection = Selection(image="plain", cpu_millis=2000, memory_bytes=8 * GIB, shared_memory_bytes=2 * GIB)
     assert build_options(selection, SHARING)["shared_memory"] == "2G"
-    assert summarize_selection(selection, SHARING) == "Plain · 2 CPUs · 8 GiB · 2 GiB of shared memory"
+    assert summarize_selection(selection, SHARING) == "Plain · 2 CPUs · 8 GiB · 2 GiB shared memory"
     assert "shared_memory" not in build_options(replace(selection, shared_memory_bytes=None), SHARING)
 
 

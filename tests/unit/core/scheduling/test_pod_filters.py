@@ -136,4 +136,4 @@ def test_everything_in_the_way_is_found():
 
 def test_what_a_pod_demands_and_nobody_decides_is_said():
     found = find_undecided(pod(unread_claims=("home",), undecided=("something else",)))
-    assert [each.detail for each in found] == ["something else", "a volume claim that nobody looked at"]
+    assert [each.detail for each in found] == ["something else", "a volume claim that wasn't checked"]

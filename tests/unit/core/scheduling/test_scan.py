@@ -203,7 +203,7 @@ def test_of_nodes_whose_devices_nobody_can_count_no_place_is_sure():
         places_exact=False,
         fit_if_empty=1,
         groups=(unsure,),
-        undecided=("devices of which nobody can tell how many are free",),
+        undecided=("devices that can't be counted",),
     )
 
 

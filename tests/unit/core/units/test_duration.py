@@ -60,7 +60,7 @@ def test_a_length_of_time_is_read_in_units(text: str, length_s: int):
     ],
 )
 def test_what_is_no_length_of_time_is_refused(junk: object):
-    with pytest.raises(QuantityError, match=r"^must be a length of time with a unit, such as 30m, 8h or 2d$"):
+    with pytest.raises(QuantityError, match=r"^must be a duration with a unit, such as 30m, 8h or 2d$"):
         parse_duration(junk)
 
 

@@ -58,7 +58,7 @@ def test_a_pod_waits_when_all_are_in_use():
 
 
 def test_the_next_one_is_told_so():
-    assert said(pod(), node(), pods=FULL) == "Waits: all 4 are in use, yours is next."
+    assert said(pod(), node(), pods=FULL) == "Will wait: all 4 are in use. You'd be next in line."
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_node_reserved_for_others_does_not_come_back():
 
 def test_without_nodes_all_is_unknown():
     found = predict_verdict(pod(), Inventory(reason="The hub may not list nodes."), gpu=T4)
-    assert format_verdict(found) == "Unknown: the hub may not list nodes."
-    assert predict_verdict(pod(), Inventory(), gpu=T4).reason == "The nodes of the cluster cannot be read."
+    assert format_verdict(found) == "Availability unknown: the hub may not list nodes."
+    assert predict_verdict(pod(), Inventory(), gpu=T4).reason == "The hub can't read the cluster's nodes."
 
 
 @pytest.mark.parametrize(("gpus", "outcome"), [(1, Outcome.UNKNOWN), (5, Outcome.NEVER)])
@@ -163,7 +163,7 @@ def test_a_server_that_fits_no_node_for_now_waits_whatever_its_runtime_class_add
 
 def test_what_is_not_decided_is_unknown_and_never_now():
     wanted = pod(constraints=replace(ON_T4, undecided=("a resource claim",)))
-    assert said(wanted, node()) == "Unknown: it depends on a resource claim."
+    assert said(wanted, node()) == "Availability unknown: it depends on a resource claim."
 
 
 def test_what_is_not_decided_does_not_hide_what_can_never_be():
@@ -173,7 +173,7 @@ def test_what_is_not_decided_does_not_hide_what_can_never_be():
 
 def test_a_pod_behind_a_gate_is_in_other_hands():
     wanted = pod(gpus=9, constraints=replace(ON_T4, is_gated=True))
-    assert said(wanted, node()) == "Unknown: another system decides when it may start."
+    assert said(wanted, node()) == "Availability unknown: another system decides when it may start."
 
 
 def test_a_new_node_that_might_do_is_no_promise():
@@ -187,7 +187,7 @@ def test_other_servers_may_keep_a_pod_away():
     apart = PodAffinityTerm(topology_key=PRODUCT, selector=(), namespaces=frozenset({"s"}))
     wanted = pod(constraints=replace(ON_T4, anti_affinity=(apart,)))
     found = said(wanted, node(), pods=(pod("a", 1, on="n"),))
-    assert found == "Waits: other servers keep it off the nodes with a free T4, yours is next."
+    assert found == "Will wait: other servers keep it off the nodes with a free T4. You'd be next in line."
 
 
 @pytest.mark.parametrize(
@@ -214,13 +214,15 @@ def test_what_the_admin_says_of_a_type_is_all_there_is_to_it():
 def test_without_a_gpu_a_pool_without_nodes_may_do():
     wanted = replace(pod(), requests={"cpu": 96_000}, constraints=PodConstraints())
     found = predict_verdict(wanted, inventory(node(labels={"eks.amazonaws.com/nodegroup": "x"})))
-    assert format_verdict(found) == ("Unknown: no node has 96 CPUs; the largest has 64; a new node may change that.")
+    assert format_verdict(found) == (
+        "Availability unknown: no node has 96 CPUs; the largest has 64; a new node may change that."
+    )
 
 
 def test_a_pod_that_asks_for_other_nodes_than_its_types_waits_for_those():
     wanted = pod(constraints=PodConstraints(node_selector={PRODUCT: "other"}))
     assert said(wanted, node(labels={PRODUCT: "other"}), pods=FULL) == (
-        "Waits: all nodes that would do are taken, yours is next."
+        "Will wait: all suitable nodes are taken. You'd be next in line."
     )
 
 
@@ -228,7 +230,7 @@ def test_a_server_without_a_gpu_is_judged_as_well():
     wanted = replace(pod(), requests={"cpu": 32_000}, constraints=PodConstraints())
     busy = replace(pod("a", on="n"), requests={"cpu": 60_000})
     found = predict_verdict(wanted, inventory(node(), pods=(busy,)))
-    assert format_verdict(found) == "Waits: no node has 32 CPUs left; the most is 4, yours is next."
+    assert format_verdict(found) == "Will wait: no node has 32 CPUs left; the most is 4. You'd be next in line."
 
 
 @given(nodes, pods, st.integers(1, 6), st.sampled_from([T4, GROWING]), st.booleans(), added)
@@ -281,13 +283,15 @@ PLACEHOLDERS = (pod("low", 3, on="n", priority=-10), pod("user", 1, on="n"), pod
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
-        pytest.param({}, "Starts now: 3 places left.", id="placeholders-are-room"),
-        pytest.param({"priority": -10}, "Waits: all 4 are in use, 1 server is ahead of yours.", id="the-same-priority"),
-        pytest.param({"priority": 5}, "Starts now: 4 places left.", id="servers-of-other-users-are-room"),
-        pytest.param({"preempts": False}, "Waits: all 4 are in use, yours is next.", id="preempts-no-pod"),
+        pytest.param({}, "Starts now: room for 3 like this.", id="placeholders-are-room"),
+        pytest.param(
+            {"priority": -10}, "Will wait: all 4 are in use. 1 server is ahead of yours.", id="the-same-priority"
+        ),
+        pytest.param({"priority": 5}, "Starts now: room for 4 like this.", id="servers-of-other-users-are-room"),
+        pytest.param({"preempts": False}, "Will wait: all 4 are in use. You'd be next in line.", id="preempts-no-pod"),
         pytest.param(
             {"preempts": None},
-            "Unknown: it depends on the priority that the cluster gives the server.",
+            "Availability unknown: it depends on the priority that the cluster gives the server.",
             id="unknown-priority",
         ),
     ],
@@ -297,7 +301,7 @@ def test_room_that_kube_scheduler_makes_by_a_preemption_counts(own: dict[str, An
 
 
 def test_a_wait_is_explained_without_what_placeholders_hold():
-    assert said(pod(gpus=4), node(), pods=PLACEHOLDERS) == "Waits: only 3 of 4 are free, yours is next."
+    assert said(pod(gpus=4), node(), pods=PLACEHOLDERS) == "Will wait: only 3 of 4 are free. You'd be next in line."
 
 
 @given(pods, st.integers(0, 4), st.integers(0, 64), st.integers(0, 9))

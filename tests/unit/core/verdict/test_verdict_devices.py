@@ -28,7 +28,7 @@ def test_where_nobody_can_count_the_devices_nothing_is_said_and_nothing_refused(
     has = {"cpu": 64_000, "memory": 256 * GIB, "pods": 10}
     uncounted = node(allocatable=has, capacity=has, uncounted=frozenset({GPU}))
     found = judged(pod(), uncounted)
-    reason = "It depends on devices of which nobody can tell how many are free."
+    reason = "It depends on devices that can't be counted."
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, reason)
     assert judged(pod(), uncounted, node("m", 1), pods=(pod("a", on="m"),)).outcome is Outcome.UNKNOWN
 

@@ -72,7 +72,7 @@ def test_a_new_node_goes_to_those_ahead_first():
 def test_new_nodes_may_all_be_spoken_for_while_there_is_none():
     ahead = tuple(pod(str(number), 4) for number in range(2))
     assert said(pod(), pods=ahead, gpu=GROWING) == (
-        "Waits: all nodes that may be added are spoken for, 2 servers are ahead of yours."
+        "Will wait: all nodes that can be added are already taken. 2 servers are ahead of yours."
     )
 
 
@@ -109,7 +109,7 @@ def test_those_ahead_are_gone_through_for_no_pool_after_the_first_with_room():
 def test_a_pool_without_nodes_may_add_one_that_fits():
     found = judged(pod(), scalable_pools=(node_pool(),))
     assert found == Verdict(outcome=Outcome.AFTER_SCALE_UP, pool="np", is_sure=False, ahead=0, age_s=1.0)
-    assert format_verdict(found) == "Starts after a new node is added, if one that is large enough can be had."
+    assert format_verdict(found) == "Starts after a new node is added, if a large enough one is available."
 
 
 def test_a_pool_that_has_made_such_a_node_may_add_another():
@@ -127,14 +127,17 @@ def test_a_pool_at_its_limit_is_waited_for(free: int, outcome: Outcome):
 
 def test_a_pool_whose_limit_others_use_up_is_no_reason_to_refuse():
     grown = node_pool(limits={"cpu": 64_000}, used={"cpu": 64_000})
-    assert said(pod(), scalable_pools=(grown,)) == "Waits: no more nodes may be added right now, yours is next."
+    assert (
+        said(pod(), scalable_pools=(grown,))
+        == "Will wait: no more nodes can be added right now. You'd be next in line."
+    )
 
 
 def test_what_a_pool_has_left_goes_to_those_ahead_first():
     ahead = tuple(pod(str(number), 2) for number in range(2))
     grown = node_pool(limits={GPU: 4})
     assert said(pod(), pods=ahead, scalable_pools=(grown,)) == (
-        "Waits: all nodes that may be added are spoken for, 2 servers are ahead of yours."
+        "Will wait: all nodes that can be added are already taken. 2 servers are ahead of yours."
     )
 
 
@@ -158,14 +161,16 @@ def test_what_no_pool_could_ever_add_never_starts(wanted: Pod, grown: ScalableNo
 def test_a_pool_of_which_too_little_is_known_leaves_it_open():
     grown = node_pool(is_reliable=False)
     assert (
-        said(pod(), scalable_pools=(grown,)) == "Unknown: whether a new node would do for it cannot be told beforehand."
+        said(pod(), scalable_pools=(grown,))
+        == "Availability unknown: the hub can't predict whether a new node would be suitable."
     )
 
 
 def test_where_nobody_could_read_what_may_be_added_nothing_is_impossible():
     found = judged(pod(gpus=5), node(), scalable_pools=None)
     assert (
-        format_verdict(found) == "Unknown: no node has 5 × T4; the most on one node is 4; a new node may change that."
+        format_verdict(found)
+        == "Availability unknown: no node has 5 × T4; the most on one node is 4; a new node may change that."
     )
 
 

@@ -44,44 +44,48 @@ from tests.unit.core.queued_servers import (
 @pytest.mark.parametrize(
     ("queue", "sentence"),
     [
-        pytest.param(state(), "Starts now: 2 places left.", id="room"),
-        pytest.param(state(cluster_queue(gpus=64)), "Starts now: 4 places left.", id="room for more than the nodes"),
-        pytest.param(state(cluster_queue(gpus=64, cpu=1)), "Starts now: 1 place left.", id="room, few CPUs"),
+        pytest.param(state(), "Starts now: room for 2 like this.", id="room"),
+        pytest.param(state(cluster_queue(gpus=64)), "Starts now: room for 4 like this.", id="more than the nodes"),
+        pytest.param(state(cluster_queue(gpus=64, cpu=1)), "Starts now: room for 1 like this.", id="room, few CPUs"),
         pytest.param(
             state(cluster_queue("a", "b"), flavors=[flavor("a"), flavor("b")]),
-            "Starts now: at least 2 places left.",
+            "Starts now: room for at least 2 like this.",
             id="room in several flavors",
         ),
         pytest.param(
-            state(cluster_queue(used=4)), "Waits: the quota of the queue gpus is in use, yours is next.", id="in use"
+            state(cluster_queue(used=4)),
+            "Will wait: the quota of the queue gpus is in use. You'd be next in line.",
+            id="in use",
         ),
         pytest.param(
             state(cluster_queue(used=3, pending=3), waiting=(7, 0, -1)),
-            "Waits: the quota of the queue gpus is in use, 2 in the queue are ahead of yours.",
+            "Will wait: the quota of the queue gpus is in use. 2 in the queue are ahead of you.",
             id="in use, others wait",
         ),
         pytest.param(
-            state(cluster_queue(used=3, pending=3)), "Waits: the quota of the queue gpus is in use.", id="place unknown"
+            state(cluster_queue(used=3, pending=3)),
+            "Will wait: the quota of the queue gpus is in use.",
+            id="place unknown",
         ),
         pytest.param(
             state(cluster_queue(used=3, pending=1), waiting=(7,), priority=None),
-            "Waits: the quota of the queue gpus is in use.",
+            "Will wait: the quota of the queue gpus is in use.",
             id="priority unknown",
         ),
         pytest.param(
             state(cluster_queue(used=3, pending=1, admissionScope={"admissionMode": "UsageBased"}), waiting=(7,)),
-            "Waits: the quota of the queue gpus is in use.",
+            "Will wait: the quota of the queue gpus is in use.",
             id="order by usage",
         ),
         pytest.param(
             state(cluster_queue(used=4, pending=2, preemption={"withinClusterQueue": "LowerPriority"}), waiting=(1, 0)),
-            "Unknown: the quota of the queue gpus is in use, but others may have to give way to this server, "
-            "2 in the queue are ahead of yours.",
+            "Availability unknown: the quota of the queue gpus is in use, but others may have to give way to this "
+            "server. 2 in the queue are ahead of you.",
             id="in use, may preempt",
         ),
         pytest.param(
             state(cluster_queue(used=4, preemption={"reclaimWithinCohort": "Any"})),
-            "Waits: the quota of the queue gpus is in use, yours is next.",
+            "Will wait: the quota of the queue gpus is in use. You'd be next in line.",
             id="may reclaim, but has no Cohort",
         ),
         pytest.param(
@@ -122,15 +126,15 @@ from tests.unit.core.queued_servers import (
             "Can't start: the queue gpus is stopped, or not set up completely.",
             id="ClusterQueue stopped",
         ),
-        pytest.param(state(cluster_queue(stopPolicy="None")), "Starts now: 2 places left.", id="not stopped"),
+        pytest.param(state(cluster_queue(stopPolicy="None")), "Starts now: room for 2 like this.", id="not stopped"),
         pytest.param(
             state(problem=QueueReason.INACTIVE),
-            "Unknown: the queue gpus is stopped, or not set up completely.",
+            "Availability unknown: the queue gpus is stopped, or not set up completely.",
             id="inactive, perhaps for a moment",
         ),
         pytest.param(
             state(problem=QueueReason.INACTIVE, capacity=None),
-            "Unknown: the queue gpus is stopped, or not set up completely.",
+            "Availability unknown: the queue gpus is stopped, or not set up completely.",
             id="inactive, ClusterQueue unknown",
         ),
         pytest.param(
@@ -140,17 +144,17 @@ from tests.unit.core.queued_servers import (
         ),
         pytest.param(
             state(priority=None, missing_class="people"),
-            "Unknown: the priority class people of the queue does not exist.",
+            "Availability unknown: the priority class people of the queue does not exist.",
             id="no WorkloadPriorityClass",
         ),
         pytest.param(
             state(cluster_queue(used=4), priority=None, missing_class="people"),
-            "Unknown: the priority class people of the queue does not exist.",
+            "Availability unknown: the priority class people of the queue does not exist.",
             id="no WorkloadPriorityClass, in use",
         ),
         pytest.param(
             state(capacity=None, missing_class="people"),
-            "Unknown: the priority class people of the queue does not exist.",
+            "Availability unknown: the priority class people of the queue does not exist.",
             id="no WorkloadPriorityClass, quotas unknown",
         ),
         pytest.param(
@@ -181,19 +185,21 @@ from tests.unit.core.queued_servers import (
         pytest.param(state(cluster_queue(namespaceSelector="other")), ANOTHER_SYSTEM, id="strange namespaces"),
         pytest.param(
             state(cluster_queue(namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "hub"}})),
-            "Starts now: 2 places left.",
+            "Starts now: room for 2 like this.",
             id="its namespace by name",
         ),
         pytest.param(
             state(cluster_queue(queueingStrategy="StrictFIFO", pending=1), waiting=(5,)),
-            "Unknown: the queue gpus keeps strictly to its order, 1 in the queue is ahead of yours.",
+            "Availability unknown: the queue gpus keeps strictly to its order. 1 in the queue is ahead of you.",
             id="room, strict order",
         ),
         pytest.param(
             state(cluster_queue(queueingStrategy="StrictFIFO", pending=1)), ANOTHER_SYSTEM, id="strict order, unknown"
         ),
         pytest.param(
-            state(cluster_queue(pending=1), waiting=(5,)), "Starts now: 2 places left.", id="room, others may be passed"
+            state(cluster_queue(pending=1), waiting=(5,)),
+            "Starts now: room for 2 like this.",
+            id="room, others may be passed",
         ),
         pytest.param(
             state(cluster_queue(pending=1, **PREEMPTS), waiting=(-5,)), ANOTHER_SYSTEM, id="room, may preempt"
@@ -201,20 +207,20 @@ from tests.unit.core.queued_servers import (
         pytest.param(state(cluster_queue(pending=1, **PREEMPTS)), ANOTHER_SYSTEM, id="room, may preempt, list unknown"),
         pytest.param(
             state(cluster_queue(pending=1, **PREEMPTS), waiting=()),
-            "Starts now: 2 places left.",
+            "Starts now: room for 2 like this.",
             id="room, may preempt, nothing waits any more",
         ),
         pytest.param(
-            state(cluster_queue(**PREEMPTS)), "Starts now: 2 places left.", id="room, nothing waits to preempt"
+            state(cluster_queue(**PREEMPTS)), "Starts now: room for 2 like this.", id="room, nothing waits to preempt"
         ),
         pytest.param(
             state(cluster_queue(pending=1, queueingStrategy="StrictFIFO", **PREEMPTS), waiting=(-5,)),
-            "Starts now: 2 places left.",
+            "Starts now: room for 2 like this.",
             id="room, first in strict order",
         ),
         pytest.param(
             state(cluster_queue(used=4, pending=2), waiting=(0, 7), priority=5),
-            "Waits: the quota of the queue gpus is in use, 2 in the queue are ahead of yours.",
+            "Will wait: the quota of the queue gpus is in use. 2 in the queue are ahead of you.",
             id="what preempts is first despite its priority",
         ),
         pytest.param(
@@ -267,7 +273,7 @@ def test_the_verdict_says_what_the_queue_will_say(queue: QueueState | None, sent
 def test_a_resource_without_a_quota_is_named_and_not_called_impossible():
     crowded = state(cluster_queue(pending=1), waiting=(5,))
     found = verdict(crowded, replace(POD, requests={**POD.requests, "amd.com/gpu": 1}))
-    assert format_verdict(found) == "Unknown: the queue gpus has no quota for amd.com/gpu."
+    assert format_verdict(found) == "Availability unknown: the queue gpus has no quota for amd.com/gpu."
 
 
 @pytest.mark.parametrize(
@@ -346,7 +352,9 @@ def test_of_several_flavors_the_first_with_room_counts_where_kueue_takes_that(fu
 
 TOO_SMALL = "no node has 2 × T4; the most on one node is 1"
 
-OTHER_NODES = "Unknown: the queue would place it on nodes that cannot take it, but may choose other nodes later."
+OTHER_NODES = (
+    "Availability unknown: the queue would place it on nodes that cannot take it, but may choose other nodes later."
+)
 
 
 def pool_node(pool: str, gpus: int) -> Node:
@@ -360,7 +368,7 @@ def pool_node(pool: str, gpus: int) -> Node:
         pytest.param(
             4,
             (8, 8),
-            "Starts now: 2 places left.",
+            "Starts now: room for 2 like this.",
             id="the other is in use",
         ),
         pytest.param(
@@ -480,16 +488,21 @@ def test_a_toleration_of_the_pod_lets_it_into_a_flavor_with_a_taint():
         pytest.param(neighbor(), {"gpus": 0}, ANOTHER_SYSTEM, id="it would borrow all"),
         pytest.param(neighbor(), {"gpus": 3, "used": 2}, ANOTHER_SYSTEM, id="it would borrow one"),
         pytest.param(neighbor(pending=None), {"gpus": 0}, ANOTHER_SYSTEM, id="unknown whether something waits"),
-        pytest.param(neighbor(), {"gpus": 2}, "Starts now: at least 1 place left.", id="its own quota is enough"),
-        pytest.param(neighbor(pending=0), {"gpus": 0}, "Starts now: 4 places left.", id="nothing waits"),
-        pytest.param(neighbor(cohortName="b"), {"gpus": 2}, "Starts now: 1 place left.", id="another Cohort"),
         pytest.param(
-            neighbor(queueingStrategy="BestEffortFIFO"), {"gpus": 0}, "Starts now: 4 places left.", id="no strict order"
+            neighbor(), {"gpus": 2}, "Starts now: room for at least 1 like this.", id="its own quota is enough"
+        ),
+        pytest.param(neighbor(pending=0), {"gpus": 0}, "Starts now: room for 4 like this.", id="nothing waits"),
+        pytest.param(neighbor(cohortName="b"), {"gpus": 2}, "Starts now: room for 1 like this.", id="another Cohort"),
+        pytest.param(
+            neighbor(queueingStrategy="BestEffortFIFO"),
+            {"gpus": 0},
+            "Starts now: room for 4 like this.",
+            id="no strict order",
         ),
         pytest.param(
             neighbor(preemption={"reclaimWithinCohort": "Any"}),
             {"gpus": 0},
-            "Starts now: 4 places left.",
+            "Starts now: room for 4 like this.",
             id="it can take all back",
         ),
     ],

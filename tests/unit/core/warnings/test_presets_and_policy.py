@@ -38,7 +38,7 @@ def test_presets_that_can_be_started_are_not_flagged():
         ({"gpu": "t4", "gpu_count": 8}, "The number of GPUs (Tesla T4) in one server must be 1 to 4, not 8."),
         (
             {"gpu": "t4", "image": "plain"},
-            "Plain is made for AMD GPUs. Choose another image, or another GPU than Tesla T4.",
+            "Plain is made for AMD GPUs. Choose another image, or a GPU other than Tesla T4.",
         ),
         ({"gpu": "a100", "cpu": 16}, "CPU must be 1 to 8 CPUs, not 16 CPUs. There is no GPU type 'a100'."),
     ],

@@ -163,7 +163,7 @@ def test_another_image_is_the_last_card_with_a_field_for_its_reference():
     soup = page(replace(VIEW, custom_image=CUSTOM, values=values))
     assert [radio["value"] for radio in soup.select("input[name=image]")] == ["pytorch", "plain", ""]
     assert [radio["value"] for radio in soup.select("input[name=image][checked]")] == [""]
-    assert one(row(soup, "image", 3), "b").text == "Another image"
+    assert one(row(soup, "image", 3), "b").text == "Custom image"
     field = one(soup, "input[name=custom_image]")
     assert (field["value"], field.has_attr("required"), field.has_attr("disabled")) == ("quay.io/x:1", False, False)
     assert one(soup, "#gpuspawner-custom_image-help").text == "Written as registry/name:tag."
@@ -192,7 +192,7 @@ def test_bounds_are_shown_before_they_are_hit():
 def test_a_gpu_type_shows_memory_unit_capacity_and_note():
     soup = page(VIEW)
     about = row(soup, "gpu", 1)
-    assert one(about, "span > small").text.split() == ["15", "GiB", "card", "up", "to", "4"]
+    assert one(about, "span > small").text.split() == ["15", "GiB", "full", "GPU", "up", "to", "4"]
     assert one(about, ".gs-free").text == "3 of 8 free"
     assert one(about, ".gs-details").text == "1 of 8 broken,\nup to 2 at once"
     assert one(about, ".gs-note").text == "Simulated."
@@ -202,7 +202,7 @@ def test_a_gpu_type_says_what_else_it_is_and_what_to_know_of_it():
     odd = replace(T4, badges=("NVLink", "spot"), description="Fast.", caution="It may go.")
     soup = page(replace(VIEW, vendors=(VendorView(slug="x", display_name="X", types=(odd, T4)),)))
     facts = [[fact.text for fact in each.select("span")] for each in soup.select(".gs-vendor span > small")]
-    assert facts == [["15 GiB", "card", "NVLink", "spot"], ["15 GiB", "card"]]
+    assert facts == [["15 GiB", "full GPU", "NVLink", "spot"], ["15 GiB", "full GPU"]]
     text = one(row(soup, "gpu", 1), "label > small").text
     assert " ".join(text.split()) == "Fast. It may go. Simulated."
     assert row(soup, "gpu", 2).select(".gs-caution") == []
@@ -239,7 +239,7 @@ def test_the_verdict_is_announced_and_shown_without_the_script():
     soup = page(STATES["verdict"])
     verdict = one(soup, "#gpuspawner-verdict")
     assert (verdict["role"], verdict["aria-live"], verdict["data-outcome"]) == ("status", "polite", "waits")
-    assert verdict.text.strip() == "Waits: none is free."
+    assert verdict.text.strip() == "Will wait: none is free."
     assert [item.text for item in soup.select("#gpuspawner-alternatives li")] == ["1 × Tesla T4"]
     assert not one(soup, "#gpuspawner-summary").has_attr("hidden")
 
@@ -316,7 +316,7 @@ def test_a_vendor_filter_needs_two_vendors_and_the_script():
 
 def test_a_preset_says_whether_it_can_start_as_far_as_known():
     line = one(page(VIEW), ".gs-preset .gs-outlook")
-    assert (line["data-outcome"], line.text) == ("now", "Starts now: 3 left")
+    assert (line["data-outcome"], line.text) == ("now", "Starts now: room for 3")
     unknown = replace(VIEW, presets=(replace(VIEW.presets[0], outlook=None),))
     line = one(page(unknown), ".gs-preset .gs-outlook")
     assert (line.has_attr("data-outcome"), line.text) == (False, "")

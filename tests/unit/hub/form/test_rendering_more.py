@@ -40,7 +40,7 @@ def test_memory_without_a_limit_may_be_left_empty():
     assert (field["value"], field.has_attr("required")) == ("", False)
     assert one(soup, "#gpuspawner-cpu").has_attr("required")
     assert " ".join(one(soup, "#gpuspawner-memory-help").text.split()) == (
-        "1 to 64 GiB, in steps of 1. You can also write 8G, 8GiB or 8192M. Left empty, there is no limit."
+        "1 to 64 GiB, in steps of 1. You can also write 8G, 8GiB or 8192M. Leave empty for no limit."
     )
 
 
@@ -50,8 +50,8 @@ def test_shared_memory_may_be_left_empty():
     assert (field["value"], field.has_attr("required")) == ("", False)
     assert [each.text for each in field.find_next_siblings(class_="gs-unit")] == ["GiB"]
     assert " ".join(one(soup, "#gpuspawner-shared_memory-help").text.split()) == (
-        "0.25 to 16 GiB, in steps of 0.25. A part of the memory, for programs that use /dev/shm. "
-        "Left empty, the GPU type decides, else 64 MiB."
+        "0.25 to 16 GiB, in steps of 0.25. Part of the memory, for programs that use /dev/shm. "
+        "Leave empty for the GPU type's default (otherwise 64 MiB)."
     )
 
 

@@ -28,7 +28,7 @@ OTHER: dict[str, Any] = {
     "reason": "All are taken.",
     "badges": ("NVLink", "spot"),
     "caution": "It may go.",
-    "longest_text": "at most 4 hours",
+    "longest_text": "up to 4 hours",
     "description": "For inference.",
     "note": "",
 }

@@ -61,10 +61,10 @@ def test_the_first_image_that_an_error_leads_to_is_one_that_can_be_picked():
 
 def test_a_type_says_how_long_a_server_with_it_runs():
     fine, denied = (one(row(page(LIMITED), "gpu", number), "span > small") for number in (1, 2))
-    assert [fact.text for fact in fine.select("span")] == ["15 GiB", "card", "at most 4 hours"]
+    assert [fact.text for fact in fine.select("span")] == ["15 GiB", "full GPU", "up to 4 hours"]
     assert [" ".join(about.text.split()) for about in (fine, denied)] == [
-        "15 GiB card at most 4 hours up to 4",
-        "15 GiB card",
+        "15 GiB full GPU up to 4 hours up to 4",
+        "15 GiB full GPU",
     ]
 
 

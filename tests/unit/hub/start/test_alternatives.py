@@ -31,7 +31,7 @@ async def test_the_nearest_choices_that_start_now_are_links(make_spawner: MakeSp
     error = await refused(make_spawner(), "rejected_by_node", {**GPU_OPTIONS, "gpu_count": 4})
     text, html = format_exception(error)
     assert (error.reason, error.status_code) == ("rejected_by_node", 409)
-    assert text.startswith("It <failed>. Try it with 3 × A100")
+    assert text.startswith("It <failed>. Try 3 × A100")
     assert html.startswith("It &lt;failed&gt;.<br>You could choose this instead:<br><a href=")
     assert html.count("<a href=") <= 3
 
@@ -40,7 +40,7 @@ async def test_an_image_that_is_not_there_is_replaced_by_three_others_at_most(ma
     settings = {**SETTINGS, "images": IMAGES}
     options = {**GPU_OPTIONS, "image": "image-1"}
     text, html = format_exception(await refused(make_spawner(settings=settings), "image_not_found", options))
-    assert text.endswith("Try it with Image <0>, Image <2> or Image <3> instead.")
+    assert text.endswith("Try Image <0>, Image <2> or Image <3> instead.")
     assert "Image &lt;0&gt;</a>" in html
     assert "fill-gpu=a100&amp;" in html
 
@@ -49,16 +49,16 @@ async def test_an_image_that_was_named_is_replaced_by_those_on_offer(make_spawne
     settings = {**SETTINGS, "custom_images": {"allowed": True}}
     options = {"custom_image": "acme/own:1", "gpu": "a100", "gpu_count": 1}
     text, _ = format_exception(await refused(make_spawner(settings=settings), "image_pull_denied", options))
-    assert text.endswith("Try it with PyTorch or Minimal instead.")
+    assert text.endswith("Try PyTorch or Minimal instead.")
 
 
 async def test_too_little_memory_is_doubled(make_spawner: MakeSpawner):
     text, html = format_exception(await refused(make_spawner(), "out_of_memory"))
-    assert text.endswith("Try it with 32 GiB instead.")
+    assert text.endswith("Try 32 GiB instead.")
     assert "fill-memory=32&amp;" in html
 
 
-@pytest.mark.parametrize(("memory", "advice"), [("40G", " Try it with 64 GiB instead."), ("64G", "")])
+@pytest.mark.parametrize(("memory", "advice"), [("40G", " Try 64 GiB instead."), ("64G", "")])
 async def test_no_more_memory_is_named_than_is_offered(make_spawner: MakeSpawner, memory: str, advice: str):
     error = await refused(make_spawner(), "out_of_memory", {**GPU_OPTIONS, "memory": memory})
     assert format_exception(error)[0] == f"It <failed>.{advice}"
@@ -71,7 +71,7 @@ async def test_an_image_that_was_named_in_a_preset_is_replaced_by_its_entries(ma
     error = await refused(
         make_spawner(settings=settings), "image_not_found", {"preset": "p", "custom_image": "acme/own:1"}
     )
-    assert format_exception(error)[0] == "It <failed>. Try it with p: Ours instead."
+    assert format_exception(error)[0] == "It <failed>. Try p: Ours instead."
 
 
 @pytest.mark.parametrize("reason", ["image_not_found", "out_of_memory", "rejected_by_node"])
@@ -120,4 +120,4 @@ async def test_where_many_starts_end_at_once_those_without_patience_get_none(
     assert format_exception(error) == ("It <failed>.", None)
     clock.now += 4.1
     error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
-    assert "Try it with 3 × A100" in format_exception(error)[0]
+    assert "Try 3 × A100" in format_exception(error)[0]

@@ -160,7 +160,7 @@ async def test_what_ended_while_the_hub_was_down_is_told_with_its_reason(server:
             ends[user] = event["message"].removeprefix("Spawn failed: ")
         pages = await hub.read_pages("preempted", "/hub/home", "/hub/spawn", "/hub/no-such-page")
 
-        assert ends["late"].startswith("There was no room for your server with A100 within 15 minutes")
+        assert ends["late"].startswith("No room for your server with A100 opened up within 15 minutes")
         assert ends["preempted"].startswith("Your server had to give way to something of higher priority while")
         assert ends["gone"].startswith("Your server was ended from outside while it was starting.")
         assert ends["interrupted"] == "The hub was restarted before it had created your server. Please start it again."

@@ -111,10 +111,10 @@ async def test_patience_is_asked_for_after_a_while_again_and_again(spawner: GPUS
     clock.now += 61.25
     following.publish([], percent=20)
     assert (await anext(page))["progress"] == 20
-    assert (await anext(page))["message"] == "It waits. The start has taken 61 seconds so far."
+    assert (await anext(page))["message"] == "It waits. Elapsed: 61 seconds."
     clock.now += 5.25
     following.publish([], percent=21)
-    assert (await anext(page))["message"] == "It waits. The start has taken 66 seconds so far."
+    assert (await anext(page))["message"] == "It waits. Elapsed: 66 seconds."
     await page.aclose()
 
 

@@ -106,7 +106,7 @@ async def test_an_image_that_is_not_there_ends_the_start_with_other_images(
     assert isinstance(ending, RefusedStart)
     assert (ending.reason, ending.status_code) == ("image_not_found", HTTPStatus.CONFLICT)
     text, html = format_exception(ending)
-    assert text.endswith("Try it with Minimal instead.")
+    assert text.endswith("Try Minimal instead.")
     assert '<a href="/spawn/ada?fill-image=minimal&amp;' in html
     assert spawner.start_state.feed.reports[-1].failure is not None
 
@@ -140,8 +140,8 @@ async def test_what_waits_for_room_until_its_time_is_up_is_refused_and_not_count
     assert (ending.reason, ending.status_code) == ("gpu_unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
     text, html = format_exception(ending)
     assert text == (
-        "There was no room for your server with A100 within 10 seconds, so it was stopped. "
-        "Try it with 1 × A100 (80 GiB) instead."
+        "No room for your server with A100 opened up within 10 seconds, so the start was canceled. "
+        "Try 1 × A100 (80 GiB) instead."
     )
     assert "fill-gpu_count=1" in html
     assert not is_hub_failure(ending)
@@ -165,7 +165,7 @@ async def test_a_server_without_a_gpu_has_a_reason_of_its_own(make_spawner: Make
     _, ending = await started(make_spawner, server, nothing, options={}, timeout_s=10)
     assert isinstance(ending, RefusedStart)
     assert ending.reason == "no_capacity"
-    assert format_exception(ending)[0].startswith("There was no room for your server within 10 seconds")
+    assert format_exception(ending)[0].startswith("No room for your server opened up within 10 seconds")
 
 
 async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused_all_the_same(
@@ -179,7 +179,7 @@ async def test_where_the_hub_is_too_busy_and_its_timer_comes_first_it_is_refused
     server.put(pods_path(spawner), pod)
     await eventually(lambda: spawner.start_state.feed.last and spawner.start_state.feed.last.stage == "waiting")
     spawner.start_state.feed.clock = lambda: time.monotonic() + 60
-    with pytest.raises(RefusedStart, match="There was no room"):
+    with pytest.raises(RefusedStart, match="No room for your server"):
         await asyncio.wait_for(start, 0)
 
 
@@ -235,7 +235,7 @@ async def test_where_kubespawners_timer_comes_first_it_is_refused_all_the_same(
     start = spawner.start()
     await sent(server, spawner)
     server.put(pods_path(spawner), pod)
-    with pytest.raises(RefusedStart, match="There was no room"):
+    with pytest.raises(RefusedStart, match="No room for your server"):
         await asyncio.wait_for(start, 10)
 
 
@@ -580,5 +580,5 @@ async def test_a_pod_that_no_scheduler_looks_at_is_named_to_its_user_in_the_log_
 ):
     _, ending = await started(make_spawner, server, untouched, timeout_s=36)
     assert isinstance(ending, SlowStartError)
-    assert "Last seen: The scheduler site-scheduler has not looked at your server yet." in str(ending)
+    assert "Last seen: The scheduler site-scheduler hasn't looked at your server yet." in str(ending)
     assert sum("its scheduler site-scheduler has not looked at it" in line for line in caplog.messages) == 1
