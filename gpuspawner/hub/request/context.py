@@ -163,6 +163,11 @@ def _read_texts(form: Mapping[str, object]) -> list[tuple[str, str]]:
 PREFILL_PREFIX = "fill-"
 """Prefix of each field's name in a link that fills in the form."""
 _PREFILLED = frozenset({"preset", PRESET_CHOICES, *FORM_FIELDS})
+_RESERVED = frozenset({"next", "display_name"})
+"""Parameters of the spawn page that JupyterHub does not take for options of the server."""
+_TRACKING_PREFIX = "utm_"
+_TRACKING = frozenset({"gclid", "fbclid"})
+"""Parameters that Google and Facebook add to links."""
 
 
 def build_prefill_url(spawner: UserServer, selection: Selection) -> str:
@@ -192,8 +197,10 @@ def _format_preset_values(selection: Selection) -> dict[str, str]:
 def take_prefill(handler: Any) -> None:
     """Remove a link's form values from the request's query, and store these values as a :class:`FormDraft`.
 
-    Call this in the request's own task, before JupyterHub reads the query. If the query still had values then,
-    JupyterHub would start a server.
+    JupyterHub starts a server if the query has options. Therefore also remove the parameters that mail programs and
+    social networks add to links, and, from a link that fills in the form, all other options.
+
+    Call this in the request's own task, before JupyterHub reads the query.
 
     :param handler: tornado's handler of the request, or None outside a request.
     """
@@ -201,10 +208,16 @@ def take_prefill(handler: Any) -> None:
     arguments = getattr(request, "query_arguments", None)
     if not isinstance(arguments, dict) or request is None or request.method != "GET":
         return
-    values = {}
-    for name in [name for name in arguments if name.startswith(PREFILL_PREFIX)]:
-        texts = [each.decode(errors="replace") for each in arguments.pop(name)]
-        if name.removeprefix(PREFILL_PREFIX) in _PREFILLED:
-            values[name.removeprefix(PREFILL_PREFIX)] = texts
+    for name in [name for name in arguments if name.startswith(_TRACKING_PREFIX) or name in _TRACKING]:
+        del arguments[name]
+    filled = {name: arguments.pop(name) for name in list(arguments) if name.startswith(PREFILL_PREFIX)}
+    if not filled:
+        return
+    for name in set(arguments) - _RESERVED:
+        del arguments[name]
+    fields = {name.removeprefix(PREFILL_PREFIX): value for name, value in filled.items()}
+    values = {
+        name: [each.decode(errors="replace") for each in value] for name, value in fields.items() if name in _PREFILLED
+    }
     if values:
         keep_draft(values)

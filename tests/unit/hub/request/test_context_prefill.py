@@ -58,6 +58,30 @@ async def test_what_was_saved_last_does_not_mix_with_a_link(make_spawner: MakeSp
     assert "acme/own" not in form
 
 
+async def test_a_link_that_fills_in_the_form_starts_nothing_whatever_else_it_names(make_spawner: MakeSpawner):
+    query = {**asked("?fill-gpu=a100&gpu=t4&opt-cpu=4&preset=train&next=%2Fx&display_name=lab")}
+    spawner = make_spawner()
+    spawner.handler = handler(query)
+    assert query == {"next": [b"/x"], "display_name": [b"lab"]}
+    assert '"gpu":"a100"' in await spawner.get_options_form()
+
+
+@pytest.mark.parametrize(
+    ("link", "left"),
+    [
+        pytest.param("?utm_source=mail&utm_campaign=spring&gclid=x&fbclid=y", {}, id="nothing else"),
+        pytest.param("?opt-gpu=a100&utm_source=mail", {"opt-gpu": [b"a100"]}, id="a start"),
+        pytest.param("?fill-gpu=a100&fbclid=y", {}, id="a form that is filled in"),
+    ],
+)
+async def test_what_mail_programs_and_social_networks_add_to_a_link_is_ignored(
+    make_spawner: MakeSpawner, link: str, left: dict[str, list[bytes]]
+):
+    query = asked(link)
+    make_spawner().handler = handler(query)
+    assert query == left
+
+
 @pytest.mark.parametrize(
     "request_",
     [
