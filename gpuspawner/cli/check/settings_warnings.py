@@ -401,7 +401,7 @@ def _find_denial(
             reason = reason or error.problems[0].message
         except SelectionError as error:
             if any(each.field == CUSTOM_IMAGE.name for each in error.problems):
-                return None  # The program cannot decide: only users know a valid image reference.
+                return None  # Checking the pattern needs a valid image reference, and only users know one.
         else:
             return None
     return reason
