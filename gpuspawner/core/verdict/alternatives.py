@@ -70,13 +70,13 @@ def find_alternatives(
     if selection.preset is not None:
         return ()
     others = list_other_types(selection, catalog) if types is None else list(types)
-    others.sort(key=lambda gpu: has_little_memory(gpu, selection, catalog))
+    others.sort(key=lambda gpu: has_little_memory(gpu, selection, catalog=catalog))
     search = _AlternativeSearch(selection, catalog, others=others, fits=fits)
     smaller: dict[Selection, None] = {}
     for changes in (search.list_single_changes, search.list_amount_changes, search.list_gpu_changes):
         found: dict[Selection, None] = {}
         for each in changes(selection):
-            is_smaller = _compare_memory(each, selection, catalog) < _NEAR_MEMORY
+            is_smaller = _compare_memory(each, selection, catalog=catalog) < _NEAR_MEMORY
             (smaller if is_smaller else found).setdefault(each)
             # Other types with little memory come last, so nothing nearer follows.
             if len(found) >= limit or (is_smaller and each.gpu != selection.gpu and (found or len(smaller) >= limit)):
@@ -86,7 +86,7 @@ def find_alternatives(
     return tuple(smaller)[:limit]
 
 
-def choose_gpu_count(gpu: GPUType, selection: Selection, catalog: Catalog) -> int:
+def choose_gpu_count(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> int:
     """Return how many GPUs of another type would replace the selected GPUs.
 
     The result is the smallest count with about as much GPU memory in total, but at most the type's ``max_count``. Units
@@ -102,7 +102,7 @@ def choose_gpu_count(gpu: GPUType, selection: Selection, catalog: Catalog) -> in
     return min(count, gpu.max_count)
 
 
-def has_little_memory(gpu: GPUType, selection: Selection, catalog: Catalog) -> bool:
+def has_little_memory(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> bool:
     """Return whether GPUs of another type have less than half of the selected GPU memory in total.
 
     The result is False if the memory of one of the types is unknown.
@@ -111,14 +111,14 @@ def has_little_memory(gpu: GPUType, selection: Selection, catalog: Catalog) -> b
     :param selection: a selection with a GPU type.
     :param catalog: what the user may choose from.
     """
-    return _compare_memory(_replace_gpus(gpu, selection, catalog), selection, catalog) < _NEAR_MEMORY
+    return _compare_memory(_replace_gpus(gpu, selection, catalog=catalog), selection, catalog=catalog) < _NEAR_MEMORY
 
 
-def _replace_gpus(gpu: GPUType, selection: Selection, catalog: Catalog) -> Selection:
-    return replace(selection, gpu=gpu.slug, gpu_count=choose_gpu_count(gpu, selection, catalog))
+def _replace_gpus(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> Selection:
+    return replace(selection, gpu=gpu.slug, gpu_count=choose_gpu_count(gpu, selection, catalog=catalog))
 
 
-def _compare_memory(other: Selection, selection: Selection, catalog: Catalog) -> float:
+def _compare_memory(other: Selection, selection: Selection, *, catalog: Catalog) -> float:
     """Return the GPU memory of one selection divided by that of another, or 1 if one of them is unknown or 0."""
     mine, selected = _sum_memory(other, catalog), _sum_memory(selection, catalog)
     return mine / selected if mine and selected else 1.0
@@ -142,7 +142,7 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
     image = find_image(selection, catalog)
     others = (gpu for gpu in catalog.gpus.values() if gpu.slug != own.slug and not explain_misfit(image, gpu))
     lasting = (gpu for gpu in others if _runs_long_enough(find_max_run_time_s(gpu.slug, catalog), selection.run_time_s))
-    return sorted(lasting, key=lambda gpu: _measure_distance(gpu, selection, catalog))
+    return sorted(lasting, key=lambda gpu: _measure_distance(gpu, selection, catalog=catalog))
 
 
 def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
@@ -203,7 +203,7 @@ class _AlternativeSearch:
             if changed is not None:
                 yield changed
         for gpu in self._others:
-            if self._check_fits(other := _replace_gpus(gpu, selection, self._catalog)):
+            if self._check_fits(other := _replace_gpus(gpu, selection, catalog=self._catalog)):
                 yield other
 
     def list_amount_changes(self, selection: Selection) -> Iterator[Selection]:
@@ -218,7 +218,7 @@ class _AlternativeSearch:
             return
         for gpu in (self._catalog.gpus[selection.gpu], *self._others):
             one = replace(selection, gpu=gpu.slug, gpu_count=1)
-            most = _replace_gpus(gpu, selection, self._catalog)
+            most = _replace_gpus(gpu, selection, catalog=self._catalog)
             if self._check_fits(one):
                 yield self._find_most_gpus(most) or one
             elif self._check_fits(least := self._make_least(one)):
@@ -274,9 +274,9 @@ def _runs_long_enough(longest_s: int | None, selected_s: int | None) -> bool:
     return longest_s is None or selected_s is None or selected_s <= longest_s
 
 
-def _measure_distance(gpu: GPUType, selection: Selection, catalog: Catalog) -> tuple[bool | float, ...]:
-    own, other = catalog.gpus[selection.gpu or ""], _replace_gpus(gpu, selection, catalog)
-    share = _compare_memory(other, selection, catalog)
+def _measure_distance(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> tuple[bool | float, ...]:
+    own, other = catalog.gpus[selection.gpu or ""], _replace_gpus(gpu, selection, catalog=catalog)
+    share = _compare_memory(other, selection, catalog=catalog)
     return (
         share < _NEAR_MEMORY,
         gpu.vendor != own.vendor,

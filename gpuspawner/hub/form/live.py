@@ -198,9 +198,9 @@ def _list_free_types(
     cpu_millis, memory_bytes = required.cpu_request_millis or 0, required.memory_request_bytes or 0
 
     def has_room(gpu: GPUType) -> bool:
-        needed = FreeShape(cpu_millis, memory_bytes, choose_gpu_count(gpu, selection, catalog))
+        needed = FreeShape(cpu_millis, memory_bytes, choose_gpu_count(gpu, selection, catalog=catalog))
         return any(shape.covers(needed) for shape in availability[gpu.slug].shapes or ())
 
     free = [gpu for gpu in list_other_types(selection, catalog) if availability[gpu.slug].largest]
-    free.sort(key=lambda gpu: (has_little_memory(gpu, selection, catalog), not has_room(gpu)))
+    free.sort(key=lambda gpu: (has_little_memory(gpu, selection, catalog=catalog), not has_room(gpu)))
     return free[:_MAX_TYPES]
