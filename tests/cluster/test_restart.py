@@ -55,7 +55,7 @@ def test_a_server_that_waits_for_a_gpu_goes_on_waiting_while_the_hub_restarts(
         if is_killed:
             os.kill(hub.hub_pid, signal.SIGKILL)
         hub.restart()
-        told = servers.wait_told("patient", "more at most.")
+        told = servers.wait_told("patient", "Gives up in")
         state = servers.state("patient")
         servers.stop("holder")
         servers.wait_ready("patient")

@@ -133,7 +133,7 @@ async def test_the_last_run_time_stands_in_the_form_the_next_time(make_spawner: 
 
 async def test_a_preset_may_hold_a_run_time(make_spawner: MakeSpawner):
     spawner = make_spawner(settings={**RUN_TIME, "presets": {"short": {"run_time": "30m"}}})
-    assert "for at most 30 minutes" in (await shown(spawner)).select(".gs-preset")[0].text
+    assert "up to 30 minutes" in (await shown(spawner)).select(".gs-preset")[0].text
     assert (await pod_of(spawner, {"preset": "short"}))["spec"]["activeDeadlineSeconds"] == 1800
 
 

@@ -370,8 +370,8 @@ def test_everything_else_can_be_overridden(override: dict[str, Any]):
             {
                 "presets.p.choices.size.entries.a.gpu_count": "The number of GPUs (T4) in one server must be 1 to 2,"
                 " not 3.",
-                "presets.p.choices.size.entries.a.gpu": "rocm is made for AMD GPUs. Choose another image, or another"
-                " GPU than T4.",
+                "presets.p.choices.size.entries.a.gpu": "rocm is made for AMD GPUs. Choose another image, or a GPU"
+                " other than T4.",
             },
             id="an entry that does not fit the preset",
         ),

@@ -114,7 +114,7 @@ async def test_what_waits_goes_on_waiting_and_starts_when_there_is_room(server: 
         server.put(OWN_PODS, running(pods["started"]))
         await hub.start()
 
-        told = {user: (await hub.follow(user, "more at most"))["message"] for user in ("waits", "gated")}
+        told = {user: (await hub.follow(user, "Gives up in"))["message"] for user in ("waits", "gated")}
         await hub.wait_until("started", "ready")
         states = {user: await hub.read_state(user) for user in pods}
         await hub.ask("DELETE", "users/cancelled/server")
@@ -129,7 +129,7 @@ async def test_what_waits_goes_on_waiting_and_starts_when_there_is_room(server: 
         assert states == {"waits": "spawn", "gated": "spawn", "cancelled": "spawn", "started": "ready"}
         assert ["1 × A100" in told["waits"], "queue" in told["gated"]] == [True, True]
         # The limit of the GPU type, 15 minutes, goes on from where it was.
-        left_min = {user: int(each.partition(" min more")[0].rpartition(" ")[2]) for user, each in told.items()}
+        left_min = {user: int(each.partition("Gives up in ")[2].partition(" min")[0]) for user, each in told.items()}
         assert left_min["waits"] <= 10 < left_min["gated"] <= 15
         assert deleted(server) == {pods["cancelled"]["metadata"]["name"]}
         target = f"http://127.0.0.1:{port}"
