@@ -192,7 +192,7 @@ def test_a_taint_that_comes_while_a_server_waits_ends_the_start(
             with mishaps.taint(api, "large", "example.org/reserved"):
                 end = ends_with(servers, "tainted", told, "No node has 2 × B200; the most on one node is 1.")
 
-    assert "1 × B200" in links(end), end
+    assert "1 × B200 (180 GiB)" in links(end), end
 
 
 def test_a_disk_that_turns_out_to_be_in_another_zone_ends_the_start(

@@ -110,7 +110,7 @@ def test_a_start_waits_for_a_node_that_is_back_in_service(cluster: Cluster, api:
     with ExitStack() as stack:
         with cordoned(api, [cluster.real_node]):
             told = stack.enter_context(starting(servers, "bea", CARD))
-            told.wait(f"The nodes with an {CARD_NAME} take no new servers right now.")
+            told.wait(f"the nodes with an {CARD_NAME} take no new servers right now.")
         told.wait("The image was on the node already. Your server is starting.")
 
 
