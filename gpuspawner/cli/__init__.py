@@ -1,7 +1,7 @@
 """The command line program ``gpuspawner``.
 
-``main`` parses arguments and runs one sub-command. ``check``, ``inventory``, ``explain`` and ``doctor`` are packages,
-as is ``compare``, which contains the command ``diff``; ``convert``, ``schema``, ``demo`` and ``version`` are modules.
+``main`` parses arguments and runs one sub-command. The command ``diff`` is in the package ``compare``; every other
+command has the name of its package or module.
 Every command has two functions: ``configure(parser)`` adds its arguments; ``run(arguments, *, out, notes)`` writes its
 result to ``out``, remarks to ``notes``, and returns an exit code. ``common.output`` defines the common exit codes.
 

@@ -159,8 +159,8 @@ def make_unread_cluster_failure(reason: str) -> ClusterFailure:
 def explain_cluster_error(error: BaseException, *, pod_name: str = "", namespace: str = "") -> SpawnException | None:
     """Return an exception that explains an error of the Kubernetes client to the user, or None for any other error.
 
-    KubeSpawner raises a :class:`TimeoutError` with ``Could not …`` after several requests have timed out; this is an
-    error of the client. A :class:`TimeoutError` with ``did not start`` concerns the pod, so the result is None.
+    KubeSpawner's :class:`TimeoutError` with ``Could not …`` counts as an error of the client: several requests have
+    timed out. For one with ``did not start``, which concerns the pod, the result is None.
 
     :param error: the exception that ended the start.
     :param pod_name: name of the server's pod, the only pod whose name the message may contain.
@@ -261,10 +261,9 @@ class FailureCount:
             start.add_done_callback(partial(self._note_end, user_name=user.name, settings=user.settings))
 
     def settle(self, start: asyncio.Future[Any], error: Exception, *, user: HubUser) -> None:
-        """Keep a failed start out of JupyterHub's count of failed starts, unless it must count (see the class).
+        """Keep a failed start out of JupyterHub's count of failed starts, unless the hub may be the cause.
 
-        The method subtracts 1, because JupyterHub will add 1. It subtracts nothing for a refused start in JupyterHub 6,
-        which does not count refused starts.
+        The method subtracts 1, because JupyterHub will add 1. JupyterHub 6 does not add 1 for a refused start.
 
         :param start: JupyterHub's future of the start.
         :param error: the exception that ended the start.
@@ -286,7 +285,7 @@ class FailureCount:
         if not has_failed(start):
             self._users.clear()
         elif start not in self._settled and isinstance(error := start.exception(), Exception):
-            # JupyterHub has just counted this failed start without a call of settle(), so correct the count here.
+            # No code has called settle() for this failed start, so correct JupyterHub's count here.
             self._settle(error, user_name, settings=settings)
 
 
@@ -317,8 +316,8 @@ def _is_refusal(error: Exception) -> bool:
 def find_start_failure() -> Exception | None:
     """Return the exception that ended a start, while JupyterHub cleans up after the start; None at any other time.
 
-    JupyterHub cleans up inside its ``except`` block, so Python is still handling the exception. If the clean-up raises
-    another exception, the result is the first :class:`SpawnException` in its ``__context__`` chain, if there is one.
+    JupyterHub cleans up inside its ``except`` block, so Python is still handling the exception. If the clean-up itself
+    fails, return the start's :class:`SpawnException`, which is in the ``__context__`` chain of the new exception.
     """
     handled = sys.exception()
     if not isinstance(handled, Exception):
@@ -335,7 +334,7 @@ def _walk_contexts(error: BaseException | None) -> Iterator[BaseException]:
 def _find_handler_settings() -> MutableMapping[str, Any] | None:
     """Return the settings dict in which JupyterHub's handlers count failures; None outside a hub.
 
-    It is a copy of ``user.settings`` that tornado's web application made.
+    Tornado copies ``user.settings``, so a change there does not reach the handlers.
     """
     if not JupyterHub.initialized():
         return None

@@ -163,11 +163,11 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _keep_failed_start(self, handler: Any) -> None:
         """Show the error of the server's failed start again when an open form refreshes itself.
 
-        After a failed start, JupyterHub makes a new spawner for each request for the form. The page shows the error
-        only if this new spawner has the failed start's future.
+        JupyterHub shows the error only if the spawner has the failed start's future. After a failed start, it makes a
+        new spawner for each request for the form, so give the future to the new spawner.
         """
         failed = self.failed_starts.pop((self.user.name, self.name), None)
-        # Do not replace a start of this spawner: it is newer than the failed start.
+        # A start of this spawner is newer than the failed start, so keep it.
         is_new = private_api.get_spawn_future(self) is None
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
@@ -415,7 +415,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             with self.admission.reservations.track_creation(self):
                 is_made = await self._gpu_node_exclusion.create_pod(self, pod, create=send)
         except ApiException as error:
-            # Only a refusal of the first request shows that no pod exists: an earlier request may have created it.
+            # If a repeated request is refused, the pod may still exist: an earlier request may have created it.
             was_refused = is_first and (endings.is_refusal(error) or is_webhook_outage(error))
             if was_refused:
                 self.start_state.is_pod_unseen = False
@@ -463,8 +463,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def pending(self) -> str | None:
         """What JupyterHub is doing with the server: ``spawn``, ``stop``, ``check`` or ``rename``; None for nothing.
 
-        A cancelled start is not pending, even before it has ended: one second after cancelling a start, JupyterHub
-        stops the server only if nothing is pending. The stop begins with :meth:`poll`, which waits for the start's end.
+        A cancelled start does not count as ``spawn``: JupyterHub stops the server one second after the cancellation,
+        but only if nothing is pending.
         """
         pending: str | None = super().pending
         if pending != "spawn" or not private_api.is_start_cancelled(self) or not self._is_ours():
@@ -480,7 +480,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @property
     @override
     def _failed(self) -> Any:
-        # After a cancelled start has ended, JupyterHub's own property would raise the start's CancelledError.
+        # JupyterHub's own property raises CancelledError after a cancelled start.
         return None if private_api.is_start_cancelled(self) else super()._failed
 
     @override
@@ -493,7 +493,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         """
         is_ours = self._is_ours()
         if is_ours:
-            resumption.store_failure(self)  # JupyterHub polls a server before it stops it
+            resumption.store_failure(self)  # JupyterHub calls poll() before each stop
             await endings.wait_for_cancelled_start(self)
         if is_ours and self.start_state.is_refused:
             return 0

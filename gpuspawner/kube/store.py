@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 _LONG_WATCHES = 3
 """A watch request for resources that change rarely lasts this many times as long as one for nodes or pods: up to 30 s.
 
-This must be less than :data:`STALE_AFTER_S`, so that the data does not become stale between two requests.
+The duration must be less than :data:`STALE_AFTER_S`, so that the data does not become stale during a request.
 """
 
 STALE_AFTER_S = 45.0
@@ -153,8 +153,8 @@ class ClusterStore:
             self._start()
             self._first_sync_deadline = now + self._pace.first_sync_timeout_s
         if now < self._first_sync_deadline:
-            # Do not use asyncio.timeout: it cancels the caller's task for a moment. If that task starts a server, other
-            # code would take this for a start that JupyterHub has cancelled.
+            # Do not use asyncio.timeout: it cancels the caller's task for a moment. If that task starts a server,
+            # gpuspawner would treat the start as cancelled by JupyterHub.
             waiting = asyncio.ensure_future(self._wait_for_first_lists())
             try:
                 await asyncio.wait([waiting], timeout=self._first_sync_deadline - now)
@@ -177,10 +177,9 @@ class ClusterStore:
 
     @property
     def age_s(self) -> float | None:
-        """Age of the data about nodes and pods, in seconds; the older of the two counts.
+        """Seconds since the data about nodes and pods was last known to be complete; the older of the two counts.
 
-        The age counts from the time at which the data was last known to be complete. If only the pods are unknown, the
-        value is the age of the nodes. If the nodes are unknown, the value is None.
+        While the pods are unknown, only the nodes count. While the nodes are unknown, the value is None.
         """
         known = [watch_loop for watch_loop in (self._nodes, self._pods) if watch_loop.is_known]
         if not self._nodes.is_known:

@@ -421,7 +421,7 @@ def _check_queue(settings: SettingsModel) -> Iterator[Problem]:
 
 def _check_gpu(path: str, entry: GPUEntry) -> Iterator[Problem]:
     if entry.any_of:
-        pass  # The types in `any_of` set the resource and the vendor, so this entry needs neither.
+        pass  # The types in `any_of` set the resource and the vendor, so the combined type needs neither.
     elif entry.resource is None:
         yield Problem(field=f"{path}.resource", code="missing", message="is required, such as nvidia.com/gpu")
     elif entry.vendor is None and find_vendor(entry.resource) is None:

@@ -219,7 +219,7 @@ def _convert_gpu(slug: str, entry: GPUEntry, *, table: AcceleratorTable) -> GPUT
 
 def _convert_tolerations(entry: GPUEntry) -> tuple[Toleration, ...]:
     if entry.tolerations is None:
-        # A combined GPU type gets its tolerations later, from the GPU types that it combines.
+        # A combined GPU type (``any_of``) gets its tolerations later, from the GPU types that it combines.
         return () if entry.is_union else build_conventional_tolerations(entry.resource or "")
     return tuple(
         Toleration(key=item.key, operator=item.operator, value=item.value, effect=item.effect or "")
@@ -322,7 +322,7 @@ def build_preset_options(entry: PresetValues) -> dict[str, object]:
 
 
 def _convert_access(settings: SettingsModel) -> dict[AccessKey, Access]:
-    """Return who may choose an image, GPU type, preset or entry of a preset's list, if not every user may."""
+    """Return who may choose each image, GPU type, preset or entry of a preset's list that not every user may choose."""
     presets = sort_entries(settings.presets)
     keyed: list[tuple[AccessKey, RestrictedEntry]] = [
         *((("image", slug), entry) for slug, entry in sort_entries(settings.images).items()),

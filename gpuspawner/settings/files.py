@@ -70,7 +70,7 @@ class SettingsFile:
 
 @dataclass(slots=True, kw_only=True)
 class _SizeBudget:
-    """How much the settings files that the hub has not read yet may contain together.
+    """What the settings files that are still to be read may contain together.
 
     :param bytes: number of bytes.
     :param values: number of YAML values, with aliases expanded.
@@ -186,10 +186,10 @@ def attribute_problems(error: SettingsError, layers: Sequence[SettingsFile]) -> 
 
 
 def _attribute_problem(problem: Problem, layers: Sequence[SettingsFile], *, paths: DottedPaths[object]) -> Problem:
-    """Return a copy of a problem whose message also names the file that contains most keys of the problem's path.
+    """Add to a problem's message the path of the file that contains most keys of the problem's field.
 
-    If several layers contain equally many keys, the last layer wins. The result is the unchanged problem if this layer
-    is not a file, or if no layer contains the first key.
+    Among layers with equally many keys, the last wins. The problem stays unchanged if that layer is not a file, or if
+    no layer contains the first key.
     """
     found = [(-len(paths.follow(problem.field, layer.content)[1]), place) for place, layer in enumerate(layers)]
     missing, place = max(found, default=(-len(problem.field), 0))
@@ -204,7 +204,7 @@ def _list_entries(value: object) -> Iterator[tuple[str, str | int, object]]:
 
 
 def _list_files(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield two paths of the file, or of each file in the folder: one to show to admins, and one to read."""
+    """Yield (path to show to admins, path to read) of the file, or of each YAML or JSON file in the folder."""
     folder = Path(path)
     if not folder.is_dir():
         yield path, _resolve_file(folder)

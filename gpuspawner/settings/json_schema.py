@@ -23,8 +23,8 @@ _DEFAULT_FORMATTERS = {each.name: each.format_option for each in (CPU, MEMORY, R
 def build_settings_schema(others: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Return the schema of the section ``hub.config.GPUSpawner``.
 
-    :param others: key → schema of the key. These are the section's keys that :class:`SettingsModel` does not define,
-        because they set other traits of the spawner.
+    :param others: key → schema, for keys of the section that :class:`SettingsModel` does not define. They set other
+        traits of the spawner.
     """
     schema = SettingsModel.model_json_schema(ref_template=_REFS, by_alias=True)
     definitions = {name: _simplify(model) for name, model in schema.pop("$defs").items()}

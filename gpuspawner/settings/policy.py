@@ -231,7 +231,7 @@ def _convert_custom_images(entry: RuleEntry) -> bool | None:
     """Return whether a rule allows custom images, or None if the rule does not decide this.
 
     A custom image is one that the user names by its reference. A rule without ``custom_images`` forbids them if its
-    ``images`` contains slugs instead of ``*``; otherwise, the rule does not decide.
+    ``images`` is a list of slugs instead of ``*``.
     """
     lists_images = entry.images is not None and ANY not in entry.images
     return False if entry.custom_images is None and lists_images else entry.custom_images

@@ -104,7 +104,7 @@ def _check_resources(field: str, value: object, *, decided: set[str]) -> Iterato
 
 
 def check_choices(settings: SettingsModel) -> Iterator[Problem]:
-    """Yield the problems of presets and of the lists in them.
+    """Yield the problems of presets and of their ``choices``.
 
     :param settings: settings in which each single value is valid; they may contradict each other.
     """
@@ -161,7 +161,7 @@ def _check_guarantees(path: str, own: PresetValues, *, preset: PresetValues) -> 
 def list_overriding_entries(settings: SettingsModel) -> Iterator[tuple[str, OverridingEntry | ImageInputSetting]]:
     """Yield the YAML path and the value of each enabled part of the settings that may have a ``kubespawner_override``.
 
-    These parts are images, GPU types, presets, the entries of presets' lists, and presets' text fields for images.
+    These parts are images, GPU types and presets, and the ``entries`` and ``custom_image`` in presets' ``choices``.
 
     :param settings: settings in which each single value is valid; they may contradict each other.
     """

@@ -23,15 +23,13 @@ PathPart = str | int
 class DottedPaths(Generic[NodeT]):
     """Resolves paths such as ``gpus.l4.match`` in nested values, although keys may contain dots.
 
-    The class calls ``entries`` only once for each value, because thousands of paths may go through the same value.
-
-    :param entries: called with a value; yields three things for each entry of the value: its name in a path, its key or
-        index, and the entry itself.
+    :param entries: called with a mapping, list or other value, once for each; yields (name in a path, key or index,
+        nested value).
     """
 
     def __init__(self, entries: Callable[[NodeT], Iterable[tuple[str, PathPart, NodeT]]]) -> None:
         self._entries = entries
-        # The keys of `_known` are ids of values. Keep a reference to each value, so that Python does not reuse its id.
+        # The keys are ids of values. The reference to each value prevents that Python reuses its id.
         self._known: dict[int, tuple[NodeT, dict[str, list[tuple[PathPart, NodeT]]]]] = {}
 
     def follow(self, path: str, top: NodeT) -> tuple[tuple[PathPart, ...], str]:

@@ -170,7 +170,7 @@ class StrictModel(BaseModel):
 
 
 class Entry(StrictModel):
-    """Base class of entries in the settings, such as an image in ``images``; the key of an entry is its slug.
+    """Base class of entries in the settings, such as an image in ``images``.
 
     :param order: sorts the entries, smallest first; entries without ``order`` come last, in the order of the mapping.
     :param enabled: false disables the entry, even if another settings file contains the entry without ``enabled``.

@@ -96,7 +96,7 @@ def find_unread_keys(values: HelmValues) -> Iterator[Finding]:
 
 
 def _list_unchecked_settings(name: str, section: LocatedValue, *, values: HelmValues) -> list[str]:
-    """Return the keys of gpuspawner's settings in the section of the admin's own spawner class; else empty."""
+    """Return the keys of gpuspawner's settings in a section if it configures the admin's own spawner class; else []."""
     is_spawner = name == _find_subclass(values) or (name.endswith("Spawner") and not _resembles_gpuspawner(name))
     settings = section.value if is_spawner and isinstance(section.value, dict) else {}
     return [key for key in settings if key in SETTING_TRAITS]
@@ -122,8 +122,7 @@ def _check_section(name: str, section: LocatedValue, *, path: KeyPath, values: H
         traits = {**traits, **GPUSpawner.class_traits(config=True)}
     for key, entry in section.value.items():
         if key in traits:
-            # The module settings_errors checks gpuspawner's settings, except those that are null. Messages show a value
-            # only if it cannot be a secret.
+            # The module settings_errors checks gpuspawner's settings, except those that are null.
             if key not in (*SETTING_TRAITS, "settings_files") or entry.value is None:
                 shown = is_own or isinstance(traits[key], ByteSpecification)
                 yield from _check_type(traits[key], entry.plain, path=(*path, key), values=values, shown=shown)
@@ -161,7 +160,7 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
             continue
         if name == "jupyterhub" and "spawner_class" not in entry.value:
             continue
-        # Between paths of equal length, one key is probably misspelled: end the shown path with this key.
+        # If the path is as long as the right path, probably one key is misspelled: end the shown path with that key.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
         message = f"is read by nobody here: this section belongs at {format_path(home)}"

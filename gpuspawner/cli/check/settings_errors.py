@@ -144,8 +144,8 @@ def find_redundant_nulls(values: HelmValues) -> Iterator[Finding]:
 def _find_nearest(field: str, values: HelmValues, *, paths: DottedPaths[LocatedValue]) -> tuple[KeyPath, KeyPath, str]:
     """Return the path of a problem's section, the keys of ``field`` that exist in it, and the rest of ``field``.
 
-    Of the sections in :data:`SPAWNER_SECTIONS` that the files contain, the function takes the one with the shortest
-    rest. If the files contain none of them, the result is the path of ``hub.config.GPUSpawner``, () and ``field``.
+    The section is the one of :data:`SPAWNER_SECTIONS` that contains the longest part of ``field``; without any
+    section, it is ``hub.config.GPUSpawner``.
     """
     bases = [(*values.root, *HUB_CONFIG_PATH, name) for name in SPAWNER_SECTIONS]
     candidates = [(base, *paths.follow(field, found)) for base in bases if (found := values.find_value(base))]
@@ -165,9 +165,9 @@ def _list_entries(parent: LocatedValue) -> Iterator[tuple[str, str | int, Locate
 
 
 def find_broken_sections(values: HelmValues) -> Iterator[Finding]:
-    """Yield an error if ``hub`` or ``hub.config`` is not a mapping.
+    """Yield an error if ``hub`` or ``hub.config`` is not a mapping; otherwise, one per chart value of a wrong type.
 
-    If each of them is a mapping or missing, yield an error for each chart value of a wrong type instead.
+    If ``hub`` or ``hub.config`` is null, yield nothing: :func:`find_fatal_nulls` reports it.
     """
     home = (*values.root, *HUB_CONFIG_PATH)
     for length in range(1, len(home) + 1):

@@ -124,8 +124,7 @@ def share_connection(api: CoreV1Api) -> Iterator[None]:
 
     :param api: the command's API client.
     """
-    # Use KubeSpawner's cache of clients: no traits exist for credentials, a context or an impersonated account.
-    # Replace load_config(), too: KubeSpawner calls this function, which fails outside a pod if there is no kubeconfig.
+    # Use KubeSpawner's cache of clients: KubeSpawner has no traits for credentials, a context or an impersonated user.
     clients = private_api.get_client_cache()
     module: Any = kubespawner.spawner
     key = (asyncio.get_running_loop(), "CoreV1Api", (), ())

@@ -99,8 +99,8 @@ def list_dangerous_permissions(
 
     The right to read secrets of the hub's namespace is left out, because zero-to-jupyterhub grants it.
 
-    :param has_user_namespaces: whether each user has a namespace. The hub then needs the right to create pods in all
-        namespaces, so this right is not among the dangerous ones.
+    :param has_user_namespaces: whether each user has a namespace. The result then lacks the right to create pods in all
+        namespaces, because the hub needs it.
     """
     everywhere = {
         Permission("list", "secrets"): "read every password and token of the cluster",

@@ -27,14 +27,14 @@ from gpuspawner.core.text.wording import join_sentences
 DEFAULT_LIMIT = 200
 """Default of ``--limit``: maximum number of choices of the old values file that the program compares."""
 _MOST_PAIRED = 10
-"""If the files name at most this number of groups, the comparison also checks a user of each pair of groups."""
+"""With at most this many groups, the comparison also checks a user in each pair of groups."""
 _PATTERN = "text pattern"
 _NO_HOST = "http://127.0.0.1:9"
 """API server's address for the client that KubeSpawner needs; the client never sends a request."""
 
 
 class ChoiceOutcome(StrEnum):
-    """Result of the comparison of one choice with the old and with the new values file."""
+    """What the new values file changes about one choice of a user."""
 
     SAME = "same"
     DIFFERS = "differs"
@@ -62,15 +62,15 @@ class ChoicePair:
 
 
 FindPair = Callable[[Mapping[str, object]], ChoicePair]
-"""Function that takes a choice's user options for the old file, and returns these and those for the new file."""
+"""Function that takes a choice's user options for the old file, and adds the user options for the new file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceResult:
-    """The comparison of one choice.
+    """What the new values file changes about one choice of a user.
 
     :param pair: the choice, with its user options for both values files.
-    :param outcome: whether the choice is the same with both files, or how it is different.
+    :param outcome: what changes.
     :param differences: what differs between the two servers.
     :param gained: users who may have the choice only with the new file, such as ``group tutors``.
     :param lost: users who may have the choice only with the old file.
@@ -88,8 +88,7 @@ class ChoiceResult:
     def widens(self) -> bool:
         """Whether users may have something with the new file that they could not have with the old one.
 
-        This is also true if the regular expression for a text that the user writes is different, because the new one
-        may match more texts.
+        Also true if the regular expression for a text field is different: the new one may allow more texts.
         """
         return self.outcome in (ChoiceOutcome.WIDER, ChoiceOutcome.ADDED) or any(
             each.aspect == _PATTERN for each in self.differences
@@ -126,8 +125,8 @@ class ChoiceResult:
 class ComparisonReport:
     """The comparison of two values files.
 
-    :param results: one for each compared choice of the old file, in the file's order. Added choices follow, without
-        those that no user may have.
+    :param results: the compared choices of the old file, in the file's order; then the choices that only the new file
+        has and that a user may have.
     :param total: how many choices users have with the old file.
     :param tried: how many of the old file's choices were compared.
     :param seed: seed of the random sample, for files with too many choices.
@@ -217,9 +216,9 @@ async def _compare(old: HelmValues, new: HelmValues, *, scope: Scope) -> Compari
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TriedPair:
-    """A choice, and the user's picks for this choice in the menus of the old and the new file.
+    """A choice, and what a user picks for it in the menus of the old and the new file.
 
-    ``old`` or ``new`` is None if that file's menu lacks the choice, or if the user chooses nothing.
+    ``old`` or ``new`` is None if that menu lacks the choice, or if the user chooses nothing.
     """
 
     pair: ChoicePair
@@ -233,13 +232,13 @@ class _Comparer:
         self._match = MenuMatch(old.profiles, new.profiles)
         self.sample = draw_sample(old.profiles, limit=scope.limit, seed=scope.seed)
         self._persons = _list_persons(old, new)
-        # If users choose nothing, their servers may differ by group. Compare only the server of a user in all groups.
+        # For users who choose nothing, compare only the server of a user in all groups.
         self._person_of_all_groups = max(self._persons, key=lambda each: len(each.groups or ()))
 
     async def compare(self) -> Any:
         """Compare the choices one by one, and yield their results.
 
-        A choice that only the new file has yields no result if no user may have it.
+        Skip a choice that only the new file has if no user may have it.
         """
         nothing: Mapping[str, object] = {}
         pair = ChoicePair(label="No choice", old_options=nothing, new_options=nothing)
@@ -282,7 +281,7 @@ class _Comparer:
             return ChoiceResult(pair=pair, outcome=ChoiceOutcome.UNKNOWN, reason=str(error))
         if old is None and new is None:
             reason = join_sentences(*dict.fromkeys((old_refusal, new_refusal)))
-            # If only the new file has the choice, and the hub refuses it for every user, the new file changes nothing.
+            # A choice that only the new file has, and that the hub refuses, changes nothing for users.
             outcome = ChoiceOutcome.SAME if pair.old_options is None else ChoiceOutcome.UNKNOWN
             return ChoiceResult(pair=pair, outcome=outcome, reason=reason)
         if old is None and new is not None:
@@ -297,9 +296,9 @@ class _Comparer:
     async def _answer(
         self, side: Side, options: Mapping[str, object] | None, *, preferred: Iterable[int] = ()
     ) -> tuple[HubAnswer | None, str]:
-        """Return the hub's answer for a choice, and the reason if the hub refuses the choice.
+        """Return the hub's answer for a choice, and why the hub refuses the choice ("" without a refusal).
 
-        The answer is None if the hub refuses the choice, or if ``options`` is None. The reason is "" without a refusal.
+        The answer is None if the hub refuses the choice, or if ``options`` is None.
         """
         if options is None:
             return None, ""
@@ -336,9 +335,11 @@ class _Comparer:
         return gained, lost if new or not lost else ("any user",)
 
     def _describe_persons(self, numbers: Iterable[int]) -> Iterator[str]:
-        """Yield texts such as ``group a`` for sample users; a number is the position of a sample user in ``_persons``.
+        """Yield texts such as ``group a`` for sample users.
 
-        The text ``group a`` also stands for larger sets with this group, such as ``groups a and b``.
+        After ``group a``, omit sets of groups that contain it, such as ``groups a and b``.
+
+        :param numbers: indexes in ``_persons``.
         """
         found = sorted((self._persons[number] for number in numbers), key=lambda each: len(each.groups or ()))
         users = dict.fromkeys(person.name for person in found if person.name)
@@ -349,17 +350,15 @@ class _Comparer:
                 named.append(groups)
                 yield _describe_groups(sorted(groups))
         for user in users:
-            # `found` may contain this user only because of a group that the texts above name. Name the user only if
-            # `found` also contains the user without groups.
+            # If the user is in `found` only with groups, the texts above cover the user.
             if not named or Person(name=user) in found:
                 yield f"user {user}"
 
 
 def _copy_texts(old: Pick, new: Pick) -> Pick:
-    """Return ``new`` with the text that the user writes in ``old``, such as an image's reference.
+    """Copy the text that the user writes, such as an image's reference, from the old menu's pick to the new one's.
 
-    A pick is what a user picks in a file's menu. The function returns ``new`` unchanged if ``new`` has no text
-    field, or if the user writes no text in ``old``.
+    Return ``new`` unchanged if ``new`` has no text field, or if ``old`` has no text.
     """
     texts = [entry.text for entry in old.entries if entry.slug == UNLISTED and entry.text]
     entries = [(option, entry) for option, entry in new.chosen if entry.slug == UNLISTED]
@@ -381,9 +380,9 @@ def _compare_patterns(tried: _TriedPair) -> Iterator[Difference]:
 def _list_persons(*sides: Side) -> Sequence[Person]:
     """Return sample users who stand for all users.
 
-    The first sample users have no name: one in no group, one in each group, one in each pair of groups (only if there
-    are at most :data:`_MOST_PAIRED` groups), and one in all groups. Then each user that a file names follows twice: in
-    no group and in all groups.
+    - Without a name: one in no group, one in each group, one in each pair of groups (if there are at most
+      :data:`_MOST_PAIRED` groups), and one in all groups.
+    - Each user that a file names: once in no group, once in all groups.
     """
     groups = tuple(dict.fromkeys(normalize_group(group) for side in sides for group in side.groups))
     pairs = itertools.combinations(groups, 2) if len(groups) <= _MOST_PAIRED else ()

@@ -335,11 +335,11 @@ _DERIVED = {
     "CPU_LIMIT": ("CPU limit", parse_millis),
     "CPU_GUARANTEE": ("CPU request", parse_millis),
 }
-"""Variable that JupyterHub sets → (name of the fact that it repeats, function that parses the variable's value)."""
+"""Variable that JupyterHub sets → (compared value that the variable repeats, function that parses the variable)."""
 
 
 def _drop_derived(variables: _Variables, facts: Mapping[str, Any], *, server: Server) -> _Variables:
-    """Return the environment without variables that only repeat another compared fact, such as the memory limit."""
+    """Return the environment without variables that only repeat another compared value, such as the memory limit."""
     derived = {"JUPYTER_IMAGE": facts["image"], "JUPYTER_IMAGE_SPEC": facts["image"]}
     derived["JUPYTERHUB_DEFAULT_URL"] = server.traits.get("default_url")
     return {

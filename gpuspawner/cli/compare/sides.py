@@ -101,14 +101,14 @@ class Side(ABC):
 
     @abstractmethod
     def make_options(self, pick: Pick) -> dict[str, object]:
-        """Return the JupyterHub user options that the hub gets from a user who makes a given pick in the spawn form.
+        """Return the JupyterHub user options that result from a pick in the spawn form.
 
-        :param pick: one of :attr:`profiles`, with one entry picked in each of the profile's options.
+        :param pick: one of :attr:`profiles`, with one choice in each of the profile's options.
         """
 
     @abstractmethod
     def find_pick(self, options: Mapping[str, object]) -> Pick | None:
-        """Return the profile that user options pick, and an entry for each option; None if they pick no profile.
+        """Return the picked profile, with one choice in each of its options; None if the user picked no profile.
 
         :param options: user options that the hub accepts.
         """
@@ -121,9 +121,8 @@ class Side(ABC):
 
         :param options: the user options; empty = the user chooses nothing.
         :param persons: the users to check.
-        :param preferred: indexes in ``persons``. :class:`SettingsSide` returns the server of the first of these users
-            who may have the choice; if none may, the server of the first of all ``persons`` who may.
-            :class:`ProfileSide` ignores ``preferred``.
+        :param preferred: indexes in ``persons`` of the users that :class:`SettingsSide` tries first. It returns the
+            server of the first user who may have the choice. :class:`ProfileSide` ignores ``preferred``.
         :raises RefusedError: the hub refuses the options for every user.
         :raises UncomparedError: the values alone do not determine the result.
         """
@@ -464,11 +463,7 @@ class SettingsSide(Side):
         return self._rules.index(rule)
 
     def _list_relevant(self, options: Mapping[str, object], person: Person) -> frozenset[AccessKey]:
-        """Return the keys of the restricted images, GPU types, presets and entries that the user may have.
-
-        The result leaves out keys that the options cannot name. The hub gives the same answer to users with equal rules
-        and equal keys.
-        """
+        """Return the keys in the policy's ``access`` that the options may name and that the user may have."""
         access = self._catalog.policy.access if self._catalog.policy is not None else {}
         preset, chosen = options.get("preset"), as_dict(options.get(PRESET_CHOICES))
         return frozenset(
@@ -502,16 +497,13 @@ class SettingsSide(Side):
 
 
 def _may_mean(key: AccessKey, preset: object, *, chosen: Mapping[str, Any]) -> bool:
-    """Return whether user options may name an image, a GPU type, a preset or an entry in a preset's ``choices``.
+    """Return whether user options may name the image, GPU type, preset or preset's choice that a key names.
 
-    If the options name a preset, they cannot name
+    Options with a preset cannot name another preset or its choices, nor a choice that they do not pick in a list.
 
-    - another preset, or an entry of another preset;
-    - an entry of a list in which they pick a different entry.
-
-    :param key: key of the image, GPU type, preset or entry.
+    :param key: for example ``("preset", "small", "memory", "mem-16")``; see :data:`.AccessKey`.
     :param preset: slug of the preset that the user options name; None = they name none.
-    :param chosen: name of a list in the preset's ``choices`` → slug of the picked entry.
+    :param chosen: name of a list in the preset → slug of the picked choice. A missing list means any choice.
     """
     kind, slug, *entry = key
     if kind != "preset" or preset is None:

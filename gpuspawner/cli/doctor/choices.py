@@ -204,7 +204,7 @@ def list_preset_overrides(slug: str, preset: Preset) -> Iterator[tuple[str, Trai
 def check_drivers(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each image whose CUDA version needs a newer NVIDIA driver than some nodes have.
 
-    The function checks only nodes on which a server with the image and an NVIDIA GPU may run.
+    The function checks only nodes with NVIDIA GPUs that servers with the image may use.
     """
     for slug, image in facts.configured.images.items():
         nodes = [node for node in facts.nodes if _can_meet(facts, node, image=image)]
@@ -302,7 +302,7 @@ def _find_nearest_type(facts: ClusterFacts, gpu: GPUType) -> str:
 
 
 def _can_meet(facts: ClusterFacts, node: Node, *, image: Image) -> bool:
-    """Return whether a server with the image and an NVIDIA GPU may run on the node."""
+    """Return whether servers with the image may use an NVIDIA GPU of the node."""
     if image.vendors is not None and "nvidia" not in image.vendors:
         return False
     return any(

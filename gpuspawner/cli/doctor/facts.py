@@ -82,11 +82,10 @@ class ClusterFacts:
     :param configured: GPU types, images, presets and limits that the settings describe.
     :param table: the known GPU models, and the label values that name each model.
     :param tolerations: the tolerations of every server, without those that a GPU type adds.
-    :param requirements: objects and rights that the hub and its servers need with the admin's Helm values; None without
-        values files.
+    :param requirements: objects and rights that the admin's Helm values require; None without values files.
     :param account: the hub's ServiceAccount, None if unknown.
     :param grants: the roles of ``helm-values/rbac.yaml``, which the hub should have; empty if ``account`` is None.
-    :param allowed: right → whether the hub has it; a right is missing if the API server gave no answer.
+    :param allowed: right → whether the hub has it; without rights for which the API server gave no answer.
     :param probe_results: one result for each container of the probe pods, with the GPUs that the container saw without
         requesting them; empty without ``--probe``.
     """

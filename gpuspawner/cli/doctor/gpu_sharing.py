@@ -51,8 +51,8 @@ def check_mig_states(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for nodes on which the device plugin and GPU Feature Discovery have different MIG strategies.
 
-    On such a node, GPU Feature Discovery has set the label of the MIG strategy to "single". The names of the node's
-    resources contain a MIG profile, however, and only a device plugin with the strategy "mixed" uses such names.
+    On such a node, GPU Feature Discovery has set the label of the MIG strategy to "single", but the node has resources
+    such as ``nvidia.com/mig-1g.5gb``, which only a device plugin with the strategy "mixed" advertises.
     """
     found = [
         node
@@ -78,8 +78,7 @@ def check_mig_strategies(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each GPU type of the settings that has shared GPUs and a ``max_count`` above 1.
 
-    A server could then request several shares. The device plugin may reject such a server, or give it shares of one
-    GPU.
+    The device plugin may reject a server that requests several shares, or give it shares of the same GPU.
     """
     for slug in facts.configured.gpus:
         gpu = facts.catalog.gpus.get(slug)
@@ -106,8 +105,7 @@ def check_shared_counts(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def _is_shared(node: Node, resource: str) -> bool:
-    # The label "<resource>.replicas" contains the number of shares of each GPU: 1 if the GPUs are not shared, and 0 if
-    # they are divided into MIG slices, which do not count as shares here.
+    # The label "<resource>.replicas" is the number of shares of each GPU: 1 = not shared, 0 = divided into MIG slices.
     is_replicated = node.labels.get(f"{resource}.replicas", "1") not in ("0", "1")
     return bool(node.capacity.get(resource)) and (
         is_replicated or resource.endswith(".shared") or bool(node.labels.get(_GKE_SHARING_LABEL))

@@ -81,7 +81,7 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:
-    """Yield a finding for each LimitRange limit that makes the API server refuse servers that the settings allow."""
+    """Yield a finding for each limit in a LimitRange that forbids servers which the settings allow."""
     for found in facts.list_objects(ObjectKind.LIMIT_RANGES):
         for item in as_dicts(as_dict(found.get("spec")).get("limits")):
             if item.get("type") in ("Container", "Pod"):

@@ -314,7 +314,7 @@ def check_plugins_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
 def check_gpu_labels(facts: ClusterFacts) -> Iterator[Diagnosis]:
     """Yield a finding for each GPU resource on nodes whose labels do not name the GPU model.
 
-    Nodes whose labels fit ``match`` of a GPU type in the settings with this resource are left out.
+    Nodes that match a GPU type of the settings with this resource are left out.
     """
     found: dict[tuple[str, str], list[str]] = {}
     ambiguous = find_divided_models(facts.nodes)

@@ -28,7 +28,7 @@ from gpuspawner.core.warnings.nodes import AdminWarning, find_node_warnings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeAccess:
-    """Users that the policy allows to choose a GPU type. The GPUs that their servers use now do not matter.
+    """Users that the policy allows to choose a GPU type, even if they have reached a limit now.
 
     :param everybody: if true, all users except ``groups`` and ``users`` may choose the type; if false, only ``groups``
         and ``users`` may.
@@ -51,9 +51,8 @@ class TypeAccess:
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:
     """Return slug of a GPU type → users that may choose it.
 
-    The function applies the policy to an imaginary user without groups, to one imaginary user per group (a member of
-    only this group), and to each user that the policy names. It does not know the groups of the named users, so it
-    applies no group rules to them.
+    The function applies the policy to an imaginary user without groups, to an imaginary member of each group, and to
+    each user that the policy names. It does not know the groups of the named users.
     """
     policy = catalog.policy
     if policy is None:
@@ -93,12 +92,12 @@ _TYPE_TITLES = (
 class TypeRow:
     """The row of one GPU type in the table; unknown numbers are None.
 
-    Taints of a temporary state, such as ``node.kubernetes.io/not-ready``, do not count.
+    Temporary taints, such as ``node.kubernetes.io/not-ready``, do not count.
 
     :param gpu: the GPU type.
     :param offered: false if the settings hide the type.
-    :param nodes: number of nodes with GPUs of the type whose taints the type's servers tolerate.
-    :param reserved: number of the other nodes with GPUs of the type.
+    :param nodes: number of nodes with GPUs of the type, without the reserved nodes.
+    :param reserved: number of nodes that have GPUs of the type and a taint that servers of the type do not tolerate.
     :param there_is: numbers of total, healthy and free GPUs, and the largest number that one server could get now.
     :param taints: (taint, whether servers of the type tolerate it) for each NoSchedule or NoExecute taint of the nodes.
     :param access: users that may choose the type; None for a hidden type, or without values files.
@@ -187,7 +186,7 @@ def build_type_rows(view: ClusterView) -> tuple[TypeRow, ...]:
 def list_hidden_types(view: ClusterView) -> tuple[GPUType, ...]:
     """Return the GPU types that the settings disable by their slugs (``enabled: false``).
 
-    The result lacks types that the hub has found on nodes and hides only because a disabled type matches these nodes.
+    Types found by node labels are missing if the hub hides them only because a disabled type matches their nodes.
     """
     configured = view.settings.configured
     return tuple(gpu for gpu in view.catalog.hidden if gpu in configured.hidden_gpus or gpu.slug in configured.hidden)
@@ -211,7 +210,7 @@ def format_count(value: int | None) -> str:
 
 
 def _find_type_nodes(gpus: tuple[GPUType, ...], view: ClusterView) -> list[tuple[list[Node], list[Node]] | None]:
-    """Return (usable nodes, reserved nodes) of each type, as in :class:`TypeRow`; None if nodes cannot be read."""
+    """Return (usable nodes, reserved nodes) of each type, as in :class:`TypeRow`; each is None if nodes are unknown."""
     known = get_occupancy(view.inventory)
     if known is None:
         return [None] * len(gpus)

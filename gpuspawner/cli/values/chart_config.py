@@ -69,7 +69,7 @@ _OTHER_CHART_PATHS = (
     "prePuller.continuous.enabled",
     "prePuller.extraImages.*",
 )
-"""Paths of further chart values that commands read."""
+"""Paths of chart values that commands read besides those in :data:`CHART_KEYS`."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "mem_guarantee": "1G",
@@ -197,8 +197,8 @@ def list_unread_settings(values: Mapping[str, Any]) -> Iterator[str]:
 def find_chart_path(values: Mapping[str, Any], trait: str) -> str:
     """Return the path of the chart value that sets a trait on KubeSpawner, or "" if no chart value sets the trait.
 
-    The chart sets a trait even if the value is empty. Only for ``tolerations``, which the chart joins from two values,
-    the result is "" if both are empty; otherwise it is ``singleuser.extraTolerations``.
+    The chart sets a trait even if the value is empty. ``tolerations`` is an exception: the chart joins it from two
+    values. The result is "" if both are empty, else ``singleuser.extraTolerations``.
     """
     if trait == "tolerations":
         tolerations = (

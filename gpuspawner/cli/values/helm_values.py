@@ -109,7 +109,7 @@ class HelmValues:
     def locate(self, path: KeyPath, *, of_key: bool = False) -> FilePosition | None:
         """Return the position of the value at a path or of its nearest parent; None if the files have neither.
 
-        For a mapping, list or null, it is the position of the key (:attr:`.LocatedValue.shown`).
+        For a mapping, list or null, the result is the position of the key.
 
         :param path: keys and list indexes from the top of the files.
         :param of_key: True = return the position of the key, even if the value is a scalar.

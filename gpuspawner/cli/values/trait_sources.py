@@ -66,7 +66,7 @@ def list_pod_tolerations(values: HelmValues) -> tuple[Toleration, ...]:
 
 
 def find_node_selector_terms(values: HelmValues) -> TraitSource | None:
-    """Return the node selector terms of every server and their path; a node must match one of them.
+    """Return the node selector terms of every server, with their path in the files. A node must match one term.
 
     The result is None if the admin wrote no terms, or if the values have a wrong type. Terms in
     ``extraPodConfig.affinity`` replace those of ``extraNodeAffinity`` and the chart's own term.
@@ -116,7 +116,7 @@ def make_finding(
     finding has no position.
 
     :param path: keys and list indexes from the top of the files.
-    :param of_key: True = use the position of the key, even if the value is a scalar.
+    :param of_key: whether the position of a scalar is that of its key, not of its value.
     """
     place = values.locate(path, of_key=of_key)
     return Finding(severity=severity, code=code, path=format_path(path), message=message, place=place)

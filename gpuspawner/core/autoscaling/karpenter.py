@@ -155,9 +155,8 @@ def _compute_maximum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 def _predict_resources(allocatable: Mapping[str, int], *, labels: Mapping[str, str]) -> dict[str, int]:
     """Return resource → amount that Karpenter expects on a new node.
 
-    The result has no resources such as ``nvidia.com/mig-1g.5gb``, because Karpenter adds no node for them. Its number
-    of GPUs is at most that of Karpenter's label ``instance-gpu-count``: a node with shared GPUs reports more than that,
-    but Karpenter expects only the physical GPUs.
+    The result has no resources such as ``nvidia.com/mig-1g.5gb``, because Karpenter adds no node for them. A node with
+    shared GPUs reports more GPUs than Karpenter expects. The label ``instance-gpu-count`` therefore limits the number.
 
     :param allocatable: resource → allocatable amount of existing nodes of the same instance type.
     :param labels: labels of one of these nodes.
@@ -219,7 +218,7 @@ def _decode_node_pool(raw: Mapping[str, object]) -> ScalableNodePool | None:
 def _decode_requirement(raw: Mapping[str, object]) -> SelectorRequirement | None:
     """Return a requirement of a NodePool, or None if it is malformed.
 
-    The function ignores ``minValues``, because ``minValues`` excludes no node.
+    ``minValues`` excludes no node, so it is not part of the result.
     """
     values = raw.get("values") or []
     operator, step = _KARPENTER_OPERATORS.get(as_text(raw.get("operator")), (as_text(raw.get("operator")), 0))

@@ -41,11 +41,10 @@ class Accelerator:
     :param memory_bytes: memory of one GPU; None when unknown.
     :param labels: source of a label (``gfd``, ``gke``, ``karpenter``, ``amd``, ``intel``) → the label's values for this
         model.
-    :param karpenter_memory_mib: MiB in Karpenter's memory label, which distinguishes models with the same name; None =
-        ``memory_bytes`` in MiB.
+    :param karpenter_memory_mib: memory of one GPU in Karpenter's memory label, in MiB; None = like ``memory_bytes``.
     :param compute: CUDA compute capability; None when unknown.
-    :param fractional: sources, as in ``labels``, whose label has the same value for whole GPUs and for slices, so that
-        it does not tell the memory.
+    :param fractional: sources (keys of ``labels``) whose label does not tell the memory, because nodes with slices have
+        the same value.
     :param nvlink: label values, of any source, that mean a machine with NVLink between its GPUs.
     """
 

@@ -45,7 +45,7 @@ class CombinedType:
 
 
 def combine_types(union: CombinedType, gpus: Mapping[str, GPUType]) -> GPUType | None:
-    """Return a combined GPU type, or None if the catalog has no member that the combined type can use.
+    """Return a combined GPU type, or None if no member is usable.
 
     The ``overrides`` of a GPU type (values of KubeSpawner's traits) may restrict its servers. If the members have
     different ``overrides``, and the admin sets none for the combined type, the function leaves out the members with
@@ -128,7 +128,7 @@ def find_members(union: CombinedType, gpus: Mapping[str, GPUType]) -> tuple[GPUT
     min_bytes = union.min_memory_bytes
     if min_bytes is None:
         found = [gpus[slug] for slug in union.any_of if slug in gpus]
-        # A pod requests GPUs of one resource, here the first member's: leave out members with another resource.
+        # A pod requests GPUs of one resource only: leave out members with another resource than the first.
         return tuple(gpu for gpu in found if gpu.resource == found[0].resource)
     return tuple(
         gpu

@@ -35,7 +35,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 class QueueReason(StrEnum):
-    """Why Kueue does not admit a pod. If Kueue has a reason string for a case, the member has that string as value."""
+    """Why Kueue does not admit a pod. The values are Kueue's own reason strings, where Kueue has one."""
 
     NOT_EVALUATED = "PendingEvaluation"
     """Kueue has not decided about the Workload yet."""
@@ -133,8 +133,8 @@ class FlavorChoice(NamedTuple):
 
     :param choices: for each resource group that the pod needs: first the flavor that the pod would get now, then the
         flavors that the pod may get if the quota of the first one is in use.
-    :param places: how many such pods certainly fit in the unused quota of the first flavors now.
-    :param has_more: whether more such pods may fit, in the first or in other flavors.
+    :param places: number of copies of the pod that certainly fit now in the unused quota of the first flavors.
+    :param has_more: whether further copies of the pod may fit, in the first or in other flavors.
     """
 
     choices: tuple[tuple[FlavorCapacity, ...], ...]
@@ -274,7 +274,7 @@ def _judge_flavor(
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     used = next((name for name, number in needed.items() if number > max(0, flavor.free[name])), "")
     if used and flavor.has_topology:
-        # Do not answer IN_USE: even with unused quota, Kueue may refuse the pod because of the flavor's topology
+        # IN_USE would mean that the pod only has to wait, but the pod may never fit in the flavor's topology
         # (``checkPodSetAndFlavorMatchForTAS`` of ``tas_flavorassigner.go``).
         return QuotaJudgment(QuotaAnswer.UNKNOWN)
     return QuotaJudgment(QuotaAnswer.IN_USE if used else QuotaAnswer.ROOM, used)
@@ -288,7 +288,7 @@ def _may_take(flavor: FlavorCapacity, constraints: PodConstraints, *, selector: 
 
 
 def _find_selector(constraints: PodConstraints, flavors: Sequence[FlavorCapacity]) -> PodConstraints | None:
-    """Return a pod's node selector and affinity for only the labels that flavors have; None if a flavor is unknown."""
+    """Return a pod's node selector and affinity, limited to labels of the flavors; None if a flavor is unknown."""
     if any(flavor.node is None for flavor in flavors):
         return None
     return limit_to_keys(constraints, (key for flavor in flavors if flavor.node for key in flavor.node.labels))
@@ -537,8 +537,8 @@ def _count_sure(path: Sequence[_QuotaNode], key: _FlavorResource, *, free: int) 
     node = path[-1]
     if path[0].holders[key] == node.holders[key]:
         return free
-    # Count only this ClusterQueue's own unused nominal quota, which no other can reserve first: Kueue serves Workloads
-    # that fit without borrowing before those that borrow (``entryOrdering`` of ``pkg/scheduler/scheduler.go``).
+    # Count only this ClusterQueue's own unused nominal quota. No other ClusterQueue can take it first: Kueue admits
+    # Workloads that borrow after those that do not (``entryOrdering`` of ``pkg/scheduler/scheduler.go``).
     return min(free, node.quotas[key].nominal - node.used.get(key, 0))
 
 

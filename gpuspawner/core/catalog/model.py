@@ -153,15 +153,15 @@ NO_RESOURCES = OwnResources()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Range of an amount that a user can choose, in whole base units: millicores, bytes or seconds.
+    """Range of an amount that a user can choose, in whole millicores, bytes or seconds.
 
     :param min: smallest amount.
     :param max: largest amount.
     :param step: distance between two amounts, counted from ``min``.
     :param default: amount when the user chooses none. It may lie between two steps.
     :param guarantee: fraction of the limit, 0 to 1, that becomes the pod's request.
-    :param own: KubeSpawner's limit and guarantee. If there is a guarantee, the pod requests it (at most the limit)
-        instead of the fraction ``guarantee``. None = the settings have bounds, which replace both.
+    :param own: limit and guarantee from KubeSpawner's traits; None = the settings have bounds, which replace both. The
+        pod requests this guarantee (at most the limit). Without it, the pod requests the fraction ``guarantee``.
     :param is_optional: True = a user who chooses no amount gets no limit. False = such a user gets ``default``.
     """
 
@@ -179,9 +179,9 @@ class Bounds:
         return None if self.is_optional else self.default
 
     def find_most_requested(self, request: int) -> int | None:
-        """Return the largest limit at which the pod requests at most ``request``; None if each limit fulfills this.
+        """Return the largest limit at which the pod requests at most ``request``; None = any limit.
 
-        :param request: largest allowed resource request of the pod, in base units.
+        :param request: maximum of the pod's resource request, in millicores or bytes.
         """
         own = self.own.guarantee if self.own is not None else None
         if own is not None:
@@ -191,7 +191,7 @@ class Bounds:
     def contains(self, amount: int) -> bool:
         """Return whether a user can choose an amount: it is on a step of the range, or it is the default.
 
-        :param amount: in base units.
+        :param amount: in millicores, bytes or seconds.
         """
         is_on_step = self.min <= amount <= self.max and (amount - self.min) % self.step == 0
         return is_on_step or amount == self.default
@@ -289,7 +289,7 @@ class GPUType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """An entry in the fixed list of a form field (:data:`.CLOSED_CHOICES`), for example one of the priorities.
+    """An option of a form field in which users pick from a list, for example one of the priorities.
 
     :param slug: key in settings and user options.
     """
@@ -300,7 +300,7 @@ class Choice:
 
 
 Choices = Mapping[str, Mapping[str, Choice]]
-"""Name of a form field → slug → entry of its fixed list, the default entry first. Fields without entries are absent."""
+"""Name of a form field, such as ``priority`` → slug → option, the default first. Fields without options are absent."""
 
 
 PresetOptions = Mapping[str, object]
@@ -310,7 +310,7 @@ memory may be ``unlimited``. ``cpu_guarantee`` and ``memory_guarantee`` set the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetVariant:
-    """An entry that users can pick from a list in a preset, such as one of several sizes.
+    """One entry of a list in a preset (:class:`PresetChoice`), for example a size.
 
     :param slug: key in settings and user options.
     :param display_name: name in the form.
@@ -328,7 +328,7 @@ class PresetVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageInput:
-    """A text field beside a list in a preset: the user may name an image there instead of picking an entry of the list.
+    """A text field beside a list in a preset: the user may enter an image there instead of picking from the list.
 
     :param label: text beside the field; may be empty.
     :param pattern: regular expression that the beginning of the text must match; empty = any text.
@@ -381,13 +381,13 @@ class Preset:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether users cannot change the preset in the form: it has overrides, choices, guarantees or no limit."""
+        """Whether users cannot change the preset: it has overrides, choices, guarantees or unlimited amounts."""
         is_unlimited = any(self.options.get(name) == UNLIMITED_AMOUNT for name in GUARANTEES.values())
         return bool(self.overrides or self.choices or is_unlimited or GUARANTEES.keys() & self.options.keys())
 
 
 GUARANTEES = {"cpu_guarantee": "cpu", "memory_guarantee": "memory"}
-"""Key of a guarantee in :data:`PresetOptions` → name of the form field for the limit of the same resource."""
+"""Key in :data:`PresetOptions` for the pod's request → name of the form field for its limit."""
 UNLIMITED_AMOUNT = "unlimited"
 """Stands for no limit in settings and :data:`PresetOptions`. It is not null, because Helm drops keys set to null."""
 
@@ -463,9 +463,9 @@ class QueueState:
     def count_ahead(self) -> int | None:
         """Return how many Workloads are ahead of the server's Workload in the queue, or None if unknown.
 
-        Kueue takes Workloads with higher priority first, then older ones (``queueOrderingFunc`` of
-        ``pkg/cache/queue/cluster_queue.go``). The server's Workload will be the youngest. A Workload that preempts
-        others comes first regardless of its priority (``stickyWorkload``).
+        Kueue sorts Workloads by priority, then by age (``queueOrderingFunc`` of ``pkg/cache/queue/cluster_queue.go``).
+        The server's Workload will be the youngest. A Workload for which Kueue is preempting others stays first whatever
+        its priority is (``stickyWorkload``).
         """
         if self.capacity is None or self.capacity.is_fair:
             return None
@@ -496,17 +496,16 @@ class Catalog:
     :param run_time: bounds of the run time in seconds; None = the form has no such field.
     :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field. Without a size from the user,
         the GPU type's ``shm`` decides.
-    :param choices: the offered entries of each form field with a fixed list, such as priorities.
+    :param choices: the options of each form field with a list, such as priorities.
     :param policy: the admin's rules; None = every user can have everything.
     :param max_runtime_s: seconds after which the pod of every server ends (``activeDeadlineSeconds``); None = only the
         GPU types set a maximum.
     :param queue: Kueue's queue for servers with a GPU; None = servers are not queued.
     :param own: the resources and the node selector that KubeSpawner's traits give each server.
-    :param default_gpus: (slug, number of GPUs) of each GPU type that can provide the GPUs in KubeSpawner's traits.
-        Without a GPU type in the user options, a server gets the first one that the user's limits and image allow.
-    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request, but servers do not get,
-        because a server has only one GPU type.
-    :param only_presets: True = users can choose only a preset, and entries from the lists in that preset.
+    :param default_gpus: (slug of a GPU type, number of GPUs) for the GPUs in KubeSpawner's traits. A server whose user
+        options name no GPU type gets the first of these types that the user's limits and image allow.
+    :param dropped_gpus: extended resource → number of GPUs that KubeSpawner's traits request but servers do not get.
+    :param only_presets: True = users can choose only a preset, and entries of its lists.
     :param preset_images: slug → image that only presets offer. Users cannot change a preset with such an image.
     """
 
@@ -538,7 +537,7 @@ class Catalog:
         return next((slug for slug, each in self.presets.items() if each.is_default), next(iter(self.presets), None))
 
     def is_fixed(self, preset: str) -> bool:
-        """Return True if users can only pick entries in a preset's ``choices``, but cannot change its other values.
+        """Return whether users cannot change a preset's values. They can still pick entries in its ``choices``.
 
         :param preset: slug of the preset.
         """
@@ -551,9 +550,9 @@ class Catalog:
         return next(iter(self.images))
 
     def find_default_choice(self, name: str) -> str | None:
-        """Return the slug of a field's first entry, which is its default, or None if the field has no entries.
+        """Return the slug of a field's default, the first option, or None if the field has no options.
 
-        :param name: name of a form field with a fixed list.
+        :param name: name of a form field in :attr:`choices`.
         """
         return next(iter(self.choices.get(name, ())), None)
 

@@ -143,8 +143,8 @@ def read_node_gpu(
 ) -> NodeGPU | None:
     """Return what one unit of a GPU resource is on a node (GPU, slice or share); None if the labels are ambiguous.
 
-    :param ambiguous: GPU models for which Karpenter's labels do not tell whole GPUs from slices
-        (:func:`find_divided_models`).
+    :param ambiguous: GPU models whose nodes must not be identified by Karpenter's labels, because some of these nodes
+        have MIG slices or shared GPUs (:func:`find_divided_models`).
     """
     vendor = find_vendor(resource) or ""
     labels = node.labels
@@ -205,8 +205,8 @@ def _read_gfd_labels(node: Node, resource: str, *, table: AcceleratorTable) -> N
         profile = product.removesuffix("-SHARED").partition("-MIG-")[2]
     replicas = max(1, _parse_number(labels.get(f"{prefix}.replicas")) or 1)
     count = _parse_number(labels.get(f"{prefix}.count"))
-    # If the profile is INVALID, the GPUs have different MIG layouts. If the node has more units than its labels count,
-    # it has GPUs of several models, and the labels describe only one of these models.
+    # INVALID: the node's GPUs have different MIG layouts. More units than the labels count: the node has several GPU
+    # models, and the labels describe only one.
     if profile == "INVALID" or (count and node.capacity.get(resource, 0) > count * replicas):
         return None
     match = {key: (product,)}
@@ -291,8 +291,9 @@ def _identifies_whole_cards(labels: Mapping[str, str], model: KarpenterModel, *,
     """Return whether to identify a node's GPUs by Karpenter's labels instead of those of GPU Feature Discovery.
 
     - False for MIG slices and shared GPUs, because Karpenter's labels do not show these.
-    - True if the table has the model in Karpenter's labels, because a new node has these labels first.
-    - Otherwise, True if the table lacks the model in GPU Feature Discovery's labels, too.
+    - True if ``table`` lists the model under Karpenter's name: a new node has Karpenter's labels first.
+    - True if ``table`` lists the model under neither name.
+    - False if ``table`` lists it only under GPU Feature Discovery's name.
     """
     if _is_divided(labels):
         return False
@@ -375,7 +376,7 @@ _GPU_LABEL_DOMAINS = (
 """Prefixes of labels that only GPU nodes carry."""
 
 _GENERAL_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "hub.jupyter.org/")
-"""Prefixes of labels that have the same values on GPU nodes and other nodes, so they cannot tell the nodes apart."""
+"""Prefixes of labels that nodes without GPUs carry, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,11 +395,8 @@ class MatchExpression:
 def build_gpu_node_exclusion(catalog: Catalog) -> tuple[MatchExpression, ...]:
     """Return node affinity that excludes GPU nodes, also those without a GPU type that users can choose.
 
-    The result has one ``NotIn`` per label. For each GPU type, it uses
-
-    - the type's labels that only GPU nodes carry, or, if the type has none,
-    - its other labels, except :data:`_GENERAL_LABELS`: a ``NotIn`` for ``kubernetes.io/arch`` would exclude nodes
-      without GPUs, too.
+    The result has one ``NotIn`` per label. It prefers labels that only GPU nodes carry, such as
+    ``nvidia.com/gpu.product``, and never uses general labels, such as ``kubernetes.io/arch``.
     """
     values: dict[str, list[str]] = {}
     for gpu in (*catalog.gpus.values(), *catalog.hidden):

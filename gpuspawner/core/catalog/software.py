@@ -38,7 +38,7 @@ PLATFORM_LABELS = (
 """Labels that describe a node's platform: those that :func:`read_platform` parses, and the GPU's product name."""
 
 _MAX_DIGITS = 6
-"""Largest number of digits of a number in a label; a label with more digits counts as missing."""
+"""A number in a label with more digits than this counts as missing."""
 
 
 def read_platform(labels: Mapping[str, str]) -> Platform:
@@ -102,7 +102,7 @@ def explain_misfit(image: Image, gpu: GPUType) -> str:
 
 
 def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | None:
-    """Return why an image does not work on nodes with one platform (CPU, driver, GPU); None if it may work.
+    """Return why an image does not work on nodes with a CPU, driver and GPU as in ``platform``; None if it may work.
 
     The function does not check whether the image supports the vendor's GPUs.
 
@@ -127,9 +127,9 @@ def find_misfit(image: Image, platform: Platform, *, vendor: str) -> Misfit | No
 def build_node_exclusions(image: Image, gpu: GPUType) -> tuple[MatchExpression, ...]:
     """Return node affinity expressions that keep a server off those nodes of a GPU type on which the image cannot work.
 
-    Each expression is a ``NotIn`` for one label, with values that only nodes have on which the image cannot work. If a
-    node has no such value, it is not excluded. :mod:`gpuspawner.core.request.pod_requirements` adds the expression
-    about the CPU architecture.
+    Each expression is a ``NotIn`` for one label, for example for an old driver version. It never excludes a node on
+    which the image may work. :mod:`gpuspawner.core.request.pod_requirements` adds the expression about the CPU
+    architecture.
     """
     usable: set[tuple[str, str]] = set()
     unfit: list[Platform] = []

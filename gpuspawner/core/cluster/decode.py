@@ -5,9 +5,8 @@ spawn form.
 
 The API server extends a pod when it creates the pod. For a pod that does not exist yet, this module does the same: it
 adds host network ports (pkg/apis/core/v1/defaults.go) and tolerations of not-ready and unreachable nodes (admission
-plugin DefaultTolerationSeconds), and merges ``matchLabelKeys`` into selectors. An unknown RuntimeClass may add further
-tolerations. For a new pod with such a RuntimeClass, this module adds a toleration of every taint. It also adds an entry
-to :attr:`.PodConstraints.undecided`, so whether a node accepts the pod is unknown.
+plugin DefaultTolerationSeconds), and merges ``matchLabelKeys`` into selectors. An unknown RuntimeClass may add more
+tolerations. This module then adds a toleration of every taint, and an entry to :attr:`.PodConstraints.undecided`.
 
 To save memory, equal values, such as the labels of thousands of replicas, are one object. Callers must not modify
 results.
@@ -58,9 +57,9 @@ _H = TypeVar("_H", bound=Hashable)
 
 
 def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a mapping equal to ``found``.
+    """Return a mapping equal to ``found``; to save memory, calls with equal labels return the same object.
 
-    To save memory, calls with equal labels return one object if there are at most 64 labels.
+    More than 64 labels are returned as they are.
     """
     if len(found) > _MAX_PARTS:
         return found
@@ -68,12 +67,12 @@ def intern_labels(found: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def intern_amounts(found: Mapping[str, int]) -> Mapping[str, int]:
-    """Return a mapping equal to ``found``; to save memory, calls with equal amounts return one object."""
+    """Return a mapping equal to ``found``; to save memory, calls with equal amounts return the same object."""
     return _make_amounts(tuple(found.items())) if found else _NO_AMOUNTS
 
 
 def intern_value(value: _H, *, size: int) -> _H:
-    """Return an object equal to ``value``; to save memory, calls with equal values return one object.
+    """Return an object equal to ``value``; to save memory, calls with equal values return the same object.
 
     :param size: number of parts in the value, such as strings; with more than 64, the result is ``value`` itself.
     """

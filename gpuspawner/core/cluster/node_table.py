@@ -20,12 +20,12 @@ _T = TypeVar("_T")
 _K = TypeVar("_K")
 
 _MAX_GROUPINGS = 32
-"""Maximum number of rules (:class:`NodeGrouping`) whose groups of nodes the table caches."""
+"""Maximum number of :class:`NodeGrouping` objects for which the table caches the groups of nodes."""
 _MAX_CHANGES = 512
-"""Number of changes of free amounts whose rows the table remembers. For older changes,
+"""The table remembers the rows of this many changes of free amounts. For older changes,
 :meth:`NodeTable.find_changed_rows` returns None."""
 _MAX_COLUMNS = 64
-"""Maximum number of resources for which the table caches allocatable amounts, and free amounts at one priority."""
+"""Maximum number of resources in each cache: one for allocatable amounts, and one for free amounts per priority."""
 _MAX_FLOORS = 8
 """Maximum number of pod priorities for which the table caches free amounts."""
 
@@ -40,7 +40,7 @@ class _RequestedReader(Protocol):
 class NodeGrouping:
     """A rule that groups nodes.
 
-    Nodes of a group also have the same taints, resources from DRA drivers and ``spec.unschedulable``.
+    All nodes of a group have the same taints, resources from DRA drivers and ``spec.unschedulable``.
 
     :param values: labels whose values must be equal.
     :param presence: labels that either all nodes of a group have, or all lack.
@@ -144,7 +144,7 @@ class NodeTable:
         self._nodes: list[Node | None] = []
         self._unused: list[int] = []
         self._free: dict[int | None, dict[str, list[int]]] = {}
-        """Priority → resource → free amount in each row, without pods of lower priority. With None, all pods count."""
+        """Priority → resource → free amount in each row. Pods of lower priority do not count; None = all count."""
         self._allocatable: dict[str, list[int]] = {}
         self._groups: dict[NodeGrouping, _NodesByKey] = {}
         self.change_count = 0

@@ -44,8 +44,8 @@ def compute_requests(spec: Mapping[str, object], status: Mapping[str, object] | 
 class _ResizeStatus:
     """A pod's requests during an in-place resize, as kube-scheduler counts them.
 
-    The amount that the pod has now is in ``status``, the amount that it requests is in ``spec``. The larger of the two
-    counts. If the resize is infeasible, only the amount in ``status`` counts.
+    The old amount is in ``status``, the new amount in ``spec``. The larger of the two counts. If the resize is
+    infeasible, only the old amount counts.
     """
 
     def __init__(self, status: Mapping[str, object]) -> None:
@@ -102,8 +102,8 @@ def _sum_containers(spec: Mapping[str, object], statuses: _ResizeStatus) -> Mill
 def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, statuses: _ResizeStatus) -> None:
     """Replace the containers' sum in ``total`` with the requests of the pod as a whole (``spec.resources``).
 
-    A limit in ``spec.resources`` becomes a request unless ``spec.resources`` or a container requests the resource
-    (``defaultPodRequests``). For huge pages, requests of containers do not matter.
+    If ``spec.resources`` has a limit without a request, the limit is the request (``defaultPodRequests``), except for
+    CPU or memory that a container requests.
     """
     requests = _read_amounts(resources.get("requests"))
     for name, millis in _read_amounts(resources.get("limits")).items():
@@ -112,7 +112,7 @@ def _apply_pod_level(total: MilliAmounts, resources: Mapping[str, object], *, st
     held = statuses.get_pod_amounts(requests)
     for name in requests:
         if name in _POD_LEVEL_RESOURCES or name.startswith(_HUGE_PAGES):
-            # During an infeasible resize, ``held`` lacks resources that the pod requests only since the resize.
+            # An infeasible resize adds nothing: a resource that is new in ``spec`` counts as 0.
             total[name] = held.get(name, 0)
 
 
@@ -151,7 +151,7 @@ def _read_amounts(raw: object) -> MilliAmounts:
     return amounts
 
 
-# ``typed=True`` gives True and 1 separate cache entries: 1 is a quantity, True is not.
+# ``typed=True``: without it, the cache would treat True, which is no quantity, as 1.
 @lru_cache(maxsize=4096, typed=True)
 def _parse_millis(value: str | float) -> int | None:
     try:

@@ -147,9 +147,9 @@ def selects_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, s
 def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
     """Return whether a pending pod's affinity term applies to pods in a namespace, or None if that is unknown.
 
-    The result is that of :func:`covers_namespace`, with one exception: if the term's namespace selector matches an
-    empty set of labels, the result is None instead of False. kube-scheduler 1.36 applies such a term to all namespaces
-    (``mergeAffinityTermNamespacesIfNotEmpty``); earlier versions apply it to the selected namespaces only.
+    The result is that of :func:`covers_namespace`, except that None replaces False if the term's namespace selector
+    would also select a namespace without labels. kube-scheduler 1.36 applies such a term to all namespaces
+    (``mergeAffinityTermNamespacesIfNotEmpty``), earlier versions only to the selected ones.
     """
     found = covers_namespace(term, namespace)
     return None if found is False and selects_labels(term.namespace_selector, {}) else found
@@ -158,7 +158,7 @@ def may_cover_namespace(term: PodAffinityTerm, namespace: str) -> bool | None:
 def may_select_pod(term: PodAffinityTerm, namespace: str, *, labels: Mapping[str, str]) -> bool | None:
     """Return whether a pending pod's affinity term selects another pod, or None if that is unknown.
 
-    The function differs from :func:`selects_pod` in one check: it uses :func:`may_cover_namespace` for the namespace.
+    Like :func:`selects_pod`, but with :func:`may_cover_namespace` as the check of the namespace.
 
     :param namespace: namespace of the pod to select.
     :param labels: labels of the pod to select.
@@ -187,8 +187,8 @@ def merge_label_keys(
 
 
 _MAX_COMBINATIONS = 64
-"""gpuspawner combines the node affinity terms of a pod with those of its volumes. It drops combinations beyond this
-number, as if no node could match them."""
+"""Maximum number of combinations of a pod's node affinity terms with those of its volumes. Further combinations are
+dropped, as if no node could match them."""
 
 
 def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
@@ -207,8 +207,8 @@ def matches_node_affinity(node: Node, constraints: PodConstraints) -> bool:
 def limit_to_keys(constraints: PodConstraints, keys: Iterable[str]) -> PodConstraints:
     """Return a pod's node selector and node affinity, reduced to the requirements on the labels in ``keys``.
 
-    If a term of the node affinity has no requirement on these labels, the result has no node affinity: terms are
-    alternatives, and this term accepts all values of these labels.
+    If a term of the node affinity has no requirement on these labels, the result has no node affinity: a node needs to
+    match only one term, and this term allows all values of these labels.
 
     :param keys: names of labels.
     """
@@ -235,7 +235,8 @@ def may_match_node_affinity(labels: PossibleLabels, constraints: PodConstraints)
 def guarantees_node_affinity(labels: PossibleLabels, constraints: PodConstraints) -> bool:
     """Return whether an autoscaler can add a node that matches the node selector and affinity of a pod and its volumes.
 
-    ``labels`` has the values from which the autoscaler can choose. A requirement on any other label counts as not met.
+    :param labels: label → values from which the autoscaler can choose. A requirement on another label is not met.
+    :param constraints: the constraints of the pod and its volumes.
     """
     selector = [
         SelectorRequirement(key=key, operator=IN, values=(value,)) for key, value in constraints.node_selector.items()

@@ -95,7 +95,7 @@ def accepts_pods(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
 
 
 def is_reserved_for_others(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    """Return whether a taint that does not mark a temporary state keeps pods with these tolerations off a node."""
+    """Return whether a permanent taint keeps pods with these tolerations off a node."""
     return bool(node.taints) and not all(map(is_transient_taint, find_untolerated_taints(node, tolerations)))
 
 

@@ -8,7 +8,7 @@ This package must not depend on the user, the policy's decisions, the form, or w
 :mod:`.discover` turns node labels into GPU types, and groups nodes of the same kind to save time. Each type gets the
 usual tolerations for its resource, for example for the taint ``nvidia.com/gpu``. The module also recognizes GPU nodes,
 spot nodes and NVLink by label, and finds the largest node.
-:mod:`.build_catalog` adds the settings' GPU types, keeps the nodes of these types out of the discovered types, and
+:mod:`.build_catalog` adds the settings' GPU types, removes the nodes of these types from the types found by labels, and
 drops invalid presets.
 """
 

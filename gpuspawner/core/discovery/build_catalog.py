@@ -61,15 +61,18 @@ def find_nodes_of_type(gpu: GPUType, nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, nodes: Sequence[Node]) -> GPUType | None:
-    """Return a GPU type found by node labels (discovered), without the nodes of types from the settings (described).
+    """Return a GPU type found by node labels, without the nodes that GPU types of the settings match.
 
-    If possible, the result also excludes nodes of described types that join the cluster later.
+    If possible, the result also excludes such nodes that join the cluster later.
 
-    :param found: the discovered type.
-    :param described: GPU types that the settings describe.
+    :param found: the type found by node labels.
+    :param described: GPU types of the settings.
     :param nodes: the cluster's nodes; one of each group of equal nodes is enough.
-    :return: None if described types match all nodes of the discovered type, or if no label tells the unmatched nodes
-        from the matched nodes. Also None if ``found.match`` is empty and a described type matches some of the nodes.
+    :return: None in three cases:
+
+        - No node is left.
+        - No label tells the nodes that are left from the others.
+        - ``found.match`` is empty, and a type of the settings matches some of the nodes.
     """
     rivals = [gpu for gpu in described if gpu.resource == found.resource]
     own = find_nodes_of_type(found, nodes)
@@ -78,7 +81,7 @@ def subtract_described_types(found: GPUType, described: Iterable[GPUType], *, no
         return None
     sharing = [gpu for gpu in rivals if any(gpu.matches_labels(node.labels) for node in own)]
     if sharing and not found.match:
-        # The discovered type selects nodes by no label, so it would also match later nodes of the described types.
+        # Without labels, ``found`` would also match nodes of the other types that join the cluster later.
         return None
     match = dict(found.match)
     for rival in rivals:
@@ -101,12 +104,12 @@ def _is_narrower_match(match: Mapping[str, tuple[str, ...]], whole: Mapping[str,
 def _find_distinguishing_label(
     match: Mapping[str, tuple[str, ...]], left: Iterable[Node], *, known: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]] | None:
-    """Return a label and its values that only nodes of the discovered GPU type have, or None if no label does.
+    """Return a label, with its values on the nodes in ``left``, that no node of another GPU type matches.
 
-    :param match: label → values by which the described type (from the settings) selects nodes.
-    :param left: the nodes that belong to the discovered type (found by node labels).
-    :param known: label → values by which the discovered type selects nodes so far; such labels are preferred.
-    :return: one label → values. Empty values mean that nodes of the discovered type must not have the label.
+    :param match: label → values by which this other type selects nodes; only these labels are tried.
+    :param left: nodes that must keep matching.
+    :param known: label → values that are already required; these labels are preferred.
+    :return: one label → values, empty values if the label must be absent; None if no label tells the nodes apart.
     """
     values = {key: {node.labels.get(key) for node in left} for key in match}
     usable = [
@@ -118,11 +121,12 @@ def _find_distinguishing_label(
 
 
 def _list_other_values(found: set[str | None], asked: tuple[str, ...]) -> set[str] | None:
-    """Return a label's values that only nodes of the discovered GPU type have, not those of the described type.
+    """Return ``found`` if none of these values of a label is in ``asked``, for example {"A100"} for ("H100",).
 
-    :param found: the label's values on nodes of the discovered type; None for a node without the label.
-    :param asked: the values that the described type matches; empty if its nodes must not have the label.
-    :return: empty if only nodes of the described type have the label; None if the label does not tell the nodes apart.
+    :param found: the label's values on some nodes; None for a node without the label.
+    :param asked: values that another GPU type requires; empty if this type requires that the label is absent.
+    :return: empty if all the nodes lack the label and the other type requires it; None if the label does not tell the
+        nodes apart.
     """
     texts = {text for text in found if text is not None}
     if None in found:
@@ -145,8 +149,8 @@ class ConfiguredCatalog:
     :param shared_memory: bounds of /dev/shm in bytes; None = the form has no such field.
     :param choices: name of a form field with a fixed list (such as ``priority``) → slug → entry of the list.
     :param gpus: slug → GPU type that the settings describe.
-    :param uncounted: slugs of the types in ``gpus`` and ``unions`` whose limit per server must be derived from the
-        nodes, because the settings have no ``max_count``. Types of shared GPUs are not in the set: their limit is 1.
+    :param uncounted: slugs of the types in ``gpus`` and ``unions`` that have no ``max_count`` in the settings: the hub
+        derives it from the nodes. Types of shared GPUs are not in the set, because their maximum is 1.
     :param unions: slug → combined type, which offers several GPU types as one. The form shows combined types last.
     :param hidden: slugs of GPU types that the settings disable.
     :param hidden_gpus: the disabled types for which the settings name a ``resource``.
@@ -186,8 +190,8 @@ def assemble_catalog(
 ) -> Catalog:
     """Return the catalog for the current cluster.
 
-    The catalog leaves out presets, and choices in the lists of presets, that need something unavailable, such as an
-    unknown GPU type. While the cluster's nodes are unknown, the catalog keeps all presets.
+    The catalog leaves out presets that need something unavailable, such as an unknown GPU type. It also leaves out such
+    entries of the lists in presets. While the cluster's nodes are unknown, the catalog keeps all presets.
 
     :param configured: the admin's settings.
     :param inventory: the cluster; its nodes may be unknown.
@@ -228,13 +232,13 @@ def assemble_catalog(
 
 
 def add_own_image(configured: ConfiguredCatalog, own: Image) -> tuple[Mapping[str, Image], Mapping[str, Image]]:
-    """Return the images that users can choose, and the images that only presets have.
+    """Return the images in the form's field, and the images that users get only with a preset.
 
-    - If the settings have no images, users can choose KubeSpawner's own image.
-    - If the settings have images, and no preset names KubeSpawner's image, users can choose only the settings' images.
-    - If the settings have images, and a preset names KubeSpawner's image, only presets have this image: a user who may
-      not choose the preset must not get its image. With ``only_presets``, it is added to the settings' images instead,
-      because the form has no field for images.
+    - If the settings have no images, the field offers KubeSpawner's own image.
+    - If the settings have images, and no preset names KubeSpawner's image, the field offers only the settings' images.
+    - If the settings have images, and a preset names KubeSpawner's image, users get this image only with a preset: a
+      user who may not choose the preset must not get its image. With ``only_presets``, the form has no field for
+      images, so this image is added to the settings' images.
 
     :param configured: the admin's settings.
     :param own: KubeSpawner's own image.
@@ -291,7 +295,7 @@ def _meets_selector(gpu: GPUType, selector: Iterable[tuple[str, str]], *, nodes:
 def _find_dropped_gpus(
     own: OwnResources, default_gpus: Iterable[tuple[str, int]], *, gpus: Mapping[str, GPUType]
 ) -> dict[str, int]:
-    """Return resource → number of GPUs that KubeSpawner's traits request but a server does not get.
+    """Return resource → number of the GPUs in KubeSpawner's traits that servers do not get.
 
     A server has only one GPU type: by default the first in ``default_gpus``.
     """
@@ -362,8 +366,10 @@ def _select_new_types(
 def _is_hidden(found: GPUType, configured: ConfiguredCatalog, *, nodes: tuple[Node, ...]) -> bool:
     """Return whether the settings hide a GPU type that gpuspawner found by the labels of nodes.
 
-    The settings hide it by its slug, or if types from the settings match all its nodes and one of these types is
-    disabled.
+    The settings hide it in two cases:
+
+    - They disable its slug.
+    - GPU types of the settings match all its nodes, and at least one of these types is disabled.
     """
     if found.slug in configured.hidden:
         return True

@@ -60,7 +60,7 @@ def discover_gpu_types(nodes: Iterable[Node], table: AcceleratorTable) -> tuple[
     for node in nodes:
         for resource in _list_gpu_resources(node):
             offer = read_node_gpu(node, resource, table=table, ambiguous=ambiguous)
-            # Without GPU labels, ignore DRA devices that may be on any node: this node may have none.
+            # Skip a node without GPU labels if a DRA driver does not say on which nodes its devices are.
             if offer is not None and (count_units(node, resource) or resource in node.published_by_dra or offer.match):
                 found = _build_gpu_type(offer, node)
                 group = _TypeKey(found.slug, offer.source, resource, found.unit, tuple(sorted(found.match)))
@@ -85,10 +85,10 @@ def build_conventional_tolerations(resource: str) -> tuple[Toleration, ...]:
 
 
 class _TypeKey(NamedTuple):
-    """Properties that all nodes of one GPU type share.
+    """Nodes with equal keys belong to the same GPU type.
 
     :param source: origin of the nodes' GPU labels (such as ``gfd`` or ``gke``); empty without labels.
-    :param keys: names of the labels by which the type matches nodes; the values may differ between nodes.
+    :param keys: names, not values, of the labels by which the type matches nodes.
     """
 
     slug: str
@@ -291,10 +291,10 @@ def find_unexcluded_gpu_nodes(
 ) -> dict[str, tuple[str, ...]]:
     """Return labels of GPU nodes on which servers without a GPU could still run, as label → values.
 
-    The node affinity of these servers excludes the nodes of each GPU type. It misses GPU nodes without a GPU type, for
+    The node affinity of these servers excludes the nodes of each GPU type, but not GPU nodes without a GPU type, for
     example while the driver is being installed. The caller excludes the returned labels, too.
 
-    :param exclusion: expressions of the node affinity.
+    :param exclusion: expressions of this node affinity.
     """
     found: dict[str, set[str]] = {}
     for node in nodes:

@@ -83,7 +83,7 @@ class LiveState:
     """The cluster's current state for one form: counts of GPUs, and whether selections can start (verdicts).
 
     :param availabilities: for each GPU type, in the catalog's order, how many GPUs (or GPU slices) exist and are free;
-        None = the view counts the inventory's GPUs.
+        None = :func:`build_view` counts the inventory's GPUs.
     :param verdict: whether the selection in the fields can start; None if the fields hold no valid selection.
     :param alternatives: similar selections that can start now, the most similar first. Empty if the selection in the
         fields can start now.
@@ -192,7 +192,7 @@ GPU_COLUMNS = (
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
-"""Fields of presets. Errors and notices about all other fields make the form show its fields from the start."""
+"""Fields of presets. An error or notice about any other field opens the form's fields outside presets."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)

@@ -56,8 +56,7 @@ says why the policy denies this value to the user, or "" if the policy allows th
 
 _MAX_QUOTED_CHARS = 40
 _MAX_COMBINATIONS = 50
-"""Limits the search for a valid combination of entries, with one entry from each list of a preset. The search tries the
-default entries, then all combinations that differ from these in one list, then at most this number of others."""
+"""The search for valid entries of a preset tries at most this many combinations with several non-default entries."""
 
 
 def try_validate(options: Mapping[str, object], catalog: Catalog) -> Selection | None:
@@ -110,7 +109,7 @@ def restore_fields(
         form.notices[FORM_LEVEL] = gettext("Your last choice was saved by another version and could not be read.")
         return form.values, form.notices
     if options.get("preset") is not None:
-        # Next to a preset, a custom image is the content of the preset's text field. Drop it together with the preset.
+        # The custom image was the text in a field of the preset. If the preset is gone, drop the image, too.
         if options["preset"] not in list(catalog.presets):
             options = {name: value for name, value in options.items() if name != CUSTOM_IMAGE.name}
         preset = try_validate({"preset": options["preset"]}, catalog)
@@ -310,10 +309,10 @@ class FilledFields:
     :param notices: field name → sentence about a saved value that could not be restored.
     :param selection: the selection that the values describe; None if they are invalid, or if the user may start no
         server.
-    :param presets: slug of a preset → the contents of its fields. Only presets in which users can change nothing except
-        ``choices``; presets without a valid combination of entries are missing.
-    :param last_preset: the one of these presets that the user started last; "" if there is none.
-    :param picked_preset: the one of these presets that the form shows as selected; "" if there is none.
+    :param presets: slug → contents of the fields of each preset in which users can change only the ``choices``.
+        Presets without a valid combination of entries are missing.
+    :param last_preset: slug of the preset of the user's last start; "" if ``presets`` lacks it.
+    :param picked_preset: slug of the preset that the form shows as selected; "" = none.
     :param is_preset_sent: whether the user pressed the button of ``picked_preset``, or followed a link that names it.
     """
 
@@ -338,8 +337,7 @@ def fill_fields(
     :param catalog: what the hub offers, without any user's limits.
     :param options: user options of an earlier start, untrusted; None for the defaults.
     :param typed: field name → text from a submitted form or a link; None without a form or link. The form shows these
-        texts unchanged. The text of a field that ``typed`` lacks comes from the preset that the link names. If the link
-        names no valid preset, the text comes from ``options``.
+        texts unchanged. Other fields show the values of the link's preset or, without a valid preset, of ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
     """
     saved = translate_profile(options, catalog)
@@ -401,7 +399,7 @@ def _fill_presets(
 def _fill_preset(
     slug: str, allowance: Allowance, *, saved: Mapping[str, object], typed: Mapping[str, str]
 ) -> PresetFields | None:
-    """Return the contents of a preset's fields; None if the search finds no valid entries for its lists."""
+    """Return the contents of a preset's fields; None if no valid combination of its entries was found."""
     full, reach = allowance.complete_catalog, allowance.reachable_catalog
     catalog = reach if slug in reach.presets and not allowance.blocked else full
     preset = catalog.presets[slug]
@@ -453,7 +451,8 @@ def _read_wanted(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return two mappings: name of a preset's choice → slug of the picked entry, and name → text in its text field.
 
-    In the first mapping, "" means that the user names an image instead. Choices without a valid pick are missing.
+    In the first mapping, "" means an image in the text field instead of an entry. Choices without a valid entry or an
+    image are missing.
     """
     wanted, images = {}, {}
     is_linked, is_saved = typed.get("preset") == preset.slug, saved.get("preset") == preset.slug

@@ -285,7 +285,7 @@ def _build_fixed_preset_view(
         summary="" if fields.selection is None else describe_selection(fields.selection, allowance.complete_catalog),
         values={},
         outlook=_build_denied_outlook(refusal, allowance) if refusal else outlook,
-        # A preset with lists stays open despite a refusal: the user may be able to start it with other choices.
+        # The user may be able to start a refused preset with other entries of its drop-down lists.
         is_denied=reached is None or bool(refusal and not preset.choices),
         is_fixed=True,
         choices=tuple(
@@ -350,9 +350,9 @@ def _build_preset_choice_view(
 def _find_entry_denials(
     preset: Preset, choice: PresetChoice, *, entry: PresetVariant, allowance: Allowance
 ) -> list[Denial]:
-    """Return why the user cannot pick an entry in one of a preset's lists; empty if the user can pick it.
+    """Return why the user cannot pick an entry of a preset's drop-down list; empty if the user can pick it.
 
-    A denial without a message means that the entry is not valid now.
+    A denial without a message means that the entry is invalid now, for example because its GPU type is gone.
     """
     usable = allowance.catalog.presets.get(preset.slug)
     if usable is not None and entry.slug in usable.choices[choice.name].entries:
@@ -446,7 +446,7 @@ def _list_usage_texts(allowance: Allowance) -> Iterator[str]:
     quota = allowance.usage.quota
     remaining = [] if quota is None else [(quota.left.get(f"requests.{gpu.resource}"), gpu.max_count) for gpu in usable]
     tighter = {left for left, most in remaining if left is not None and left < most}
-    # The text about the quota names no resource, so it would be wrong if the user may have GPUs of several resources.
+    # The text names no resource, so it is clear only if all GPUs have the same one, such as `nvidia.com/gpu`.
     if tighter and len({gpu.resource for gpu in usable}) == 1:
         yield denials.explain_namespace_quota(max(0, min(tighter)))
 

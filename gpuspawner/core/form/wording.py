@@ -147,7 +147,7 @@ def _format_gpus_and_memory(selection: Selection, catalog: Catalog) -> str:
     memory_bytes = None if selection.gpu is None else catalog.gpus[selection.gpu].memory_bytes
     if memory_bytes is None:
         return gpus
-    # Most names contain the memory of one GPU, such as "A100 80 GB".
+    # Do not repeat the memory if the name contains it, such as "A100 80 GB".
     if selection.gpu_count == 1 and re.search(rf"\b{round(memory_bytes / BYTES_PER_GIB)} ?G", gpus, re.IGNORECASE):
         return gpus
     total = format_gpu_memory(memory_bytes * selection.gpu_count)

@@ -57,8 +57,8 @@ class Admission:
 def admit(options: object, allowance: Allowance, *, unread_types: Collection[str] | None = None) -> Admission:
     """Validate user options, apply the policy, and return what the hub stores and what the pod must contain.
 
-    If the options contain no preset, the default preset is used; if the user picked no entry from a list of the preset,
-    the list's default entry. If policy denies the user such a default, the first allowed preset or entry is used.
+    Without a preset in the options, the user gets the default preset. For each list of a preset without a picked entry,
+    the user gets the default entry. If policy denies a default, the first allowed preset or entry replaces it.
 
     :param options: any JSON value.
     :param allowance: what the user may have now.
@@ -83,7 +83,7 @@ def admit(options: object, allowance: Allowance, *, unread_types: Collection[str
 
 
 def _fill_in_defaults(options: object, allowance: Allowance) -> dict[str, object] | None:
-    """Return user options with a preset and an entry for each of its lists: the user's, or else the default.
+    """Add defaults to user options: a preset, and an entry for each of its lists.
 
     The defaults are presets and entries that the user may have. A list with a text field for an image gets no default
     if the options name a custom image.
@@ -122,7 +122,7 @@ def _admit_exactly(options: object, allowance: Allowance, *, unread_types: Colle
         if refusal is error:
             raise
         raise refusal from error
-    # validate() has not checked yet whether the user may have this preset or this custom image.
+    # For presets and custom images, validate() does not check the user's limits.
     is_outside = selection.preset is not None or selection.custom_image is not None
     if is_outside and (denied := allowance.check_selection(selection)):
         raise PolicyError(*denied)
@@ -155,8 +155,8 @@ def _explain_refusal(
         error = invalid  # Report these problems: the choice is invalid even without the user's limits.
     else:
         fields = {problem.field for problem in error.problems}
-        # Leave out denials of defaults that validate() has filled in: the user did not choose these. If the problem is
-        # the preset, report all denials: each may be why the user may not have the preset.
+        # Leave out denials of defaults, which the user did not choose. If the preset is denied, report all denials:
+        # any of them may be the reason.
         is_denied = "preset" in fields
         found = [*_check_plain_preset(options, allowance), *allowance.check_selection(selection)]
         if denials := [each for each in found if is_denied or each.field in fields]:
@@ -181,9 +181,9 @@ def _explain_refusal(
 
 
 def _check_plain_preset(options: object, allowance: Allowance) -> Iterator[Denial]:
-    """Yield why the user may not choose a plain preset (a preset that only fills in the form's fields).
+    """Yield why the user may not choose a plain preset (one that only fills in the form's fields).
 
-    A selection does not name such a preset, so :meth:`.Allowance.check_selection` cannot check it.
+    A :class:`Selection` does not contain a plain preset, so :meth:`.Allowance.check_selection` cannot check it.
 
     :param options: user options that are valid without the user's limits.
     """

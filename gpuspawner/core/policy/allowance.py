@@ -135,10 +135,9 @@ class Allowance:
 
     @cached_property
     def complete_catalog(self) -> Catalog:
-        """The full catalog, with bounds of CPU and memory added if they are missing and the user has a limit.
+        """The full catalog. If it lacks bounds of CPU or memory, and the user has a limit, open bounds are added.
 
-        Bounds are missing while neither the settings nor a node provides them. The added bounds have no upper limit;
-        :attr:`reachable_catalog` narrows them to the user's limits.
+        The full catalog lacks bounds while neither the settings nor a node provides them. Open bounds have no maximum.
         """
         full = self.full_catalog
         if full.cpu is not None and full.memory is not None:
@@ -154,7 +153,7 @@ class Allowance:
         User options that are valid for this catalog are admitted, except if ``blocked`` is set or
         :meth:`check_custom_image` denies the image.
 
-        ``hidden`` also contains the GPU types that the user may not have: servers without a GPU stay off their nodes.
+        ``hidden`` also contains GPU types that the user may not have, so servers without a GPU stay off their nodes.
         """
         full, reach = self.full_catalog, self.reachable_catalog
         if reach is full:
@@ -181,7 +180,7 @@ class Allowance:
         if self._is_unlimited:
             return full
         gpus = AllowedTypes(full.gpus, self._narrow_type)
-        # Leave out combined types ("any of these GPU types"): they have no other nodes than the types they combine.
+        # Leave out combined types ("any of these GPU types"): they have no nodes of their own.
         denied = DeniedTypes(
             lambda: (
                 *full.hidden,
@@ -217,7 +216,7 @@ class Allowance:
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_preset(self, slug: str, choices: Mapping[str, str]) -> Denial | None:
-        """Return why the user may not choose a preset or one of the given entries of its lists, or None.
+        """Return why the user may not choose a preset with the given entries of its lists, or None.
 
         :param slug: slug of the preset.
         :param choices: name of a list of the preset → slug of the chosen entry.
@@ -352,7 +351,7 @@ class Allowance:
         return all(kind == "preset" for kind, *_ in policy.access)
 
     def _is_usable_in_full(self, preset: Preset) -> bool:
-        """Return whether a preset of ``reachable_catalog`` is certainly valid, as it is in the full catalog."""
+        """Return whether a preset is certainly valid: only presets are limited, and each list keeps its first entry."""
         full = self.full_catalog.presets[preset.slug]
         return self._is_limited_by_preset_only and all(
             next(iter(choice.entries), None) == next(iter(full.choices[name].entries), None)

@@ -66,8 +66,7 @@ def list_gpu_limits(
         *_list_total_limits(type_rules, catalog, rule=rule, usage=usage),
         *_list_pool_limits(gpu, catalog, person=person, usage=usage),
     ]
-    # If the hub does not know which GPUs are in use, it cannot check the limits in `counted`. Replace these limits by
-    # one that denies the type for now. Keep permanent limits, such as 0: they hold whatever GPUs are in use.
+    # Without knowing which GPUs are in use, the hub denies the type for now. Permanent limits, such as 0, apply anyway.
     if counted and not usage.known:
         permanent = (each for each in counted if each.is_permanent)
         counted = [*permanent, GPULimit(left=0, code=denials.POLICY_UNREADABLE, explain=denials.explain_usage_unknown)]
@@ -125,7 +124,7 @@ def _choose_code(code: str, most: int) -> str:
 
 def _list_counted_slugs(slug: str, catalog: Catalog, *, asked: str) -> tuple[str, ...]:
     if not is_known_type(catalog, slug):
-        return (asked,)  # If a server's GPU type is unknown, count the GPUs as GPUs of every type.
+        return (asked,)  # GPUs of unknown type count as GPUs of every type.
     gpu = catalog.gpus.get(slug)
     return (slug,) if gpu is None else (slug, *(each.slug for each in gpu.members))
 

@@ -3,10 +3,9 @@
 :func:`resolve_rule` merges in this order:
 
 1. The ``default`` rule applies to every user.
-2. Those rules of the user's groups that do not have ``deny`` override keys of the default. If such a rule leaves out a
-   key, the rule gets the default's value. For each key, the most generous rule wins; a rule without a limit is the most
-   generous.
-3. Those rules of the user's groups that have ``deny`` restrict the result.
+2. Rules of the user's groups without ``deny``: each overrides keys of the default. Then, for each key, the most
+   generous of these rules wins; no limit is the most generous.
+3. Rules of the user's groups with ``deny`` restrict the result.
 4. The user's own rule overrides keys of the result, or restricts the result if the rule has ``deny``.
 
 In steps 3 and 4, a key that a rule leaves out changes nothing.
@@ -59,7 +58,7 @@ def merge_most_generous(rules: Sequence[Rule]) -> Rule:
     outcome = reduce(_merge_generous, rules)
     if outcome.gpus is None:
         return outcome
-    # Rules of groups without `gpus` share one object, the default rule's `gpus`. The key `id()` keeps it only once.
+    # Group rules without `gpus` have the default rule's `gpus` (the same object). Keep it only once.
     sources = {id(each): each for rule in rules for each in _list_sources(rule)}
     return replace(outcome, sources=tuple(sources.values()))
 
@@ -93,10 +92,9 @@ def find_member_rule(rule: Rule, slug: str, *, combined: str) -> GPUTypeRule | N
     A combined type, such as "any GPU with at least 40 GB", stands for several GPU types, its members. The result
     depends on the rules from which the user's rule was merged:
 
-    - Rules without ``deny`` that allow the combined type: the most generous of their limits for the member apply. If
-      one of these rules sets no limits for the member, none of these rules limits the member.
-    - Rules without ``deny`` that do not allow the combined type are ignored.
-    - Rules with ``deny``: their limits for the member always apply, too.
+    - Rules without ``deny``, if they allow the combined type: the most generous of their limits for the member applies
+      (no limit is the most generous).
+    - Rules with ``deny``: all their limits for the member apply, too.
 
     :param rule: the user's rule, merged from the default, the groups' rules and the user's own rule.
     :param slug: slug of the member.
@@ -147,10 +145,10 @@ def _join_types(
     either: bool,
     join: Callable[[GPUTypeRule, GPUTypeRule], GPUTypeRule],
 ) -> dict[str, GPUTypeRule]:
-    """Return a mapping from the slugs of GPU types to their limits, joined from two rules.
+    """Merge the ``gpus`` of two rules; the key ``*`` stands for all GPU types that a rule does not name.
 
-    ``join`` combines the limits of each type that both rules allow. If ``either`` is True, the result also has types
-    that only one of the rules allows, with this rule's limits. ``*`` stands for all types that a rule does not name.
+    ``join`` merges the limits of a type that both rules allow. If ``either`` is True, the result also has the types
+    that only one rule allows.
     """
     joined = {}
     for slug in dict.fromkeys([*one, *other]):

@@ -129,7 +129,7 @@ def _read_uid(raw: dict[str, object]) -> str:
 def _read_last_time(raw: dict[str, object]) -> str:
     """Return when an event last occurred, in RFC 3339, or "" if the event has no time.
 
-    The result has no ``Z``, so that ``:05`` sorts before ``:05.3``.
+    The result has no ``Z`` at its end, because ``:05Z`` would sort behind ``:05.3Z``.
     """
     series, metadata = as_dict(raw.get("series")), as_dict(raw.get("metadata"))
     times = (
@@ -159,8 +159,7 @@ _KEPT_REASONS: Mapping[EventSource, frozenset[str]] = {
 }  # fmt: skip
 _VOLUME_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "SuccessfulAttachVolume"})
 _IN_BRACES = re.compile(r"\{[^{}]*\}|\{[^{}]*$")
-"""Text in braces in an event's message. It may contain keys and values of taints and labels, so it is redacted. Only
-a :data:`_NODE_GROUP` may be shown."""
+"""Matches text in braces, which may contain taints and labels. It is redacted unless it is a :data:`_NODE_GROUP`."""
 _NODE_GROUP = re.compile(r"\{[^{}\s]+ \d+->\d+ \(max: \d+\)\}")
 """The only text in braces that users may see: a node group of cluster-autoscaler, with its name and its sizes (current,
 new, largest)."""
@@ -224,8 +223,7 @@ _REFUSAL_PHRASES = re.compile(
     r'|violates PodSecurity "[^"]+": .*',
     re.DOTALL,
 )
-"""Matches those parts of the API server's message about a refused pod that the pod's user may see. They are about this
-pod, or come from the admin's policy."""
+"""Matches the parts of the API server's message about a refused pod that the pod's user may see."""
 
 
 def scrub_refusal(answer: str, *, pod_name: str = "", namespace: str = "") -> str:
@@ -249,7 +247,7 @@ def _scrub_message(event: SourcedEvent, *, name: str, namespace: str) -> str:
 
 
 def _redact_others(message: str, *, name: str, namespace: str) -> str:
-    # All servers' pod names begin alike (jupyter-ada, jupyter-bob): redact all such names except the user's pod name.
+    # Names of all servers' pods have the same prefix (jupyter-ada, jupyter-bob). Redact other users' names.
     prefix = name.partition("-")[0]
     if prefix:
         message = _redact_other_names(rf"\b{re.escape(prefix)}-[\w.-]+", own=name, message=message)
@@ -289,8 +287,7 @@ def _keep_known_phrases(known: re.Pattern[str], message: str) -> str:
 def _is_part_of_own_name(found: str, own: str) -> bool:
     """Return whether a PersistentVolumeClaim counts as a claim of the user of the pod named ``own``.
 
-    The result is True if the text after the first hyphen in ``own`` is ``found``, or begins with ``found`` and a
-    hyphen. For example, ``claim-ada`` counts as a claim of the user of the pod ``jupyter-ada--lab``.
+    For example, ``claim-ada`` counts as a claim of the user of the pod ``jupyter-ada--lab``.
 
     :param found: name of the claim without the prefix ``claim-``.
     """

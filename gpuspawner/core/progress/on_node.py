@@ -61,9 +61,9 @@ def describe_on_node(facts: Facts, events: Sequence[SourcedEvent]) -> ProgressMe
 
 
 def list_passed_steps(current: ProgressMessage, events: Sequence[SourcedEvent]) -> tuple[ProgressMessage, ...]:
-    """Return messages about steps before the ``current`` one, which the pod may have passed since the last observation.
+    """Return messages about the steps "image pulled" and "program started", if they came before the ``current`` one.
 
-    The steps are: image pulled, program started. The tracker reports those messages that the user has not seen.
+    The hub may not have observed the pod during these steps.
     """
     if current.is_alarm or current.stage not in (Stage.STARTING, Stage.READY):
         return ()
@@ -118,8 +118,7 @@ def _describe_starting(step: SourcedEvent | None, facts: Facts, *, events: Seque
 
 def _describe_pulled(events: Sequence[SourcedEvent]) -> ProgressMessage | None:
     done = [each for each in events if each.source is EventSource.KUBELET and each.reason == "Pulled"]
-    # A pod can have several images, but the message is about the last event in this list. Prefer an image that kubelet
-    # had to pull: sort the events about such images behind those about images that were already on the node.
+    # The message is about the last event. Prefer an image that kubelet had to pull over one that was on the node.
     done.sort(key=lambda each: not parse_pulled(each.message).was_present)
     if not done:
         return None

@@ -113,8 +113,8 @@ def parse_refusals(message: str) -> SchedulerRefusals:
     total = _TOTAL.search(text)
     counts: dict[RefusalReason, int] = {}
     for reason, number in (*_parse_resources(text), *_parse_taints(text), *_parse_others(text)):
-        # The message may name several taints. kube-scheduler counts a node under one taint only, so add up the counts
-        # of TAINTED. For any other reason, several texts can count the same node, so keep the largest count.
+        # kube-scheduler counts a node under one taint only, so add up the counts of several taints. Texts about other
+        # reasons can count the same node twice, so keep the largest count.
         known = counts.get(reason, 0)
         counts[reason] = known + number if reason is RefusalReason.TAINTED else max(known, number)
     return SchedulerRefusals(nodes=int(total[1]) if total else None, counts=counts)
@@ -233,7 +233,7 @@ def read_workload_state(workload: Mapping[str, object]) -> WorkloadState:
         return WorkloadState(QueueReason.CHECKS)
     if reason == _INADMISSIBLE:
         return WorkloadState(_read_inadmissible_reason(workload))
-    # Kueue has evicted the Workload and waits: the condition Requeued is False until Kueue considers it again.
+    # After Kueue has evicted a Workload, the condition Requeued is False until Kueue considers the Workload again.
     if find_condition(workload, "Requeued").get("status") == "False" or requeue_at:
         return WorkloadState(QueueReason.REQUEUED, requeue_at)
     if reason in _KNOWN_REASONS:
@@ -263,9 +263,9 @@ _MISFITS = re.compile(
 
 
 def _read_inadmissible_reason(workload: Mapping[str, object]) -> QueueReason:
-    # The condition QuotaReserved has the reason Inadmissible in two cases:
-    # - Kueue refuses what this Workload requests. The condition Requeued then also has this reason.
-    # - The queue admitted no Workloads when Kueue wrote the condition. It may admit Workloads now.
+    # Kueue writes the reason Inadmissible in two cases:
+    # - It refuses what this Workload requests. Only then does the condition Requeued have this reason, too.
+    # - The queue admitted no Workloads at that time. It may admit Workloads now.
     is_refused = find_condition(workload, "Requeued").get("reason") == _INADMISSIBLE
     return QueueReason.MISCONFIGURED if is_refused else QueueReason.NOT_EVALUATED
 
@@ -285,8 +285,7 @@ def _parse_pending_message(message: str) -> QueueReason | None:
         return QueueReason.NO_FLAVOR
     if flavors["used"] - hopeless:
         return QueueReason.QUOTA_IN_USE
-    # Return None if the message contains text that no pattern matches: it may name a flavor whose quota becomes free
-    # later.
+    # A text that no pattern matches may be about a ResourceFlavor whose quota becomes free later.
     if not found or _FLAVOR_REFUSALS.sub("", refusals).strip(" ,;."):
         return None
     return QueueReason.EXCEEDS_QUOTA if flavors["exceeded"] else QueueReason.NO_FLAVOR

@@ -30,20 +30,22 @@ from gpuspawner.core.text.wording import join_sentences
 QUIET_PERIOD_S = 30.0
 """A duration in seconds with three uses:
 
-- "kube-scheduler finds no node" becomes an alarm only after this time without scheduling gates.
+- "kube-scheduler finds no node" becomes an alarm if the pod has had no scheduling gates for this long.
 - The tracker does not repeat a message within this time.
-- The pod's scheduler counts as idle if it has done nothing visible (node, condition, event) for this long.
+- The pod's scheduler counts as idle if it has set no node and no condition and sent no event for this long.
 """
 
 _GONE_CONFIRMED_S = 5.0
-"""A pod that is missing for this many seconds counts as deleted; before that, KubeSpawner may be replacing the pod.
+"""A duration in seconds with two uses:
 
-A finished pod is of an earlier start if the hub first sees it less than this many seconds after the start began."""
+- A pod that is missing for this long counts as deleted; before that, KubeSpawner may be replacing the pod.
+- A finished pod that the hub sees earlier than this in a start, before any other pod, is left from an earlier start.
+"""
 _MAX_SECONDS = 1e9
 
 _STAGES_FROM_EVENTS = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING, Stage.SCHEDULED, Stage.PULLING})
-"""Stages in which mainly events say why the pod waits. If the hub cannot read events, the message in these
-stages says that a reason may be missing."""
+"""Stages in which events may say why the pod waits. If the hub cannot read events, the message says that a reason
+may be missing."""
 _STAGES_WAITING_FOR_ROOM = frozenset({Stage.QUEUED, Stage.WAITING, Stage.SCALING})
 _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.CHECKING: (0, 5, 10.0),
@@ -56,8 +58,8 @@ _PERCENT_RANGES: Mapping[Stage, tuple[int, int, float]] = {
     Stage.READY: (95, 95, 1.0),
     Stage.FAILED: (0, 0, 1.0),
 }
-"""Stage → first and last percent of the progress bar, and seconds from the stage's beginning until the bar has covered
-about two thirds of that range."""
+"""Stage → first and last percent of the progress bar in this stage, and seconds until the bar has covered about two
+thirds of that range."""
 
 
 class Tracker:
@@ -137,11 +139,10 @@ class Tracker:
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
-        """Return the observed pod, or None if there is none, or if the pod is of an earlier start.
+        """Return the observed pod, or None if there is none, or if the pod is left from an earlier start.
 
-        Before the first pod of this start, terminating pods are of an earlier start. So are finished pods in the
-        start's first seconds (``_GONE_CONFIRMED_S``). If an earlier process of the hub began the start, every pod is of
-        this start.
+        A pod is left from an earlier start if this start has had no pod yet, and the pod is terminating, or is
+        already finished in the start's first :data:`_GONE_CONFIRMED_S` seconds.
         """
         pod = as_dict(raw)
         if not pod:

@@ -4,10 +4,10 @@ Input: a choice as a form, a link or JSON, and the catalog to validate the choic
 the user options that JupyterHub stores, and :class:`PodRequirements`. A ``SelectionError`` has one problem for each
 wrong field. This package does not depend on users, policies or KubeSpawner.
 
-- ``field_definitions`` declares each field with a class from ``fields``: start in ``field_definitions`` to add a field.
+- ``field_definitions`` declares each field with a class from ``fields``.
 - ``options`` reads forms and links, ``selection`` validates user options, ``checks`` checks single values and writes
-  the error messages that the form shows beside the fields. ``presets`` resolves fixed presets: users pick an entry in
-  each of the preset's lists, and can change nothing else.
+  the error messages that the form shows beside the fields. ``presets`` validates fixed presets: users pick an
+  entry in each of the preset's lists, and can change nothing else.
 - ``pod_requirements`` computes what the pod must contain: image, CPU, memory and GPUs, node selector and affinity,
   tolerations, environment variables, ``/dev/shm``.
 """

@@ -80,17 +80,14 @@ class AmountField(Field):
     The settings have the amount's bounds at the key ``name``. Without them, :meth:`make_bounds` derives bounds of CPU
     and memory from the largest node. The form hides a field without bounds.
 
-    In the texts ``gone`` and ``kept``, ``{saved}`` is the saved amount, and ``{kept}`` the amount that the form shows
-    instead.
-
     :param attribute: attribute of :class:`gpuspawner.core.request.selection.Selection` with the amount in base units
         (millicores, bytes, seconds) or None.
     :param format_input: formats an amount in base units as text in the form's field.
     :param format_option: formats an amount in base units as a user option.
     :param describe: formats an amount in base units as part of a sentence about a selection.
     :param unset: text for a selection without the amount, used instead of ``describe``; may be empty.
-    :param gone: notice in the form that the saved amount is no longer offered.
-    :param kept: notice in the form that follows the reason why the policy denies the saved amount.
+    :param gone: notice that the saved amount ``{saved}`` is no longer offered, and the form shows ``{kept}`` instead.
+    :param kept: notice after the policy's reason against the saved amount: the form shows ``{kept}`` instead.
     :param step: default of the settings ``step`` and ``min``, in base units.
     :param default: default of the setting ``default``, in base units; None = the lower bound.
     :param guarantee: default of the setting ``guarantee``: fraction of the pod's limit that the pod requests.
@@ -113,10 +110,10 @@ class AmountField(Field):
     def make_bounds(self, largest: int, own: OwnAmount = NO_AMOUNT) -> Bounds | None:
         """Return bounds for an amount without bounds in the settings, or None if ``largest`` is less than one step.
 
-        The bounds reach from one step to the largest multiple of the step within ``largest``. If the admin has set
-        KubeSpawner's limit, this limit is the default amount, and the bounds include it: if necessary, the step becomes
-        smaller or the upper bound larger. If the admin has set a limit and no guarantee, the pod requests the whole
-        amount, as Kubernetes does for a limit without a request.
+        The bounds reach from one step to the largest multiple of the step within ``largest``.
+
+        If the admin has set KubeSpawner's limit, this limit is the default amount, and the bounds include it. With a
+        limit and no guarantee, the pod requests the whole amount, as in Kubernetes.
 
         :param largest: the largest amount, in base units.
         :param own: KubeSpawner's limit and guarantee (``cpu_limit`` and ``cpu_guarantee``, for example).
@@ -210,7 +207,7 @@ class ClosedChoiceField(ChoiceField):
     The first entry is the default. The form hides a field without entries.
 
     :param label: text above the field.
-    :param describe: turns the chosen entry's display name into a phrase of the sentence that describes a selection.
+    :param describe: returns words for a sentence about the user's choices, from the chosen entry's display name.
     :param build_pod_additions: returns what a chosen entry adds to the pod.
     """
 

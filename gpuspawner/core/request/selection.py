@@ -68,8 +68,8 @@ class Selection:
     """What a user chose for a server, validated: the catalog has every slug, and every number is within its bounds.
 
     :param image: slug of an image in the catalog, empty for a custom image; :func:`find_image` returns the image.
-    :param custom_image: full reference of a custom image, None for an image in the catalog. With a fixed preset, the
-        reference is as the user wrote it, because the pattern in the preset's settings must match it again later.
+    :param custom_image: full reference of a custom image, None for an image in the catalog. With a fixed preset,
+        the reference stays as the user wrote it: the preset's pattern must match it again later.
     :param cpu_millis: CPU limit in millicores, None = as KubeSpawner is configured.
     :param memory_bytes: memory limit in bytes, None = as KubeSpawner is configured.
     :param gpu: slug of the GPU type, None = no GPU.
@@ -77,10 +77,10 @@ class Selection:
     :param run_time_s: the run time in seconds, None = only the limit of :func:`find_max_run_time_s` applies, if any.
     :param shared_memory_bytes: size of /dev/shm, no more than the memory; None = as the GPU type sets it.
     :param choices: field name → slug of the chosen entry, for fields such as the priority.
-    :param preset: slug of a fixed preset (:meth:`gpuspawner.core.catalog.model.Catalog.is_fixed`), else None. With a
-        fixed preset, ``cpu_millis`` and ``memory_bytes`` may be ``NO_LIMIT``.
-    :param preset_choices: name of a choice of the preset → slug of its chosen entry. The choice in which the user has
-        named a custom image is missing.
+    :param preset: slug of a preset whose values users cannot change (a fixed preset), else None. With a fixed preset,
+        ``cpu_millis`` and ``memory_bytes`` may be ``NO_LIMIT``.
+    :param preset_choices: name of a choice of the preset → slug of the chosen entry. A choice with a custom image
+        instead of an entry is missing.
     :param cpu_request_millis: CPU request in millicores, if the fixed preset sets a request. None = the hub computes
         the request from the limit, or the pod gets the guarantee that is set for KubeSpawner.
     :param memory_request_bytes: memory request in bytes; None means the same as for ``cpu_request_millis``.
@@ -405,10 +405,9 @@ def _check_closed_choices(merged: Mapping[str, object], *, catalog: Catalog, pro
 
 
 def _list_chosen_amounts(selection: Selection, catalog: Catalog) -> Iterator[AmountField]:
-    """Yield each of the fields CPU and memory that :func:`build_options` must write into the user options.
+    """Yield CPU and memory, but only those whose amounts :func:`build_options` must write into the user options.
 
-    A field without bounds in the settings is left out if its amount is KubeSpawner's configured limit, because a hook
-    may change this limit for one start.
+    The options omit an amount that is KubeSpawner's own limit, because a hook may change this limit for one start.
     """
     for each, bounds in ((CPU, catalog.cpu), (MEMORY, catalog.memory)):
         if bounds is None or bounds.own is None or find_amount(selection, each) != bounds.own.limit:
@@ -437,12 +436,11 @@ SlugT = TypeVar("SlugT", bound=str | None)
 class CombinationSearch(Generic[SlugT]):
     """Lists combinations of one entry for each choice of a preset, until the caller finds a valid combination.
 
-    The combination of the default entries comes first. Then come the combinations that differ from the first one in one
-    choice, then those that differ in two choices, and so on.
+    The default entries come first, then all combinations with one other entry, then those with two, and so on.
 
     :param preset: the preset.
     :param entries: name of a choice → slugs of the entries to combine, the default first.
-    :param limit: maximum number of combinations that differ from the first one in more than one choice.
+    :param limit: maximum number of combinations with two or more entries that are not defaults.
     """
 
     def __init__(self, preset: Preset, entries: Mapping[str, Sequence[SlugT]], *, limit: int) -> None:
@@ -462,7 +460,7 @@ class CombinationSearch(Generic[SlugT]):
                 yield chosen
 
     def exclude(self, chosen: Mapping[str, SlugT], problems: Iterable[Problem]) -> None:
-        """Make the search skip all combinations that must have the same problem as an invalid combination.
+        """Make the search skip combinations that would be invalid for the same reason as the given one.
 
         :param chosen: the invalid combination: name of a choice → slug of the entry.
         :param problems: why the combination is invalid.
@@ -489,7 +487,7 @@ _DECIDING_OPTIONS = {
     "cpu": frozenset({"cpu", "cpu_guarantee"}),
     "memory": frozenset({"memory", "memory_guarantee"}),
 }
-"""Field of a problem → names of the only preset options that decide whether the field has a problem.
+"""Field → the only options of a preset that can cause a problem in this field.
 
 Fields that depend on most options, such as the run time, are missing."""
 
@@ -511,9 +509,10 @@ def select_usable_presets(
     If the default entries are not valid together, the most similar valid combination replaces them. A preset without a
     valid combination is missing.
 
-    :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
-    :param find_denials: function that takes a selection which the catalog accepts, and returns further problems, such
-        as denials by the policy. If it returns a problem, the selection counts as invalid.
+    :param presets: the presets to check, from the settings.
+    :param catalog: what the presets may contain; its own presets do not matter.
+    :param find_denials: function that takes a valid selection and returns further problems, such as denials by the
+        policy. A selection with such a problem counts as invalid.
     """
 
     def find_problems(preset: Preset, chosen: ChosenEntries) -> Sequence[Problem]:
@@ -528,9 +527,7 @@ def select_usable_presets(
 
 
 _MAX_COMBINATIONS = 256
-"""Maximum number of combinations with two or more non-default entries that the search for a valid preset tries.
-
-The number of combinations with at most one non-default entry is not limited."""
+"""The search for valid entries of a preset tries at most this many combinations with several non-default entries."""
 
 
 def _select_usable_entries(
@@ -565,7 +562,8 @@ def find_invalid_presets(presets: Mapping[str, Preset], catalog: Catalog) -> dic
 
     The error says why the combination of the default entries is invalid.
 
-    :param presets: the presets to check, from the settings. The function ignores the catalog's own presets.
+    :param presets: the presets to check, from the settings.
+    :param catalog: what the presets may contain; its own presets do not matter.
     """
     usable = select_usable_presets(presets, catalog)
     invalid = ((slug, preset) for slug, preset in presets.items() if slug not in usable)
@@ -578,7 +576,7 @@ def find_error(preset: Preset, chosen: ChosenEntries, *, catalog: Catalog) -> Se
 
     :param preset: the preset, from the settings.
     :param chosen: name of each choice of the preset → slug of an entry, or None if the user names a custom image.
-    :param catalog: what the user may choose from; the function ignores the presets in the catalog.
+    :param catalog: what the preset may contain; the catalog's own presets do not matter.
     """
     variant, options = build_variant(preset, chosen)
     try:

@@ -1,11 +1,11 @@
 """Check nodes by the filters that depend on other pods: NodePorts, PodTopologySpread and InterPodAffinity.
 
-A nominated pod is a pending pod for which kube-scheduler makes room on a node by preemption. As in kube-scheduler
-(framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``), a node must accept a pod both with and without
-the node's nominated pods of the same or a higher priority. One of the two checks implies the other in these cases:
+A nominated pod is a pending pod for which kube-scheduler makes room on a node by preemption. A node must accept a pod
+both with and without the node's nominated pods of the same or a higher priority (kube-scheduler's
+framework/runtime/framework.go, ``RunFilterPluginsWithNominatedPods``). Some filters need only one of the two checks:
 
-- resources and ports: this module checks only with the nominated pods, because they only take room
-- pod affinity: this module checks only without the nominated pods, because more pods cannot break pod affinity
+- resources and ports: with the nominated pods, because they only take room
+- pod affinity: without the nominated pods, because more pods cannot break pod affinity
 
 If ``floor`` (a priority) is given, this module checks each node as if the node's pods with a lower priority were gone.
 kube-scheduler does the same before a preemption (plugins/defaultpreemption/default_preemption.go,
@@ -125,7 +125,7 @@ def find_undecided(pod: Pod) -> tuple[Obstacle, ...]:
 class PodFilters:
     """Checks nodes for one pod by the filters that depend on other pods; the constructor reads all pods once.
 
-    :param floor: a priority. The check of a node ignores the node's bound pods with a lower priority. None = all count.
+    :param floor: a priority; the check of a node ignores its bound pods with a lower priority. None = ignore no pods.
     :ivar is_inactive: True if these filters accept every node that is not in ``special_nodes``.
     :ivar special_nodes: names of nodes for which callers must use :meth:`get_requested` instead of ``Occupancy.table``:
         nodes with nominated pods, and nodes where other pods use volumes of the checked pod.

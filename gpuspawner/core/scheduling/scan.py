@@ -8,10 +8,9 @@ The filters are those that Kubernetes 1.36 enables by default (pkg/scheduler/api
 filter needs data that gpuspawner does not read (namespace labels, claims, devices), the answer is UNKNOWN, not YES. The
 condition Ready is not checked: like kube-scheduler, this module relies on the taints that a NotReady node gets.
 
-A pod also fits on a node if it fits once all bound pods of lower priority are removed from the node: kube-scheduler
-then preempts some of these pods (framework/preemption/preemption.go). PodDisruptionBudgets do not change the answer:
-they only affect which of these pods kube-scheduler preempts, and on which node. If the priority of the pod is unknown,
-the answer for a node on which the pod fits only after a preemption is UNKNOWN.
+A pod also fits on a node if it would fit without the node's pods of lower priority: kube-scheduler then preempts some
+of these pods (framework/preemption/preemption.go). If the pod fits only after a preemption and its priority is unknown,
+the answer is UNKNOWN. PodDisruptionBudgets only affect which pods kube-scheduler preempts, so the module ignores them.
 """
 
 from __future__ import annotations
@@ -98,8 +97,8 @@ class _NodeCheck:
             return self._compare(node, self._filters)
         if self._pod.preempts and not (self._pod.constraints.affinity or self._pod.attachments):
             return self._compare(node, self._filters_above_floor)
-        # Check the node without and with a preemption: it may remove pods that the pod's affinity requires, or that
-        # share the pod's volumes.
+        # Check without preemption first: a preemption may remove pods that this pod's affinity requires, or pods that
+        # share its volumes.
         found = self._compare(node, self._filters)
         if not found:
             return found
@@ -112,7 +111,7 @@ class _NodeCheck:
         shortages = find_shortages(compute_needs(self._pod), node, requested=filters.get_requested(node.name))
         return sort_obstacles((*filters.find_obstacles(node), *shortages, *find_undecided(self._pod)))
 
-    # PodFilters are expensive to build, so ``_filters`` and ``_filters_above_floor`` are built on first use.
+    # PodFilters are slow to build, so each is built on first use.
 
     @cached_property
     def _filters(self) -> PodFilters:
@@ -126,7 +125,7 @@ class _NodeCheck:
 _Picker = Callable[[list[int]], Sequence[int]]
 
 _MAX_CACHED_NEEDS = 64
-"""Maximum number of cached results for a group of nodes. To add one more, :class:`_Scan` clears the group's cache."""
+"""Maximum number of results in the ``cache`` of a group of nodes. :class:`_Scan` clears a full cache."""
 
 
 def scan_nodes(pod: Pod, occupancy: Occupancy, *, limit: int | None = None) -> ScanResult:
@@ -155,7 +154,7 @@ def _scan_all(pod: Pod, occupancy: Occupancy, *, floor: int | None, limit: int |
 
 
 def _doubt_priority(found: ScanResult) -> ScanResult:
-    """Return the result for a pod that fits only after a preemption and whose priority is unknown: UNKNOWN, not YES."""
+    """Turn YES into UNKNOWN for a pod that fits only after a preemption and whose priority is unknown."""
     if found.answer is Answer.NO:
         return found
     nodes: Counter[_Obstacles] = Counter()
@@ -191,7 +190,7 @@ def fits_somewhere(pod: Pod, occupancy: Occupancy) -> bool:
 
 
 def find_fitting_sizes(pod: Pod, others: Iterable[Pod], *, occupancy: Occupancy) -> list[bool]:
-    """Return for each pod in ``others`` whether any node would accept ``pod`` with the requests of the other pod.
+    """Return for each pod in ``others`` whether at least one node would accept ``pod`` with that pod's requests.
 
     The function assumes that ``pod`` preempts no other pods. If ``pod`` has scheduling gates, or a constraint that
     gpuspawner cannot check, all results are False.
@@ -226,8 +225,7 @@ def _build_threshold_masks(column: Sequence[int], numbers: Iterable[int]) -> Ite
     highest = [0] * (len(ascending) + 1)
     for index, amount in enumerate(column):
         highest[bisect_right(ascending, amount)] |= 1 << index
-    # In ``highest``, each amount sets one bit, at the largest number that is not above it. The bit counts for each
-    # smaller number, too.
+    # Each amount has set its bit at the largest number that it reaches; accumulate copies the bit to smaller numbers.
     return zip(reversed(ascending), accumulate(reversed(highest[1:]), or_), strict=True)
 
 
@@ -237,8 +235,8 @@ class _Scan:
         self._pod = pod
         self._table: NodeTable = occupancy.table
         self._get_free_column = partial(occupancy.table.get_free_column, floor=floor)
-        # Checks single nodes with and without a preemption: it may remove pods that the pod's affinity requires, or
-        # that share the pod's volumes.
+        # _NodeCheck also checks without preemption: a preemption may remove pods that the pod's affinity requires, or
+        # pods that share its volumes.
         self._node_check = None if floor is None else _NodeCheck(pod, occupancy)
         self._all_needs: ResourceNeeds = compute_needs(pod)
         self._pod_undecided = find_undecided(pod)
@@ -259,7 +257,7 @@ class _Scan:
         if obstacles:
             self._nodes[obstacles] += len(group)
             return
-        # One node is enough: an amount that is unknown on one node of a group is unknown on all its nodes.
+        # Look at one node only: the same amounts are unknown on all nodes of a group.
         self._needs = select_countable(self._all_needs, group.example)
         self._undecided = (*find_unknown_amounts(self._all_needs, group.example), *self._pod_undecided)
         self.fit_if_empty += self._count_large_enough(group)
@@ -331,14 +329,13 @@ class _Scan:
             yield make_picker(rows), len(rows), obstacles
 
     def _compare_amounts(self, pick: _Picker, size: int, *, from_pods: _Obstacles) -> None:
-        """Compare the pod's requests with what some nodes of a group have free, and add to the counts of the scan.
-
-        A mask is an integer with one byte per node: 1 for a node in the set, else 0.
+        """Compare the pod's requests with the free amounts of some nodes, and count the nodes by their obstacles.
 
         :param pick: function that takes a column of the node table and returns the values of these nodes.
         :param size: number of these nodes.
         :param from_pods: obstacles that other pods cause on each of these nodes.
         """
+        # Each mask is an integer with one byte per node: 1 if the node is in the set, else 0.
         by_shortages: dict[_Obstacles, int] = {(): int.from_bytes(b"\1" * size, "little")}
         masks = _build_masks(self._needs, self._get_free_column, pick=pick)
         for (resource, _), mask in zip(self._needs, masks, strict=True):

@@ -95,8 +95,7 @@ _MAX_COMPARED = 100
 """gpuspawner compares a misspelled word with at most this many correct words, because comparing words is slow. If there
 are more correct words, an index of n-grams (parts of 2 or 3 characters) first selects the most similar ones."""
 _MAX_WORDS_PER_NGRAM = 100
-"""Maximum number of correct words that the search reads for one n-gram. The limit saves time: an n-gram in more words
-hardly tells which word the user meant."""
+"""To save time, the search reads at most this many of the correct words that contain an n-gram."""
 _MAX_CANDIDATES = 12
 
 

@@ -23,20 +23,18 @@ MAX_ALTERNATIVES = 3
 """Largest number of alternatives (similar selections that fit) in the form, or in the error of a refused start."""
 
 MAX_FIT_CHECKS = 40
-"""One search calls the caller's function ``fits`` at most this many times; further selections count as not fitting."""
+"""One search calls ``fits`` at most this many times; it treats further selections as not fitting."""
 
 _BISECTIONS = 6
-"""Maximum number of larger amounts that one bisection checks after the smallest amount.
-
-A bisection searches for the largest amount that fits. 6 checks are enough for 64 amounts."""
+"""Maximum number of steps of a binary search for the largest amount that fits; enough for 64 amounts."""
 
 _SAME_MEMORY = 0.9
 """GPUs that have at least this share of the selected GPU memory count as having as much.
 
-Labels of two types with the same nominal memory differ by less: 81,920 MiB for an A100, 81,559 MiB for an H100."""
+For example, an "80 GB" GPU has 81,920 MiB by the label of an A100, but 81,559 MiB by the label of an H100."""
 
 _NEAR_MEMORY = 0.5
-"""GPUs that have less than this share of the selected GPU memory are offered only if nothing nearer fits."""
+"""GPUs that have less than this share of the selected GPU memory are offered only if no others fit."""
 
 
 def find_alternatives(
@@ -53,12 +51,11 @@ def find_alternatives(
     reduces CPU and memory together. If no such selection fits either, the search changes the GPU type or count, and
     also reduces CPU and memory where necessary.
 
-    A reduced amount is the largest that the search has found to fit. Other GPU types come in the order of ``types``,
-    each with the count that :func:`choose_gpu_count` returns. Selections with less than half of the selected GPU memory
-    are returned only if no other selection fits.
+    Other GPU types come in the order of ``types``, each with the count that :func:`choose_gpu_count` returns.
+    Selections with less than half of the selected GPU memory are returned only if no other selection fits.
 
-    The result is empty for a selection with a fixed preset (a server then gets exactly what the preset says). For such
-    a selection, use :func:`list_preset_variants`.
+    For a selection with a fixed preset (a server then gets exactly what the preset says), the result is empty. Use
+    :func:`list_preset_variants` instead.
 
     :param selection: a selection that is valid in this catalog.
     :param catalog: what the user may choose from.
@@ -78,7 +75,7 @@ def find_alternatives(
         for each in changes(selection):
             is_smaller = _compare_memory(each, selection, catalog=catalog) < _NEAR_MEMORY
             (smaller if is_smaller else found).setdefault(each)
-            # Other types with little memory come last, so nothing nearer follows.
+            # The types with less than half of the memory come last: after the first of them, no better type follows.
             if len(found) >= limit or (is_smaller and each.gpu != selection.gpu and (found or len(smaller) >= limit)):
                 break
         if found:
@@ -89,8 +86,8 @@ def find_alternatives(
 def choose_gpu_count(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> int:
     """Return how many GPUs of another type would replace the selected GPUs.
 
-    The result is the smallest count with about as much GPU memory in total, but at most the type's ``max_count``. Units
-    that share a GPU (MIG slices, replicas) replace as many units, because programs cannot combine their memory.
+    The result is the smallest count with about as much GPU memory in total, but at most the type's ``max_count``. For
+    MIG slices and other shares of GPUs, the count does not change, because a program cannot combine their memory.
 
     :param gpu: the other type.
     :param selection: a selection with a GPU type.
@@ -148,11 +145,11 @@ def list_other_types(selection: Selection, catalog: Catalog) -> list[GPUType]:
 def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Selection]:
     """Yield the selections that could replace a selection with a fixed preset.
 
-    A server with a fixed preset gets exactly what the preset says. Users can change only one thing: if the preset has
-    lists, they pick an entry in each list.
+    A server with a fixed preset gets exactly what the preset says. The preset may have lists, from each of which the
+    user picks one entry (for example, a size).
 
-    The first selections have the same preset, with a different entry picked in one of the preset's lists. The other
-    fixed presets follow, with the default entries of their lists.
+    - First come selections with the same preset and another entry of one list.
+    - Then come the other fixed presets, with the default entries of their lists.
 
     :param selection: a selection with a fixed preset.
     :param catalog: what the user may choose from; may lack the preset.
@@ -160,8 +157,8 @@ def list_preset_variants(selection: Selection, catalog: Catalog) -> Iterator[Sel
     slug = selection.preset
     if slug is not None and slug in catalog.presets:
         for name, choice in catalog.presets[slug].choices.items():
-            # If ``preset_choices`` lacks the list ``name``, the user typed a custom image instead of picking an entry
-            # of this list. The new entry then replaces the image.
+            # A list that ``preset_choices`` lacks is one where the user typed an image instead of picking an entry. The
+            # new entry then replaces this image.
             image = {} if name not in selection.preset_choices else {CUSTOM_IMAGE.name: selection.custom_image}
             for entry in choice.entries:
                 options = {"preset": slug, PRESET_CHOICES: {**selection.preset_choices, name: entry}, **image}
@@ -307,7 +304,7 @@ def _get_amount(name: str, selection: Selection) -> int | None:
 
 
 def _find_least_step(name: str, selection: Selection, *, bounds: Bounds) -> int:
-    """Return the smallest allowed CPU or memory, as a number of steps above the lower bound of the form's field.
+    """Return the smallest allowed CPU or memory, as a number of steps above ``bounds.min``.
 
     Memory must be at least as large as the shared memory.
     """

@@ -58,7 +58,7 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
     :param amounts: (CPU millicores, memory bytes, GPU count) of each shape.
     """
     kept: list[tuple[int, int, int]] = []
-    # Sort in descending order, so that no shape covers an earlier shape.
+    # In descending order, a shape can be covered only by an earlier one.
     for each in sorted(set(amounts), reverse=True):
         _, memory, count = each
         for _, other_memory, other_count in kept:
@@ -130,9 +130,8 @@ def count_availability(
 
 
 _MAX_EXACT_CHOICES = 16
-"""Maximum number of different node selectors and affinities of pending pods that are compared with single nodes.
-
-Further ones are compared only with the labels of the GPU types, which takes less time."""
+"""Limit to save time: this many kinds of pending pods are compared with each node. Pods of one kind have the same node
+selector and affinity. Further kinds are compared only with the labels of the GPU types."""
 
 
 class _TypeCounts:
@@ -187,8 +186,7 @@ class _TypeCounts:
             units_left = _select_ready(pool, self._table, column=free_units)
             if max(units_left) > 0:
                 cpu, memory, pods = (_select_ready(pool, self._table, column=column) for column in others)
-                # Count only nodes with free units and a free pod slot. The number of free units is negative while pods
-                # still hold a GPU that broke.
+                # Skip nodes without a free pod slot. Free units are negative while pods still hold a broken GPU.
                 rows += [row for row in zip(cpu, memory, units_left, pods, strict=True) if row[2] > 0 and row[3] > 0]
         counts = [row[2] for row in rows]
         return replace(
@@ -208,7 +206,7 @@ class _TypeCounts:
                 continue
             choice = pod.constraints.node_affinity_key
             if choice not in answers:
-                # Keep a reference to the constraints: ``choice`` contains their ``id()``.
+                # Store the constraints, too: while they exist, no other object gets the ``id()`` in ``choice``.
                 answer = self._requested.get(choice) or (
                     pod.constraints,
                     self._find_requested_types(pod.constraints, len(answers)),
@@ -228,7 +226,8 @@ class _TypeCounts:
         """Return for each GPU type whether a pod's node selector and affinity match the type's nodes.
 
         :param constraints: the pod's constraints.
-        :param number: from ``_MAX_EXACT_CHOICES`` on, compare the pod only with the type's labels, to save time.
+        :param number: how many other kinds of pods were compared before; from ``_MAX_EXACT_CHOICES`` on, compare this
+            one only with the type's labels.
         """
         if number >= _MAX_EXACT_CHOICES:
             return [
@@ -256,7 +255,7 @@ class AvailabilityCache:
     ) -> _TypeCounts:
         """Return the counts for these arguments, from the cache if no node has changed since.
 
-        Pods may have changed: call ``update()`` of the result to count what they use and request.
+        Call ``update()`` of the result to count the pods' units anew.
         """
         for basis in self._recent:
             if (
@@ -291,8 +290,8 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
 def _may_have_more(stock: TypeNodes, table: NodeTable) -> bool:
     """Return whether nodes of a GPU type may have units that are not counted.
 
-    There are two cases: a node's device plugin may be unregistered, or the type's RuntimeClass may add tolerations to
-    pods, with which the pods can run on further nodes.
+    - A node's device plugin may not be registered at present.
+    - The type's RuntimeClass may add tolerations to pods, so that they can run on further nodes.
     """
     if any(has_silent_plugin(table.get_by_row(row), stock.gpu.resource) for pool in stock.pools for row in pool.rows):
         return True
@@ -314,7 +313,7 @@ def _count_total(pool: EquivalentNodes, table: NodeTable, *, resource: str) -> i
 
 
 def _select_ready(pool: EquivalentNodes, table: NodeTable, *, column: list[int]) -> Sequence[int]:
-    """Return the values in ``column`` for the ready nodes of a group; (0,) if none is ready, so that max() works."""
+    """Return the values in ``column`` for the ready nodes of a group, or (0,) if none is ready."""
     if "unready" not in pool.cache:
         pool.cache["unready"] = sum(not table.get_by_row(row).ready for row in pool.rows)
     values = pool.pick(column)

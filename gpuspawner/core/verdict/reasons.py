@@ -34,9 +34,8 @@ def find_candidate_nodes(
     """Return the nodes that could take a pod if they were empty and all their hardware worked.
 
     :param groups: groups of nodes. For this pod, the nodes of a group differ only in their amounts of resources.
-    :param unseen: names of resources for which DRA drivers may still publish devices. The result then also contains
-        nodes that may get such devices, or whose device plugin may not have registered yet. None = count only devices
-        that nodes report.
+    :param unseen: None = count only devices that nodes report. Otherwise, the result also contains nodes whose device
+        plugin may still be starting, and nodes that may get devices of these resources from a DRA driver.
     """
     needs = [(name, number) for name, number in pod.requests.items() if number]
     for_it = (node for group in groups if group and _accepts_pod(group[0], pod.constraints) for node in group)
@@ -162,8 +161,7 @@ def _drop_architecture(constraints: PodConstraints) -> PodConstraints | None:
     ]
     if relaxed == list(terms):
         return None
-    # A node must match only one of the terms. A term that is empty without its architecture matches every node: then
-    # drop all terms.
+    # A node must match one term. A term that named only an architecture now allows every node.
     is_any = any(not term.expressions and not term.fields for term in relaxed)
     return replace(constraints, node_terms=None if is_any else tuple(relaxed))
 
@@ -214,8 +212,7 @@ def _explain_too_little(pod: Pod, has: Sequence[ResourceAmounts], *, gpu: GPUTyp
     """Return a clause that says which requested amount no node has.
 
     :param has: resource → amount, one mapping per node.
-    :param left: True = ``has`` contains free amounts. False = ``has`` contains what one pod could have on each node if
-        the node were empty, also on new nodes of node pools.
+    :param left: True = ``has`` contains free amounts. False = ``has`` contains the amounts for a pod on an empty node.
     """
     needs = {name: number for name, number in pod.requests.items() if number}
     units = needs.pop(gpu.resource, 0) if gpu is not None else 0

@@ -66,11 +66,11 @@ from gpuspawner.core.verdict.reasons import (
 )
 
 _MAX_COMPARED_CHOICES = 64
-"""To save time, a verdict compares at most this many combinations of node selector, affinity and tolerations of pending
-pods with the nodes. For further combinations, it compares only labels."""
+"""Limit to save time: a verdict compares this many kinds of pending pods with each node. Pods of one kind have the same
+node selector, affinity and tolerations. It compares further kinds only with the labels of the GPU type."""
 _MAX_COMPARED_NODES = 10_000
-"""To save time, a verdict stops comparing pending pods with nodes after about this many comparisons in which the pod
-did not fit. All further pods then count as pods that fit a node."""
+"""Limit to save time: after about this many comparisons of a pending pod with a node, all further pods count as pods
+that fit a node."""
 
 
 def find_pods_ahead(
@@ -83,7 +83,8 @@ def find_pods_ahead(
     (queuesort/priority_sort.go). A pod that does not exist yet counts as the youngest.
 
     :param nodes: nodes that could take the pod.
-    :param gpu: the GPU type of all ``nodes``; if ``nodes`` is empty, the type's labels decide whether a pod competes.
+    :param gpu: the GPU type of all ``nodes``, None without a GPU. If ``nodes`` is empty, a pod competes if its node
+        selector and affinity match the type's labels.
     """
     devices = _list_devices(pod)
     shared: dict[tuple[int, ...], bool] = {}
@@ -115,7 +116,7 @@ def select_runnable_pods(
     pools = tuple(pools)
     known: dict[tuple[object, ...], bool] = {}
     takers: dict[tuple[object, ...], tuple[Node, ...]] = {}
-    """Constraints → the node that took the last pod with these constraints, and probably takes the next such pod."""
+    """Constraints → the node that a pod with these constraints fitted; try it first for the next such pod."""
     left = _MAX_COMPARED_NODES
     found = []
     for pod in pods:
@@ -169,9 +170,7 @@ def _share_a_node(own: PodConstraints, other: PodConstraints, *, nodes: Sequence
 def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozenset[str] | None) -> bool:
     """Return whether a pod that fits no node may fit one after the nodes have reported more devices.
 
-    True if no node reports a requested DRA resource yet, or if a node lacks only devices that it may report later.
-
-    :param dra_resources: extended resources that map to DRA device classes; None = unknown: any may map to one.
+    :param dra_resources: extended resources that map to DRA DeviceClasses; None = unknown, so any may map to one.
     """
     extended = {name for name, number in pod.requests.items() if number and "/" in name}
     if not extended:
@@ -184,10 +183,11 @@ def may_need_unseen_devices(pod: Pod, table: NodeTable, *, dra_resources: frozen
 
 
 _MAX_COMPARED_FLAVORS = 32
-"""If no node fits Kueue's present choice of ResourceFlavors, a verdict tries at most this many other choices. If Kueue
-has more, the verdict is UNKNOWN."""
+"""If the pod fits no node with the ResourceFlavors that Kueue would choose now, a verdict tries at most this many other
+choices. If Kueue has more choices, the verdict is UNKNOWN."""
 _MAX_COMPARED_GROUPS = 5_000
-"""Maximum number of comparisons between choices of ResourceFlavors and groups of equivalent nodes in one verdict."""
+"""Limit to save time: with many groups of equivalent nodes, a verdict tries fewer choices of ResourceFlavors, so that
+choices times groups stays below about this number."""
 MAX_DATA_AGE_S = 60.0
 """If the data about the nodes or the queue is older than this many seconds, a verdict that needs it is UNKNOWN."""
 _MAX_PLACES = 100
@@ -294,9 +294,9 @@ def starts_now(pod: Pod, inventory: Inventory, *, queue: QueueState | None = Non
 def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
     """Return whether a pod starts now even if all competing pending pods are bound first, to any node.
 
-    With n competing pods, n + 1 copies of the pod must fit on the nodes. Of each resource, a copy requests the largest
-    amount that any of the n + 1 pods requests. Preemption does not count: resources of pods with a lower priority are
-    not free.
+    Competing pods are pending pods that kube-scheduler takes first and that could use the same nodes. With n competing
+    pods, n + 1 copies of the pod must fit on the nodes. A copy requests the most CPU, memory and GPUs that any of these
+    pods requests. Pods that kube-scheduler could preempt keep their resources.
 
     :param pod: the complete pod.
     :param inventory: the cluster, with the age of its data.
@@ -307,7 +307,7 @@ def starts_before_rivals(pod: Pod, inventory: Inventory) -> bool:
         return False
     rivals = _find_rivals(pod, known.occupancy)
     if any(rival.constraints.anti_affinity for rival in rivals):
-        return False  # A competing pod's anti-affinity may keep several copies off its node, so a count proves nothing.
+        return False  # A competing pod's anti-affinity may keep further pods off its node.
     largest = dict(pod.requests)
     for rival in rivals:
         largest |= {name: max(number, largest.get(name, 0)) for name, number in rival.requests.items()}
@@ -327,7 +327,7 @@ def _find_rivals(pod: Pod, occupancy: Occupancy) -> list[Pod]:
 class _Admission(NamedTuple):
     """A pod to compare with the nodes, and how many such pods Kueue's quota allows.
 
-    :param pod: without Kueue's gate if Kueue admits the pod at once; otherwise unchanged.
+    :param pod: without Kueue's scheduling gate if Kueue admits the pod at once; otherwise unchanged.
     :param places: how many such pods Kueue admits at once; None if Kueue's quota does not limit them, or if unknown.
     :param has_more: whether Kueue may admit more than ``places`` such pods, with other ResourceFlavors for example.
     :param others: one copy of the pod for each other choice of ResourceFlavors that Kueue may make later.
@@ -340,7 +340,7 @@ class _Admission(NamedTuple):
 
 
 def _ask_queue(pod: Pod, queue: QueueState | None, *, gpu: GPUType | None) -> Verdict | _Admission:
-    """Return a verdict if Kueue's queue alone decides it; else the pod, which must then be compared with the nodes."""
+    """Return a verdict if Kueue alone decides when the pod starts; otherwise the pod, to compare it with the nodes."""
     if queue is None or not pod.constraints.is_gated or queue.age_s > MAX_DATA_AGE_S:
         return _Admission(pod)
     if hopeless := _explain_problem(queue):
@@ -374,7 +374,7 @@ def _judge_quota(pod: Pod, queue: QueueState, *, capacity: QueueCapacity, gpu: G
             reason = gettext("The queue {queue} has nothing of the kind that your server asks for.", queue=queue.name)
             return _make_queued(Outcome.NEVER, reason, queue=queue)
         case QuotaAnswer.UNCOVERED:
-            # Kueue's configuration, which the hub does not read, may exempt the resource from quotas: return UNKNOWN.
+            # UNKNOWN, not NEVER: Kueue's configuration may exempt the resource from quotas. The hub does not read it.
             reason = gettext("the queue {queue} has no quota for {resource}", queue=queue.name, resource=found.resource)
             return _make_queued(Outcome.UNKNOWN, reason, queue=queue)
         case QuotaAnswer.UNKNOWN:
@@ -396,9 +396,9 @@ def _explain_problem(queue: QueueState) -> str:
 
 
 def _explain_idle_queue(queue: QueueState) -> str:
-    """Return why Kueue does nothing with the server's pod now; empty if there is no such reason.
+    """Return why Kueue does nothing with the server's pod now, or "" without a reason.
 
-    Such a reason alone means UNKNOWN, not NEVER: an admin may be adding a missing object, or Kueue may be starting.
+    This reason alone makes a verdict UNKNOWN, not NEVER: an admin may be adding a missing object, for example.
     """
     if queue.problem is QueueReason.INACTIVE or (queue.capacity is not None and not queue.capacity.is_active):
         return gettext("The queue {queue} is stopped, or not set up completely.", queue=queue.name)
@@ -425,20 +425,21 @@ def _use_room(pod: Pod, queue: QueueState, *, capacity: QueueCapacity) -> Verdic
     if capacity.is_strict and ahead is None:
         return _Admission(pod)
     if capacity.may_preempt and not capacity.is_strict and queue.may_have_waiting:
-        # Keep the gate, so the verdict is UNKNOWN: Kueue may reserve the quota for another Workload (stickyWorkload).
+        # The pod keeps its scheduling gate, so the verdict is UNKNOWN: Kueue may reserve the quota for another Workload
+        # (stickyWorkload).
         return _Admission(pod)
     if capacity.is_strict and ahead:
         reason = gettext("the queue {queue} keeps strictly to its order", queue=queue.name)
-        # UNKNOWN, not WAITS: Kueue may skip a Workload ahead that it has requeued or whose namespace is excluded.
+        # UNKNOWN, not WAITS: Kueue may skip the Workloads ahead, for example one that it has requeued.
         return _make_queued(Outcome.UNKNOWN, reason, queue=queue, ahead=ahead)
     admitted = (_admit(pod, each) for each in product(*choice.choices))
     return _Admission(next(admitted), choice.places, has_more=choice.has_more, others=admitted)
 
 
 def _admit(pod: Pod, flavors: Iterable[FlavorCapacity]) -> Pod:
-    """Return the pod as Kueue admits it: without its gate, with the node labels and tolerations of ``flavors``.
+    """Return the pod as Kueue admits it: without its scheduling gate, with the flavors' node labels and tolerations.
 
-    If flavors have different values for a label, return the pod unchanged: which value Kueue will use is unknown.
+    If two flavors set different values for a label, return the pod unchanged.
     """
     own, selector, tolerations = pod.constraints, dict(pod.constraints.node_selector), [*pod.constraints.tolerations]
     added: dict[str, str] = {}
@@ -486,11 +487,11 @@ class _PodCase:
             self._find_node_pools()
 
     def explain_blocked(self) -> str:
-        # A gated pod must not get NEVER, so return no reason: Kueue may add tolerations when it removes the gate.
+        # A pod with a scheduling gate must not get NEVER: Kueue may add tolerations when it removes the gate.
         if self._survey.fit_if_empty or self._survey.answer is not Answer.NO or self._pod.constraints.is_gated:
             return ""
         pod, growing = self._pod, self._scalable_pools
-        # Ignore the maximum sizes of node pools: a pool at its maximum can grow again after a node is removed.
+        # A node pool at its maximum size counts: it can grow again after a node is removed.
         pools = [replace(each, max_new_nodes=None) for each in growing]
         if find_candidate_nodes(pod, self._groups) or any(check_new_node(each, pod) is not Answer.NO for each in pools):
             return ""
@@ -503,9 +504,9 @@ class _PodCase:
         return _NEW_NODE if self._may_scale_up() else ""
 
     def may_take_one(self, others: Iterable[Pod], inventory: Inventory, *, build: Callable[[Pod], _PodCase]) -> bool:
-        """Return whether a node may take the pod with other ResourceFlavors; True if some choices are left unchecked.
+        """Return whether a node may take the pod with other ResourceFlavors; True if there are too many to check.
 
-        :param others: one copy of the pod for each other choice of flavors that Kueue may make.
+        :param others: one copy of the pod for each other choice of flavors.
         """
         left = iter(others)
         limit = min(_MAX_COMPARED_FLAVORS, _MAX_COMPARED_GROUPS // max(1, len(self._groups)))
@@ -519,11 +520,11 @@ class _PodCase:
         The first rule that applies gives the result:
 
         - True if the hub cannot read NodePools.
-        - False if the GPU type (or each member of a combined type) has ``scale_up``, so its new nodes' sizes are known.
-        - True if a node has a label of Karpenter or EKS Auto Mode, because they add nodes of any size.
+        - False if the GPU type (or each member of a combined type) has ``scale_up``: new nodes have a known size.
+        - True if a node has a label of Karpenter or EKS Auto Mode, which add nodes of any size.
         - False if no node has a label of another autoscaler.
-        - True if the server has no GPU type, or no node has its type: a new node may differ from all known nodes.
-        - False otherwise, because new nodes are copies of the type's nodes, which cannot take the pod.
+        - True if the server has no GPU type, or no node has its type.
+        - False otherwise: new nodes are like the type's nodes, which cannot take the pod.
         """
         if self._pools is None:
             return True

@@ -1,8 +1,8 @@
 """Warns admins about unusable presets, unknown GPU types in the policy, and unused GPUs in KubeSpawner's traits.
 
 The form silently leaves out presets that cannot start. An unknown GPU type in the policy is not an error, because a
-node with GPUs of this type may join the cluster later. The hub removes GPUs that KubeSpawner's traits request from each
-pod, because a server gets the GPUs that its user chooses.
+node with GPUs of this type may join the cluster later. A server gets the GPUs that its user chooses, so the hub removes
+the GPUs that KubeSpawner's traits request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_preset_warnings(presets: Mapping[str, Preset], catalog: Catalog) -> tup
 
 
 def _find_missing_entries(presets: Mapping[str, Preset], catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Yield (slug of a preset, message to admins) for each entry of the preset's lists that the form does not show."""
+    """Yield (slug of a preset, message to admins) for each list entry in a preset that the form does not show."""
     with_choices = {slug: preset for slug, preset in presets.items() if preset.choices}
     for slug, usable in select_usable_presets(with_choices, catalog).items():
         preset, default = presets[slug], pick_default_entries(usable)
@@ -59,8 +59,8 @@ def _explain_problems(problems: Iterable[Problem], preset: Preset, *, chosen: Ch
 
 def _explain_problem(problem: Problem, preset: Preset, *, chosen: ChosenEntries) -> str:
     if (problem.field, problem.code) == ("gpu", "unknown_choice"):
-        # Name the missing GPU type instead of returning `problem.message`, which lists the GPU types that users can
-        # choose: this list changes with the nodes, and the hub logs a warning again whenever its text changes.
+        # Do not return `problem.message`: it lists the GPU types of the form, which change with the nodes. The hub logs
+        # a warning again whenever its text changes.
         layers = [preset.choices[name].entries[slug].options for name, slug in chosen.items() if slug is not None]
         named = [options["gpu"] for options in (preset.options, *layers) if "gpu" in options]
         return f"There is no GPU type {quote(named[-1])}."
@@ -68,7 +68,7 @@ def _explain_problem(problem: Problem, preset: Preset, *, chosen: ChosenEntries)
 
 
 def find_policy_warnings(policy: Policy | None, catalog: Catalog) -> tuple[AdminWarning, ...]:
-    """Return one warning for each GPU type that the policy names and the catalog lacks, in the settings' order.
+    """Return one warning for each GPU type that the policy names and the catalog lacks.
 
     :param policy: the admin's rules; None = no rules.
     :param catalog: the catalog, built after the hub has read the cluster's nodes. Before that, the catalog lacks all
@@ -101,9 +101,9 @@ CONTAINER_GPUS_REASON = f"only {OWN_GPUS_TRAIT} can make GPUs the form's default
 def find_dropped_gpu_warnings(catalog: Catalog) -> tuple[AdminWarning, ...]:
     """Return one warning for each GPU resource that KubeSpawner's traits request and that servers do not get.
 
-    The first GPU resource in KubeSpawner's trait ``extra_resource_limits`` that a GPU type offers becomes the form's
-    default choice. The hub drops all other GPUs in this trait, and all GPUs in ``extra_containers``,
-    ``init_containers`` and ``extra_container_config``.
+    Of the trait ``extra_resource_limits``, only the first GPU resource that a GPU type has becomes the form's default
+    choice. Servers do not get the other GPUs in this trait, nor any in ``extra_containers``, ``init_containers`` and
+    ``extra_container_config``.
 
     :param catalog: the catalog, built after the hub has read the cluster's nodes. Before that, the catalog may lack the
         type of the requested GPUs.

@@ -63,7 +63,7 @@ _SETTINGS_PROBLEMS = {
     WarningKind.POLICY: ("names a GPU type that is not there", "name GPU types that are not there"),
     WarningKind.DROPPED_GPUS: ("adds GPUs that no server gets", "add GPUs that no server gets"),
 }
-"""Kind of a warning about settings → (what the summary says after "1 setting", what it says after "2 settings")."""
+"""Kind of a warning about settings → how the summary continues after "1 setting", and after "2 settings"."""
 
 
 def _summarize_warnings(warnings: Sequence[AdminWarning]) -> str:

@@ -1,10 +1,9 @@
 """Counts running servers and starts without a pod, for the GPU limits of users and groups.
 
 Running servers are read from the pods that KubeSpawner watches, so the count is correct after a restart of the hub. A
-new start has no pod yet, so admission reserves the start's GPUs here. The reservation usually ends with the start. If
-the start ends before KubeSpawner's reflector has the created pod, the reservation lasts until the reflector has the
-pod, but at most :data:`UNSEEN_POD_S` seconds from the request that creates the pod. No function here awaits, so no
-other start can change the counts during a call.
+new start has no pod yet, so admission reserves the start's GPUs here. The reservation ends with the start, or a little
+later if KubeSpawner's reflector does not have the start's pod yet (see :data:`UNSEEN_POD_S`). No function here awaits,
+so no other start can change the counts during a call.
 """
 
 from __future__ import annotations
@@ -28,32 +27,29 @@ from gpuspawner.hub.kubespawner.hub_pods import IsOwnPod, ServerKey, has_read_po
 from gpuspawner.hub.spawner_protocol import WatchingSpawner
 
 UNSEEN_POD_S = 60.0
-"""Maximum number of seconds from the request for a pod until an ended start gives its GPUs back.
-
-An ended start keeps its GPUs while KubeSpawner's reflector lacks the pod. The reflector lists all pods at least
-twice a minute. If it lacks the pod after this time, the hub assumes that the pod does not exist."""
+"""If KubeSpawner's reflector lacks a pod this many seconds after the request to create it, the hub assumes that the pod
+does not exist. Until then, the pod's GPUs stay reserved. The reflector lists all pods at least twice a minute."""
 
 OWNERS_CACHE_S = 5.0
 """Seconds for which the hub caches the owner (user and server) of each pod."""
 _MAX_VIEWS = 16
-"""Maximum number of different catalogs for which the hub caches the GPUs of servers; one more clears the cache.
+"""Maximum number of catalogs for which the hub caches the GPUs of servers; another catalog clears the cache.
 
 Users may have different catalogs, because ``group_overrides`` may change the settings for a group."""
 
 ReadGroups = Callable[[set[str]], Mapping[str, frozenset[str]] | None]
-"""Function that takes user names and returns: user name → group names, normalized for comparison.
+"""Function that takes user names and returns user name → group names, or None if the hub's database is not readable.
 
-It returns None if the hub's database is not readable."""
+The group names are normalized for comparison."""
 
 
 @dataclass(slots=True)
 class _Reservation:
     """The GPUs that are reserved for a server that is being started.
 
-    :param old_uids: uids of the pods that the server has before the start requests a pod. A pod of the server with any
-        other uid belongs to the start.
-    :param unseen_until: monotonic seconds until which the reservation may outlast the start, because KubeSpawner's
-        reflector may lack the requested pod; 0 = the reservation ends with the start.
+    :param old_uids: uids of the pods that the server had before the start. Its other pods belong to the start.
+    :param unseen_until: monotonic seconds until which the reservation may continue after the start, because
+        KubeSpawner's reflector may lack the new pod; 0 = the reservation ends with the start.
     """
 
     server: ServerUsage
@@ -67,8 +63,8 @@ class _DecodedPod(NamedTuple):
 
     :param pod: the decoded pod, or None if the pod is malformed, has finished or belongs to no server of this hub.
     :param owner: names of the user and the server, from the hub's spawner objects; None if no spawner has this pod.
-    :param servers: ``_number_view`` of a catalog → the pod's server, with its GPUs and pools (GPUs that groups share)
-        as this catalog defines them. Missing if the hub could not read node labels or groups that it needs.
+    :param servers: number of a catalog (``_number_view``) → the pod's server, with its GPUs and pools (GPUs that groups
+        share) by that catalog. A catalog is missing if the hub could not read the necessary node labels or groups.
     """
 
     version: object
@@ -102,8 +98,8 @@ class Reservations:
         :param spawner: any spawner of the hub; gives access to the reflectors and to the users that the hub has loaded.
         :param catalog: all GPU types and pools (GPUs that groups share), including those denied to the user.
         :param inventory: the cluster's nodes; their labels identify GPU types.
-        :param read_groups: returns the groups of users. The method calls it if the annotation that names a pod's pools
-            is missing, and then derives the pools from the groups of the pod's user.
+        :param read_groups: returns the groups of users. If a pod has no annotation that names its pools, they follow
+            from the groups of its user.
         """
         if not has_read_pods(spawner):
             return None
@@ -126,9 +122,8 @@ class Reservations:
     def track_creation(self, spawner: WatchingSpawner) -> Iterator[None]:
         """Keep a start's GPUs reserved until KubeSpawner's reflector has the pod that the ``with`` block creates.
 
-        If the start ends while the reflector lacks the pod, the GPUs stay reserved, because the pod may hold them. The
-        reservation then ends at most :data:`UNSEEN_POD_S` seconds after this call. If the API server refuses the pod,
-        the reservation ends with the start.
+        Without the pod in the reflector, the reservation ends :data:`UNSEEN_POD_S` seconds after this call, but not
+        before the start ends. If the API server refuses the pod, the reservation ends with the start.
 
         :param spawner: the spawner of the server.
         """
@@ -146,9 +141,9 @@ class Reservations:
             raise
 
     def release_seen(self, spawner: WatchingSpawner) -> None:
-        """Let a GPU reservation end with its start, if KubeSpawner's reflector has the pod that the start created.
+        """Let a GPU reservation end with its start, if KubeSpawner's reflector has the start's pod.
 
-        From then on, the pod counts. If the reflector lacks the pod, change nothing.
+        The pod then counts instead. If the reflector lacks the pod, change nothing.
 
         :param spawner: the spawner of the server.
         """
@@ -228,7 +223,7 @@ class Reservations:
         ]
 
     def _number_view(self, catalog: Catalog) -> int:
-        """Return a number that is equal for catalogs with the same GPU types and pools (GPUs that groups share)."""
+        """Return the same number for all catalogs with the same GPU types and pools (GPUs that groups share)."""
         key = _make_view_key(catalog)
         if key not in self._views and len(self._views) >= _MAX_VIEWS:
             self._views.clear()
@@ -268,14 +263,14 @@ def _make_view_key(catalog: Catalog) -> object:
 def _merge_starts(found: Iterable[ServerUsage], starts: dict[ServerKey, ServerUsage]) -> Iterator[ServerUsage]:
     """Yield running and starting servers, each with its GPUs and pools (GPUs that groups share).
 
-    A server may have a pod and also a start in progress. If the GPU types of pod and start are equal, the server counts
-    once, with the larger of the two numbers of GPUs. It then counts in all pools of the pod and the start, because the
-    user's groups may have changed. If the GPU types differ, pod and start count separately: the old pod still holds
-    its GPUs.
+    A server may have a pod and also a start in progress:
+
+    - If both have the same GPU type, the server counts once, with the larger number of GPUs and with all pools of
+      both. The pools can differ, because the user's groups may have changed.
+    - Otherwise, both count: the old pod still has its GPUs.
 
     :param found: the servers that have a pod.
-    :param starts: owner and name of a server → the server with the GPUs and pools of its start; this function changes
-        the dict.
+    :param starts: owner and name of a server → the server as its start requests it; this function changes the dict.
     """
     for server in found:
         key = (server.owner, server.name)

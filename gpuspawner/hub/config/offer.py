@@ -33,7 +33,7 @@ from gpuspawner.kube.store import ClusterStore, CoreAPI
 from gpuspawner.settings import Settings
 
 _MAX_SETTINGS = 32
-"""Number of parsed settings, and of catalogs of a cluster, above which the hub discards cached ones.
+"""Size limit of the cache of parsed settings, and of each cluster's cache of catalogs.
 
 The hub caches several, because ``group_overrides`` may give groups of users different settings."""
 
@@ -72,15 +72,15 @@ class Offer:
     async def add_volume_topology(
         self, manifest: Mapping[str, Any], *, new_claims: Mapping[str, str | None] | None = None
     ) -> Pod | None:
-        """Decode a manifest and return the pod, constrained to the nodes that can mount and attach its volumes.
+        """Decode a manifest and return the pod, limited to nodes that can mount and attach its volumes.
 
         The result is None for a finished pod. If the pod does not exist yet, the result also has what Kubernetes will
         add: the priority of its PriorityClass, and the values of its RuntimeClass and the namespace's LimitRanges.
 
         :param manifest: JSON of the pod, as sent to the API server.
         :param new_claims: the claims that the hub will create unless they exist: name of a claim → name of its
-            StorageClass, or None for the default class. Pass None instead of a mapping if the hub has already created
-            the claims; see :meth:`VolumeTopology.resolve_claims`.
+            StorageClass, or None for the default class. Leave the parameter out if the hub has already created the
+            claims; see :meth:`VolumeTopology.resolve_claims`.
         """
         spec, metadata = as_dict(manifest.get("spec")), as_dict(manifest.get("metadata"))
         is_new = not metadata.get("uid")

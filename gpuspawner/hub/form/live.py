@@ -59,8 +59,8 @@ async def build_live(
     :param selection: a valid selection in the offer's catalog, or None if the form's values are invalid.
     :param reach: the part of the catalog that policy allows the user, or None for the whole catalog. The result has no
         presets and no similar selections outside this part.
-    :param filled: contents of the form's fields and of the fixed presets (presets in which users can change only
-        choices); None if there are no fixed presets.
+    :param filled: contents of the form's fields; None if there are no fixed presets. In a fixed preset, users can
+        change nothing except ``choices``.
     """
     previews = PodPreviews(spawner, offer)
     counts = _count_available(previews, await previews.find_priority(selection))
@@ -105,8 +105,8 @@ async def find_startable_alternatives(
 def _list_preset_selections(reach: Catalog, filled: FilledFields | None) -> Iterator[tuple[str, Selection]]:
     """Yield slug and selection of each preset that the user may start.
 
-    If a preset whose values users cannot change is selected in the form, it comes first, because the hub makes
-    predictions only for the first :data:`_MAX_PRESETS` presets.
+    If the form shows a fixed preset as selected, this preset comes first, because the hub makes predictions only for
+    the first :data:`_MAX_PRESETS` presets. In a fixed preset, users can change nothing except ``choices``.
     """
     fixed = {} if filled is None else filled.presets
     picked = "" if filled is None else filled.picked_preset

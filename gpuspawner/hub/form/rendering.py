@@ -40,8 +40,7 @@ _ENGLISH_PLURAL_RULE = re.compile(r"Number\(n ?!= ?1\)")
 _PLURAL_FORMS = re.compile(r"[^;]*;\s*plural\s*=\s*([n0-9\s()!=<>&|?:%*/+-]+?)\s*;?\s*")
 """Matches a gettext header ``Plural-Forms`` whose plural rule, a C expression, is valid JavaScript, too."""
 _PLURAL_SAMPLES = (*range(200), 1_000_000)
-"""Numbers for which the module looks up the translations of a plural message. They are enough to find all plural forms:
-each form of any language belongs to at least one of these numbers."""
+"""Numbers that are enough to find all plural forms: each form of any language belongs to at least one of them."""
 
 
 def translate_script(source: str) -> str:

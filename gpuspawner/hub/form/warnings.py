@@ -26,7 +26,7 @@ from gpuspawner.hub.config.offer import Offer, ParsedSettings
 _MAX_SCOPES = 32
 """Maximum number of entries in each cache; beyond the maximum, the oldest entry is removed.
 
-A cache has one entry for each :class:`WarningScope`: with ``group_overrides``, groups can have different settings."""
+A cache has one entry for each :class:`WarningScope`, because groups can have different settings."""
 
 LoggedWarning = tuple[str, str]
 """The text of a warning, and the name of the node, preset or setting that the warning is about."""
@@ -50,7 +50,7 @@ class WarningScope(NamedTuple):
 class _LoggedFor(NamedTuple):
     """The node and the scope of a logged warning.
 
-    The hub may log the warning again after the node has changed, or after a search has not found the warning.
+    The hub may log the warning again after the node has changed, or after a search without this warning.
 
     :param node: the node as it was when the warning was logged; None if the warning is not about a node.
     :param scope: the settings and tolerations; the settings alone if the warning is about a preset or a setting.

@@ -28,14 +28,11 @@ from gpuspawner.hub.kubespawner.reflectors import give_up_dead_reflectors, is_gi
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer, WatchingSpawner
 
 _ANY_NUMBER = "\0"
-"""Stands for any user id in an expanded namespace template; no name of a namespace contains this character."""
+"""Stands for a user id in an expanded namespace template; no namespace's name contains this character."""
 
 
 class _UserId:
-    """Placeholder for a user id: KubeSpawner expands ``{userid}`` to :data:`_ANY_NUMBER`.
-
-    The hub expands the namespace template for the user of a pod. A pod contains its user's name but not the user's id.
-    """
+    """Placeholder for the id of a pod's user, which the pod does not contain; formats as :data:`_ANY_NUMBER`."""
 
     @override
     def __format__(self, spec: str) -> str:
@@ -185,7 +182,7 @@ def renew_watches(spawner: WatchingSpawner) -> None:
 
 
 _renewed: WeakSet[Any] = WeakSet()
-"""Reflectors that a start is replacing now; other starts skip them, so that each reflector is replaced only once."""
+"""Reflectors that are being replaced now, so that several starts do not replace the same reflector."""
 
 
 def _finish_renewal(reflector: Any, _: asyncio.Future[None]) -> None:
@@ -208,7 +205,7 @@ def _start_reflector(spawner: WatchingSpawner, start: Callable[[object], Awaitab
 
 
 def list_watched_pods(spawner: WatchingSpawner) -> Iterator[tuple[PodsByKey, IsOwnPod]]:
-    """Yield the pods of each reflector, with a function that returns whether one of these pods belongs to this hub.
+    """Yield the pods of each reflector, with a function that returns whether a pod belongs to this hub.
 
     If each user has a namespace, a single reflector reads the pods of all namespaces, including those of other hubs.
 
@@ -247,7 +244,7 @@ def read_pod_owners(spawner: UserServer) -> Mapping[str, ServerKey]:
         for each in tuple(user.spawners.values()):
             namespace, pod = getattr(each, "namespace", ""), getattr(each, "pod_name", "")
             key = f"{namespace}/{pod}"
-            # If a new user has the former name of a renamed user, the spawners of both may have the same pod name. The
+            # Two spawners may have the same pod name after one user was renamed and a new user got the old name. The
             # pod belongs to the active spawner.
             if pod and key not in active:
                 found[key] = (user.name, each.name)
@@ -260,8 +257,9 @@ PodEvent = Mapping[str, Any]
 """JSON of a Kubernetes v1 Event, as KubeSpawner's reflector holds it."""
 
 _SORTED_S = 0.9
-"""Age in seconds at which :class:`PodEventIndex` groups the events anew. It is below one second, the time between two
-checks of a start."""
+"""Age in seconds at which :class:`PodEventIndex` groups the events again.
+
+It is below one second, because the hub checks a start each second."""
 
 
 def select_pod_events(events: Iterable[PodEvent], name: str, *, after: str | None) -> list[PodEvent]:

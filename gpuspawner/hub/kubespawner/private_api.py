@@ -156,7 +156,7 @@ def _find_difference(wanted: PrivateName) -> Iterator[str]:
 
 
 def _list_assigned_names(owner: Any) -> frozenset[str]:
-    """Return the names in the code of a class's methods, such as attributes that only instances of the class have."""
+    """Return the names that a class's methods use, such as attributes that only instances of the class have."""
     functions = (each for each in vars(owner).values() if isinstance(each, FunctionType))
     return frozenset(name for function in functions for name in function.__code__.co_names)
 

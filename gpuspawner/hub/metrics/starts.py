@@ -56,7 +56,7 @@ def classify_outcome(error: BaseException | None) -> str:
 
 
 def classify_verdict(outcome: str, *, refused: bool, waited_s: float | None) -> str:
-    """Return a code for what a start really did; a metric compares the code with the verdict (the prediction).
+    """Return a code for a start's real outcome; a metric compares the code with the verdict (the prediction).
 
     The code is ``ready``, ``waited`` (ready, but the pod waited longer than :data:`_AT_ONCE_S` for a node),
     ``refused``, ``no_node`` (failed before the pod had a node), ``failed`` (failed later) or ``cancelled``.
@@ -235,9 +235,9 @@ def find_gpu_label(options: object, catalog: Catalog) -> str:
 
 
 def _merge_entries(preset: Preset, asked: object) -> PresetOptions:
-    """Return a fixed preset's options, merged with the options of the entries that the user chose in its lists.
+    """Return a preset's options, merged with the options of the entries that the user chose in the preset's lists.
 
-    If the user chose no entry of a list, its first entry counts. An unknown entry adds nothing.
+    If the user chose nothing in a list, use its first entry. Ignore an unknown entry.
     """
     options = dict(preset.options)
     for name, choice in preset.choices.items():

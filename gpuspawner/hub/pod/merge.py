@@ -17,7 +17,7 @@ from gpuspawner.core.cluster.model import Toleration
 from gpuspawner.hub.trait_overrides import copy_nested
 
 _KEY = "gpuspawner"
-"""Part of each key that gpuspawner adds to an admin's dict; it marks the entries that gpuspawner has added."""
+"""Part of each key that gpuspawner adds to an admin's dict, such as ``gpuspawner-2``."""
 _PREFERENCE_WEIGHT = 100
 
 
@@ -60,7 +60,7 @@ def _merge_mapping(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
             inside = merged.setdefault(key, {})
             if isinstance(inside, dict):
                 merged[key] = _merge_mapping(inside, value)
-            elif value:  # KubeSpawner raises an error here; replace the old value, which is no mapping
+            elif value:  # The old value is no mapping: KubeSpawner raises an error here.
                 merged[key] = _merge_mapping({}, value)
         else:
             merged[key] = copy_nested(value)
@@ -123,7 +123,7 @@ def merge_required_terms(
 def build_preferences(avoided: tuple[MatchExpression, ...]) -> list[dict[str, Any]]:
     """Return preferred node selector terms, with which a pod avoids some nodes, such as GPU nodes, if possible.
 
-    :param avoided: expressions that match all nodes except those to avoid.
+    :param avoided: expressions that match all other nodes, such as a ``NotIn`` for a label of GPU nodes.
     """
     if not avoided:
         return []

@@ -4,7 +4,7 @@ A ``kubespawner_override`` is a mapping in the settings that sets KubeSpawner's 
 certain preset. Most of these traits accept any list or mapping, and KubeSpawner finds a mistake in the value only when
 it builds a pod. This module therefore sets each override in a spawner that no hub uses, lets KubeSpawner build a pod,
 and merges a sample choice into the override, as a start would. If the settings have a mistake, the hub then does not
-start, or keeps the previous settings after a reload. Without this check, users' forms and starts would fail.
+start, or keeps the previous settings after a reload.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _BUILD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueE
 """Types of the errors that KubeSpawner raises if it cannot write the value of a trait into a pod."""
 _MAX_ERROR = 200
 _KEY_ERRORS = ("did not have an attribute matching", "keys should have k8s camelCase names")
-"""Texts in those messages of KubeSpawner's ValueErrors and KeyErrors that quote only keys.
+"""A ValueError or KeyError of KubeSpawner with one of these texts quotes only keys.
 
-A problem leaves out other messages of these errors, because they may quote a value, which may be a secret."""
+Other messages of these errors are not shown, because they may quote a value, which may be a secret."""
 _EXPRESSION = MatchExpression(key="gpu", operator="In", values=("a", "b"))
 _SAMPLE = PodRequirements(
     image="image",
@@ -159,10 +159,9 @@ class _PodBuilder(KubeSpawner):
 
     @override
     def get_args(self) -> list[str]:
-        """Return the arguments that the override sets, after checking two templates.
+        """Return the arguments that the override sets.
 
-        The templates are ``notebook_dir`` and ``default_url``, the only traits that JupyterHub itself expands. If
-        one of them cannot be expanded, raise an error, as a start would.
+        Raise an error if the template ``notebook_dir`` or ``default_url`` cannot be expanded, as a start would.
         """
         for template in (self.notebook_dir, self.default_url):
             self.format_string(template)

@@ -211,8 +211,7 @@ def merge_node_affinity(
     :param own: JSON of the affinity, or None.
     :param required: expressions that a node must match.
     :param alternatives: sets of expressions; a node must match all expressions of at least one set.
-    :param avoided: expressions that become a preference. They match all nodes except those that the pod should avoid if
-        possible.
+    :param avoided: expressions of the preference, such as a ``NotIn`` for a label of nodes that the pod should avoid.
     """
     nodes = dict((own or {}).get("nodeAffinity") or {})
     selector = dict(nodes.get(_REQUIRED) or {})

@@ -48,7 +48,7 @@ def copy_spawner(spawner: SpawnerT) -> SpawnerT:
     """
     kind: Any = type(spawner)
     duplicate: SpawnerT = kind.__new__(kind)
-    # copy.copy is slow: it searches all class attributes for trait observers. The copied __dict__ has them already.
+    # This is faster than copy.copy, which searches all class attributes for trait observers.
     duplicate.__dict__ = {**spawner.__dict__, **duplicate.__dict__}
     private_api.set_trait_values(duplicate, dict(private_api.get_trait_values(spawner)))
     duplicate.trait_overrides = spawner.trait_overrides.copy_for(duplicate)
@@ -169,7 +169,7 @@ _PreviewKey = tuple[object, ...]
 - the slug of the preset, and the choices from its lists
 - the choices in other fields, such as the priority"""
 _BaseKey = tuple[str, ...]
-"""Key of a pod to which only ``kubespawner_override`` values are applied: the ``repr`` of each."""
+"""Key of a pod without a user's choice: the ``repr`` of each ``kubespawner_override`` that the pod has."""
 
 
 class _BasePod(NamedTuple):
@@ -215,7 +215,9 @@ class PodPreviews:
                 self._pods[key] = found
 
     def find_pod(self, selection: Selection) -> Pod | None:
-        """Return a selection's pod, or None if :meth:`prepare` built none for it, up to CPU, memory and GPU count.
+        """Return a selection's pod, or None if :meth:`prepare` built no pod for it.
+
+        The built pod may have other amounts of CPU, memory and GPUs: this method sets the selection's amounts.
 
         :param selection: a valid selection.
         """

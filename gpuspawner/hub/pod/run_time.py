@@ -64,7 +64,7 @@ def find_end_time(pod: Mapping[str, object]) -> datetime | None:
 
 
 WARNING_S = 15 * 60
-"""The first poll within this number of seconds before the end of a pod's run time announces the end."""
+"""The hub announces the end of a pod's run time when at most this many seconds are left."""
 GRACE_S = 120
 """Seconds for which the hub waits for Kubernetes to end a pod whose run time is over. Then the hub deletes the pod.
 
@@ -135,10 +135,10 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
 
 
 async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:
-    """Announce the end of a server's run time or stop the server, if the time for either has come.
+    """Announce the end of a server's run time, or stop the server.
 
     The hub announces the end once, in the last :data:`WARNING_S` seconds of the run time. It stops the server if the
-    pod still exists a grace period (:data:`GRACE_S`) after the end. At any other time, this function does nothing.
+    pod still exists a grace period (:data:`GRACE_S`) after the end.
 
     :param spawner: the server's spawner; its ``poll()`` calls this function.
     :param now: current time, for tests.

@@ -62,8 +62,8 @@ CHOICE_HEADER = "Gpuspawner-Choice"
 _MAX_HEADER_CHARACTERS = sum(each.max_length for each in FIELDS) + 280 + 6000
 """Maximum number of characters in the header ``Gpuspawner-Choice``; the hub ignores a longer header.
 
-The maximum suffices for the names and values of all fields of the form. The page's script adds the fields that are
-inside presets, as far as they fit into 6,000 characters (``MOST_SENT`` in ``templates/presets.js``)."""
+The first two numbers are for the values and names of the form's fields. The third is for the fields inside presets
+(``MOST_SENT`` in ``templates/presets.js``)."""
 
 
 _choice_header: ContextVar[str | None] = ContextVar("gpuspawner_choice_header", default=None)
@@ -122,7 +122,7 @@ _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=No
 def keep_draft(form: Mapping[str, object]) -> FormDraft:
     """Remember the form values that this request sent, and return them as a :class:`FormDraft`.
 
-    Call this in the request's own task, which does not see context variables that an inner task sets.
+    Call this in the request's own task: that task does not see context variables that another task sets.
 
     :param form: values by field, as JupyterHub parses the form or a query.
     """
@@ -164,7 +164,7 @@ PREFILL_PREFIX = "fill-"
 """Prefix of each field's name in a link that fills in the form."""
 _PREFILLED = frozenset({"preset", PRESET_CHOICES, *FORM_FIELDS})
 _RESERVED = frozenset({"next", "display_name"})
-"""Parameters of the spawn page that JupyterHub does not take for options of the server."""
+"""Parameters of the spawn page that are not options of the server."""
 _TRACKING_PREFIX = "utm_"
 _TRACKING = frozenset({"gclid", "fbclid"})
 """Parameters that Google and Facebook add to links."""
@@ -197,8 +197,10 @@ def _format_preset_values(selection: Selection) -> dict[str, str]:
 def take_prefill(handler: Any) -> None:
     """Remove a link's form values from the request's query, and store these values as a :class:`FormDraft`.
 
-    JupyterHub starts a server if the query has options. Therefore also remove the parameters that mail programs and
-    social networks add to links, and, from a link that fills in the form, all other options.
+    JupyterHub starts a server if the query has options. Therefore also remove these parameters:
+
+    - parameters that mail programs and social networks add to links;
+    - all options in a link that fills in the form.
 
     Call this in the request's own task, before JupyterHub reads the query.
 

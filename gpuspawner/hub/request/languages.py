@@ -50,7 +50,7 @@ def load_languages() -> Mapping[str, Language]:
 
 
 def note_request_language(handler: Any, *, choice: str = "") -> None:
-    """Set the language for this request. Call this in the request's own task, because a context variable holds it.
+    """Set the language for this request. Call this in the request's own task: the language is a context variable.
 
     :param handler: tornado's handler of the request; None outside a request, so that only ``choice`` has an effect.
     :param choice: language tag that the admin configured, which overrides the browser's languages; empty for none.

@@ -67,8 +67,8 @@ The time is short because most users have seen the reason on the progress page."
 _PROCESS = token_hex(4)
 """Random text that identifies this process of the hub.
 
-The hub stores this text with the reason why a start failed. A restarted hub has a new text, and thus knows that an
-earlier process stored the reason."""
+It is stored with the reason why a start failed, so that a restarted hub sees that an earlier process stored the reason.
+"""
 _ANNOUNCEMENTS = ("announcement", "announcement_home", "announcement_spawn")
 """JupyterHub's template variables for announcements on all pages, on the home page and on the spawn page."""
 
@@ -178,7 +178,7 @@ async def read_pods(spawner: StoppingSpawner) -> bool:
     """
 
     async def read_once() -> bool:
-        # Wait without a timeout, because each repeated call adds one more task that waits for the first list of pods.
+        # No timeout: each repeated call would add one more task that waits for the first list of pods.
         await ensure_pods_watched(spawner, timeout_s=None)
         if not has_read_pods(spawner) and isinstance(failure := find_pods_failure(spawner), ApiException):
             raise failure
@@ -281,8 +281,8 @@ class ServerEnd:
 
     :param code: code of the reason, such as ``out_of_memory``.
     :param message: the reason as plain text in the user's language.
-    :param told_by: :data:`_PROCESS` of the hub whose progress page showed why a start failed. Only a restarted hub
-        announces this reason. Empty for a server that ended after its start.
+    :param told_by: for a failed start, :data:`_PROCESS` of the hub whose progress page showed the reason; only a
+        restarted hub announces it again. Empty for a server that ended after its start.
     :param at: when the server ended or the start failed, with a time zone.
     """
 
@@ -481,7 +481,7 @@ def add_announcements(template_vars: Mapping[str, Any]) -> dict[str, Any]:
     :param template_vars: the admin's template variables. A value may be a function whose argument is the user who views
         a page.
     """
-    # JupyterHub shows announcement_home instead of announcement. Therefore set it only if the admin has set it.
+    # If announcement_home is set, the home page does not show announcement. Add no announcement_home.
     names = [name for name in _ANNOUNCEMENTS if name in template_vars or name == _ANNOUNCEMENTS[0]]
     values = {name: template_vars.get(name) for name in names}
     return {

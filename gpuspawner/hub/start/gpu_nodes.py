@@ -57,8 +57,8 @@ class GPUNodeExclusion:
             if is_kept:
                 is_created = await self._create_after_excluded(pod, create, spawner=spawner)
             else:
-                # Extend the affinity in `draft`, not in the dry run's answer: the answer has the rules of webhooks, and
-                # the webhooks add these rules again to the pod sent here.
+                # Extend the affinity in `draft`. The dry run's answer already has the rules that webhooks add, and the
+                # webhooks would add them a second time.
                 affinity = merge_node_affinity(draft["spec"].get("affinity"), required=avoided)
                 is_created = await self._create_excluded(_replace_affinity(pod, affinity), create)
             return is_created
@@ -73,12 +73,10 @@ class GPUNodeExclusion:
         return await request
 
     async def _create_after_excluded(self, pod: Any, create: CreatePod, *, spawner: StartingSpawner) -> bool:
-        """Create a pod that may run on any node, once the pods that must not run on GPU nodes have been created.
+        """Create a pod that may run on any node, after the pods that must not run on GPU nodes.
 
-        Wait at most ``k8s_api_request_timeout`` seconds for the requests that create those pods.
-
-        kube-scheduler takes pods of equal priority in the order of their creation, and a pod that may run on any node
-        also prefers nodes without GPUs. It must not take the room of pods that can run only there.
+        This pod also prefers nodes without GPUs. If it were created first, kube-scheduler could place it first, and it
+        could take the other pods' room there. Wait for the other pods at most ``k8s_api_request_timeout`` seconds.
         """
         if self._excluded:
             await asyncio.wait(tuple(self._excluded), timeout=spawner.k8s_api_request_timeout)

@@ -47,7 +47,7 @@ class WorkThrottle:
         at = max(now, self._free_at)
         if at - now > patience_s:
             return False
-        # Assume that this work takes as long as the last. If it takes longer, measure() increases the delay.
+        # This assumes that the work takes as long as last time. If it takes longer, measure() corrects the time.
         self._free_at = at + self._last_s / self._share
         if at > now:
             await asyncio.sleep(at - now)
@@ -153,7 +153,7 @@ class StartObserver:
         """Return whether the pod's node is ready, or None if that is unknown or the node may still be starting."""
         if not self._node:
             return None
-        # Do not call make_offer() here: it is slow, because it first decodes the changes of all pods.
+        # make_offer() would be slow: it first decodes the changes of all pods.
         store = self._spawner.offer_factory.find_store(self._spawner.api)
         inventory = Inventory() if store is None else store.inventory
         if inventory.age_s is None or inventory.age_s > MAX_DATA_AGE_S:
@@ -167,7 +167,7 @@ class StartObserver:
         return self._feed.elapsed_s - self._judged_at >= _VERDICT_S
 
     async def _predict_verdict(self, pod: Mapping[str, object], offer: Offer | None) -> Verdict | None:
-        # The hub ends a start only if a later verdict confirms NEVER. Wait until the throttle allows this verdict.
+        # The hub ends a start only if a second verdict is also NEVER. Wait for the throttle instead of skipping it.
         is_confirming = self._verdict is not None and self._verdict.outcome is Outcome.NEVER
         patience_s = _VERDICT_S if is_confirming else 0
         if offer is None or not self._is_verdict_due() or not await self._throttle.wait(patience_s=patience_s):

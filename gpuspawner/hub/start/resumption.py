@@ -159,7 +159,7 @@ class StateWriter:
 
     def _write(self) -> None:
         spawners, self._waiting = self._waiting, []
-        # Leave out starts that have ended: JupyterHub itself writes their states.
+        # JupyterHub itself writes the states of starts that have ended.
         store_states([each for each in spawners if _is_in_progress(each)])
 
 
@@ -190,7 +190,7 @@ def store_states(spawners: Sequence[ResumableSpawner]) -> None:
 def store_failure(spawner: ResumableSpawner) -> None:
     """Store in the hub's database why a start has failed; do nothing if no start has just failed.
 
-    JupyterHub itself stores the reason only after it has removed the server's row, and the hub may end before that.
+    JupyterHub itself stores the spawner's state only later, and the hub may end before that.
 
     :param spawner: the spawner of the server, which JupyterHub begins to stop.
     """

@@ -43,8 +43,7 @@ class StartState:
         does.
     :param is_resumed: whether an earlier process of the hub began the start. If such a start fails, the failure does
         not count toward JupyterHub's ``consecutive_failure_limit``.
-    :param is_hidden: whether JupyterHub must not check the server when the hub starts, because the hub resumes the
-        server's start.
+    :param is_hidden: whether JupyterHub must not check the server when the hub starts, because the start is resumed.
     :param warned_pod_uid: uid of the pod for which the hub announced the end of its run time; empty for none.
     :param last_pod: JSON of the pod, from the last poll that found the pod; empty if no poll has found it.
     :param end: why the server ended; None while the server runs, or if there is no reason to announce.
@@ -76,7 +75,7 @@ class StartState:
         # Keep a feed that no start has used: an open progress page may already read it.
         feed = self.feed if self.feed.has_not_begun and not self.feed.is_sent else ProgressFeed()
         feed.gpu = None
-        # Keep `end`: JupyterHub calls clear_state() first, and get_state(), which stores `end`, only later.
+        # Keep `end`: JupyterHub calls clear_state() before get_state(), which stores `end`.
         return StartState(
             feed=feed,
             is_removing=self.is_removing,

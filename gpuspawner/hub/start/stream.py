@@ -193,7 +193,7 @@ Each event has a ``message``, like KubeSpawner's own events, because clients suc
 """
 
 _BAR_STEP = 5
-"""If the progress bar has moved by this many percentage points without a new message, the page gets the position."""
+"""Percentage points; if the bar has moved this far without a new message, the page gets the new position."""
 
 
 class ProgressSpawner(UserServer, Protocol):

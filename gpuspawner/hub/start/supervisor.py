@@ -35,14 +35,14 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor's own deadline is this share of ``start_timeout``, but at most 2 s, before ``start_timeout``."""
 _ALTERNATIVES_SHARE = 0.3
-"""At the supervisor's deadline, the hub searches for similar choices to show in the error. The search may wait for the
-searches of other starts during this share of the time from the deadline to ``start_timeout``."""
+"""When a start reaches the supervisor's deadline, the error names similar choices. To find them, the hub may wait for
+other starts' searches during this share of the time from the deadline to ``start_timeout``."""
 _RESUMED_S = 8.0
-"""Minimum number of seconds for which the supervisor observes a start that an earlier process of the hub began, even if
+"""After a restart of the hub, the supervisor observes a start for at least this many seconds, even if its
 ``start_timeout`` has passed."""
 _ALTERNATIVES_S = 10.0
-"""When a start fails before the supervisor's deadline, the search for similar choices may wait at most this many
-seconds for the searches of other starts."""
+"""When a start fails before the supervisor's deadline, the error names similar choices. To find them, the hub may wait
+at most this many seconds for other starts' searches."""
 
 
 async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, feed: ProgressFeed) -> Any:
@@ -68,8 +68,7 @@ async def supervise_start(spawner: StartingSpawner, start: Awaitable[Any], *, fe
         try:
             await _cancel_all(starting, ending)
         except asyncio.CancelledError:
-            # JupyterHub's timer may go off while KubeSpawner's start is being cancelled. If the start has failed for
-            # another reason, ignore the timer, so that the user reads that reason.
+            # JupyterHub's timeout can cancel this wait. If the start has failed before, the user must read that reason.
             if not has_reason:
                 raise
             await _cancel_all(starting, ending)
@@ -83,16 +82,14 @@ async def _wait_until_end(
     try:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        # In a busy event loop, JupyterHub's timer may cancel the start before the supervisor has ended it. Then
-        # raise the supervisor's error instead of CancelledError.
+        # If JupyterHub's timeout was faster than the supervisor, raise the supervisor's error, which has a reason.
         if supervisor.is_late:
             raise (supervisor.make_no_room_error() or supervisor.make_slow_start_error()) from None
         raise
-    # Both tasks may be done at the same time. If the start has succeeded, it counts as a success.
+    # Both tasks may be done at the same time. A successful start wins.
     if ending.done() and (not starting.done() or starting.exception() is not None):
         raise ending.result()
-    # KubeSpawner's own timeout is up to 10 % shorter or longer than JupyterHub's, so KubeSpawner may end the start
-    # first. If the start waits for free capacity, raise the supervisor's error instead of KubeSpawner's.
+    # KubeSpawner's own timeout may come first: it varies by 10 %. The supervisor's error explains a lack of capacity.
     timeout = starting.exception()
     if isinstance(timeout, TimeoutError) and (refused := supervisor.make_no_room_error()) is not None:
         raise refused from timeout
@@ -130,11 +127,7 @@ class _Supervisor:
 
     @property
     def is_late(self) -> bool:
-        """Whether the supervisor's own deadline has passed; a cancellation then comes from JupyterHub's timer.
-
-        JupyterHub's timer begins before the supervisor's clock and may cancel the start when the clock shows less than
-        ``start_timeout``.
-        """
+        """Whether the supervisor's own deadline has passed, shortly before ``start_timeout``."""
         return self._left_s() <= 0
 
     async def watch_until_end(self) -> Exception:
@@ -142,7 +135,7 @@ class _Supervisor:
             # Without an open progress page, few observations are enough. An open page ends this wait.
             await self._feed.wait_for_reader(timeout_s=min(_UNREAD_PAUSE_S, left_s))
             if self.is_late:
-                break  # In a busy event loop, JupyterHub's timer could go off during one more observation.
+                break  # During one more observation, JupyterHub's timeout could end the start.
             failure = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._left_s()):
@@ -162,7 +155,7 @@ class _Supervisor:
         timeout_s = min(float(self._spawner.http_timeout), self._left_s())
         answer = asyncio.create_task(wait_until_listening(address, timeout_s=timeout_s))
         try:
-            # Most servers accept connections at once, and then need no observation if no progress page is open.
+            # Most servers accept connections at once. Without an open progress page, such a start needs no observation.
             await asyncio.wait([answer], timeout=LISTEN_POLL_S if self._feed.is_read else _PAUSE_S)
             if answer.done() and answer.result() and not self._feed.is_read:
                 starts.note_pod(self._spawner)
@@ -265,8 +258,7 @@ class _Supervisor:
 
     def _left_s(self) -> float:
         left_s = self._timeout_s - self._early_s - self._feed.elapsed_s
-        # If a start's timeout passed while the hub was down, observe the start for a few seconds more, so that the
-        # error that ends it has the real reason.
+        # The timeout may have passed while the hub was down. Observe the start a little longer to find the real reason.
         return max(left_s, _RESUMED_S - self._feed.observed_s) if self._feed.is_resumed else left_s
 
 

@@ -13,7 +13,7 @@ from contextlib import aclosing
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Maximum size of an unfinished line (in bytes) or of an unfinished JSON value (in characters). Kubernetes objects are
-smaller: etcd accepts requests of up to 1.5 MiB (``--max-request-bytes``), and JSON is at most several times as long."""
+smaller: etcd accepts up to 1.5 MiB (``--max-request-bytes``), and an object's JSON is at most a few times as long."""
 
 
 class LineTooLongError(Exception):

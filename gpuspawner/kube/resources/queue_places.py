@@ -55,15 +55,12 @@ QUEUE_SETUP_CACHE_S = 30.0
 QUEUE_DENIED_S = 60.0
 """Seconds until the hub repeats a request that the API server refused (HTTP status 401, 403 or 404)."""
 _MAX_CACHE_TIMES = 2
-"""Maximum age of an answer that the hub still uses if no newer one arrives in time, as a multiple of the caching time
-(:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`)."""
+"""An answer older than this multiple of its caching time (:data:`QUEUE_CACHE_S` or :data:`QUEUE_SETUP_CACHE_S`) counts
+as unknown. Until then, the hub uses it if no newer answer arrives."""
 NEW_POD_S = 1.0
-"""Seconds between two requests for a namespace's Workloads if a pod is missing in the first answer.
-
-Otherwise, the hub waits :data:`QUEUE_CACHE_S` seconds."""
+"""Seconds for which the hub reuses a list of Workloads that was requested without a certain pod, such as a new pod."""
 _FORGOTTEN_S = 30.0
-"""Seconds after the last call of :meth:`QueuePlaces.find_place` for a pod until the hub stops requesting the pod's
-Workload."""
+"""The hub stops requesting a pod's Workload this many seconds after the last :meth:`QueuePlaces.find_place` for it."""
 _PER_REQUEST = 100
 """Maximum number of pods in one request for Workloads. The URL contains the uid of each pod, so this number limits the
 URL's length."""
@@ -71,7 +68,7 @@ URL's length."""
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 _Positions = Mapping[str, int]
-"""Name of a Workload, or uid of the Workload's pod → number of Workloads before this Workload in the ClusterQueue."""
+"""Name of a Workload, or uid of its pod → number of Workloads ahead of it in the ClusterQueue."""
 _Workloads = Mapping[str, WorkloadState | None]
 """Uid of a pod → state of its Workload, or None if Kueue has created no Workload."""
 
@@ -151,8 +148,8 @@ class QueuePlaces:
         )
         found: _LocalQueue | None = local_queue.value
         if found is not None and found.problem is not None:
-            # If the queue is missing or admits no pods, do not read positions: Kueue then serves no positions, or
-            # positions that do not show how long the pod will wait.
+            # Do not read positions: a missing queue has none, and in a queue that admits no pods, they do not show how
+            # long the pod will wait.
             return QueuePlace(queue=queue, reason=found.problem)
         left_s = None if wait_s is None else max(0.0, wait_s - (self._clock() - began_at))
         positions = await self._read_positions(namespace, queue, wait_s=left_s)
@@ -243,8 +240,8 @@ class QueuePlaces:
 
     async def _read_local_queue(self, namespace: str, queue: str, *, wait_s: float | None) -> _CachedRead:
         async def ask() -> _LocalQueue:
-            # Send a list request, because a get request would answer 404 both for a missing queue and for a missing
-            # API. An empty list shows that only the queue is missing.
+            # Send a list request: an empty list means that the queue is missing, and 404 that the API is missing. A
+            # get request would return 404 in both cases.
             query = {"fieldSelector": f"metadata.name={queue}"}
             answer = await self._get(_LIST_PATH, {"namespace": namespace, "plural": "localqueues"}, query=query)
             return next(map(_read_local_queue, _list_items(answer)), _LocalQueue(QueueReason.NO_QUEUE))
@@ -294,7 +291,7 @@ class QueuePlaces:
         except APIUnavailableError as error:
             value, kept_s = None, QUEUE_DENIED_S if error.status in _REFUSALS else QUEUE_CACHE_S
         finally:
-            # Delay the next request even after an unexpected error. Such an error leaves `value` and `at` unchanged.
+            # Delay the next request even after an unexpected error.
             known.until = self._clock() + kept_s
         known.value, known.at = value, self._clock()
 

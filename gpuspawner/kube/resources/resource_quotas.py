@@ -48,7 +48,7 @@ class _CachedAnswer(NamedTuple, Generic[_T]):
     """The cached result of one request for a namespace's ResourceQuotas or LimitRanges.
 
     :param value: the result; None if the request failed.
-    :param at: clock time in seconds at which the hub sent the request, or at which the request failed.
+    :param at: seconds of the clock when the hub sent the request; for a failed request, when it failed.
     :param holds_s: seconds for which the hub reuses the result; None if the caller's ``max_age_s`` decides.
     """
 

@@ -46,7 +46,7 @@ VOLUME_RETRY_S = 5.0
 """Seconds for which the hub caches a result that should change soon, such as the result for an unbound claim. Even this
 short time saves requests: one form checks a pod for each GPU type, and all these pods have the same claims."""
 VOLUME_UNANSWERED_S = 10.0
-"""If the API server does not answer a request about a claim in time, the hub asks again only after these seconds."""
+"""Seconds until the hub asks again about a claim if the API server has not answered in time."""
 _MAX_CACHED = 4096
 
 STORAGE_GROUP = "storage.k8s.io"
@@ -119,7 +119,7 @@ class VolumeTopology:
         new_claims: Collection[str] | None = None,
         wait_s: float | None = None,
     ) -> PodConstraints:
-        """Return a pod's scheduling constraints, and add the node selector terms of the volumes of the pod's claims.
+        """Return a pod's scheduling constraints with the node selector terms of its claims' volumes.
 
         A claim that KubeSpawner will create adds no terms: its StorageClass should use ``WaitForFirstConsumer``, so
         that the volume is created where the pod is scheduled. If the nodes of any other claim's volume are unknown,
@@ -248,7 +248,7 @@ class VolumeLimits:
 
     async def wait_for_first_attempt(self) -> None:
         """Wait until the first list of each watched resource has succeeded or failed."""
-        # Do not copy the list: the first list of CSINodes may add three watches to it, for which this loop waits, too.
+        # Do not copy `_watch_loops`: the loop must also reach the watches that `_begin` adds while the loop waits.
         for watch_loop in self._watch_loops:
             await watch_loop.first_attempt.wait()
 

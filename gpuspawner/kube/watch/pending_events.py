@@ -4,8 +4,8 @@ A pod changes about five times while it starts, and each event has about 10 KB. 
 only the last event of each object. :class:`ReadBatcher` pauses reading, so that the event loop does not wake for each
 event; :meth:`ReadBatcher.catch_up` ends the pause when the hub needs the data.
 
-After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` applies all changes only
-when the last page has arrived, so that new pods do not count beside pods that no longer exist.
+After an interruption of the watch, the hub lists the resource again. :class:`ListReconciler` waits for the last page of
+the list before it changes the cache. Otherwise, the cache would contain new pods together with deleted pods.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from gpuspawner.kube.watch.object_caches import ObjectCache, ObjectKey, decode_o
 _T = TypeVar("_T")
 
 MAX_CHANGES_AT_ONCE = 1000
-"""If a list changes at most this many objects of the cache, :meth:`ListReconciler.finish` applies the changes without
-yielding to the event loop. This many changes take about 10 ms."""
+"""Maximum number of changes that :meth:`ListReconciler.finish` applies without yielding to the event loop; they take
+about 10 ms."""
 
 
 class ListReconciler(Generic[_T]):
@@ -218,12 +218,12 @@ _NOT_PAUSABLE = (AttributeError, NotImplementedError, RuntimeError)
 """Exceptions that transports raise if they are closed or cannot pause reading."""
 
 BATCH_FRESH_S = 0.2
-"""If the cache was up to date less than this many seconds ago, :meth:`ReadBatcher.catch_up` returns at once, without
-newer events. When several servers start at about the same time, the hub thus reads new events once for all of them."""
+"""Default of ``fresh_s`` in :class:`ReadBatcher`. When several servers start at about the same time, the hub thus reads
+new events only once for all of them."""
 
 _LOOP_TURNS = 3
-"""Iterations of the event loop from ``resume_reading()`` until the transport has delivered the bytes that arrived
-during the pause: one for the transport, one for TLS, one in reserve."""
+"""Iterations of the event loop until the bytes that arrived during a pause have been read: one for the transport, one
+for TLS, one in reserve."""
 
 
 class PausableConnection(Protocol):
@@ -238,7 +238,7 @@ class ReadBatcher:
     """Pauses reading from one watch connection, so that events arrive in batches; a caller can end a pause.
 
     :param max_pause_s: longest pause in seconds. If many bytes arrive during a pause, the next pause is shorter.
-    :param fresh_s: age of the cache in seconds below which :meth:`catch_up` returns at once.
+    :param fresh_s: :meth:`catch_up` returns at once if the cache was up to date less than this many seconds ago.
     """
 
     def __init__(self, max_pause_s: float, *, fresh_s: float = BATCH_FRESH_S) -> None:
@@ -292,9 +292,9 @@ class ReadBatcher:
         self._processed.set()
 
     async def catch_up(self) -> None:
-        """If the cache is at least ``fresh_s`` old, end the pause and wait until the cache has all unread events.
+        """End the pause, and wait until the cache has all unread events.
 
-        If the cache is younger, or no pause has begun since the last events were processed, return at once.
+        Return at once if the cache was up to date less than ``fresh_s`` seconds ago, or if there is no pause to end.
         """
         age_s = asyncio.get_running_loop().time() - self._since
         if self._requested is not None and age_s >= self._fresh_s:

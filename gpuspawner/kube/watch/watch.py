@@ -64,8 +64,8 @@ class GCTuning:
     def freeze(self, object_count: int) -> None:
         """Exempt all present objects from garbage collection, and make full collections rarer.
 
-        Do so only after the first list, and after a list more than twice as long as at the last ``gc.freeze``: Python
-        never frees reference cycles among exempt objects (https://docs.python.org/3/library/gc.html#gc.freeze).
+        Do nothing unless the list is more than twice as long as at the last ``gc.freeze``: Python never frees reference
+        cycles among exempt objects (https://docs.python.org/3/library/gc.html#gc.freeze).
 
         :param object_count: number of objects in the cache after a list.
         """
@@ -89,9 +89,9 @@ class WatchTiming:
     :param watch_s: longest duration of a watch request. The API server sends a bookmark two seconds before the request
         ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``).
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
-    :param settle_s: time from the response's headers within which the API server should begin to send events. During
-        this time, only a pause of ``settle_s`` shows that all changes since the last watch have arrived; later, a pause
-        of :data:`IDLE_GAP_S` shows it.
+    :param settle_s: time after the response's headers in which a pause must last ``settle_s`` to show that all changes
+        since the last watch have arrived: the API server may need a moment to begin. Later, a pause of
+        :data:`IDLE_GAP_S` shows it.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
@@ -246,7 +246,7 @@ class Watch:
     async def _read(self, response: aiohttp.ClientResponse, *, asked_at: float) -> bool:
         """Read a watch to its end; return whether all changes since the last watch have arrived.
 
-        A bookmark or a short pause (:data:`IDLE_GAP_S`) shows that they have arrived.
+        A bookmark or a pause shows it; see ``settle_s`` of :class:`WatchTiming`.
 
         :param asked_at: when the watch was requested, in seconds of the watch's clock.
         """

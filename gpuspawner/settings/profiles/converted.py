@@ -18,15 +18,13 @@ from gpuspawner.settings.profiles.notes import (
 from gpuspawner.settings.profiles.profile_list import Profile, ProfileListError, ProfileOption
 
 REPEATED = "#"
-"""Separates a slug from a number in the keys of :attr:`ConvertedProfiles.presets` if several profiles have the slug.
-
-For example, the second profile with the slug ``gpu`` has the key ``gpu#2``.
+"""Separator in the keys of profiles with the same slug: the second profile with the slug ``gpu`` has the key ``gpu#2``.
 
 Several profiles may have the same slug if a hook of the hub shows each user only one of them.
 """
 _UNLISTED_SUFFIX = "--unlisted-choice"
 _EMPTYING = (NOT_VALID, NEVER_STARTED, NO_USER_ALLOWED, NO_ENTRY, SAME_SLUG)
-"""Reasons for which the conversion may leave out a profile; the error names them if no profile is left."""
+"""Reasons why the conversion leaves out profiles. If no profile is left, the error names them."""
 
 
 @dataclass(slots=True)
@@ -75,10 +73,10 @@ class ConvertedProfiles:
     profiles: Mapping[str, Profile]
 
     def convert_options(self, options: Mapping[str, object]) -> dict[str, object] | None:
-        """Return gpuspawner's user options that are equivalent to KubeSpawner's; None if no preset offers the choice.
+        """Return gpuspawner's user options for user options of KubeSpawner, or None if no preset offers the choice.
 
-        :param options: KubeSpawner's user options: ``profile``, and a key for each option in which the user picked a
-            choice; or an empty mapping if the user chose nothing.
+        :param options: KubeSpawner's user options: the profile and the picked choices, such as
+            ``{"profile": "gpu", "image": "pytorch"}``; empty if the user chose nothing.
         """
         if not options:
             return {}
@@ -100,10 +98,10 @@ class ConvertedProfiles:
         return {**converted, "preset_choices": chosen} if chosen else converted
 
     def leave_out(self, field: str, reason: str) -> ConvertedProfiles | None:
-        """Return this result without the part that has a problem: a preset, or an entry in a list of a preset.
+        """Return this result without the preset, or without the list entry in a preset, that has a problem.
 
-        If the problem is in a list's only entry, leave out the whole preset, unless users may enter an image instead.
-        Return None if the problem is in no preset.
+        If the list would be empty, leave out the whole preset, unless users may enter an image instead. Return None if
+        the problem is in no preset.
 
         :param field: YAML path of the problem in the settings.
         :param reason: the problem, for a note.
@@ -160,7 +158,7 @@ def _is_below(field: str, path: str) -> bool:
 
 
 def _drop_unused(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without the images and GPU types that neither a preset nor an entry of its lists uses."""
+    """Return settings without the images and GPU types that no preset and no entry of a preset's lists names."""
     presets = settings["presets"].values()
     entries = [
         entry

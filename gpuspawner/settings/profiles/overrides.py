@@ -40,8 +40,7 @@ BASE_TRAITS = (
     "extra_pod_config",
     "environment",
 )
-"""Names of the KubeSpawner traits whose configured values the conversion of a profile list needs. Callers read
-these values from the configuration."""
+"""The conversion of a profile list needs the configured values of these KubeSpawner traits."""
 
 _OTHER_ACCELERATORS = re.compile(
     r"google\.com/tpu|cloud-tpus\.google\.com/.+|aws\.amazon\.com/neuron[a-z]*|habana\.ai/.+|huawei\.com/(Ascend|npu).*"
@@ -57,7 +56,7 @@ _GENERAL_LABEL = re.compile(
 )
 """Matches general labels, such as the zone, which do not identify a GPU type: nodes without GPUs have them, too."""
 _MOST_UNITS = 1024
-"""Largest ``max_count`` of a GPU type."""
+"""Largest number of one accelerator in a server: the settings accept no larger ``max_count``."""
 _IMAGE = re.compile(r"[^\s{}]{1,1000}")
 _BYTES = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
@@ -66,7 +65,7 @@ class Amount(NamedTuple):
     """An amount of CPU or memory.
 
     :param size: in millicores or bytes; 0 = no limit or no guarantee.
-    :param written: the amount as settings contain it.
+    :param written: the amount for the YAML of the settings, such as ``0.5`` or ``4G``.
     """
 
     size: int
@@ -293,7 +292,7 @@ def _read_bytes(value: Any) -> int:
 def split_resources(value: Any) -> tuple[dict[str, int], dict[str, Any]]:
     """Split a mapping of resources into two mappings: accelerator → number, and any other resource → value.
 
-    An accelerator whose number exceeds :data:`_MOST_UNITS` counts as one of the other resources.
+    If an accelerator's number exceeds :data:`_MOST_UNITS`, the accelerator is in the second mapping.
 
     :param value: value of ``extra_resource_limits`` or ``extra_resource_guarantees``.
     :raises QuantityError: Kubernetes refuses the number of an accelerator.

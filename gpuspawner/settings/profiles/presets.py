@@ -177,7 +177,7 @@ class _Converter:
         if unlisted is None:
             return None
         constants = {key: value for key, value in unlisted.overrides.items() if key != "image"}
-        # KubeSpawner replaces `{value}` in any trait with the user's text, but a preset only in the image.
+        # KubeSpawner replaces `{value}` with the user's text in any trait, gpuspawner only in the image.
         if any("{value}" in text for text in _list_texts(constants)):
             self._notes.add(UNLISTED_CHOICE, profile=where, field="unlisted_choice")
             return None
@@ -203,9 +203,9 @@ class _Converter:
         return {key: value for key, value in found.items() if value}
 
     def _drop_extra_images(self, options: list[SplitOption]) -> None:
-        """Keep at most one of the options' text fields for an image.
+        """Keep only the first text field for an image that no later option overrides.
 
-        In KubeSpawner, a choice of a later option that sets the image overrides the user's text.
+        A later option overrides it in KubeSpawner if one of the option's choices sets the image.
         """
         has_image = False
         for index, option in enumerate(options):
@@ -219,11 +219,9 @@ class _Converter:
                 has_image = True
 
     def _is_within_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Remove the choices with which the guarantee of CPU or memory exceeds the limit.
+        """Return False if the profile's guarantee of CPU or memory exceeds the limit, and no option sets either.
 
-        If several options set the limit or the guarantee, the method removes nothing.
-
-        :return: False if the guarantee exceeds the limit in the profile itself, and no option changes them.
+        If exactly one option sets them, remove its choices whose guarantee exceeds the limit.
         """
         for key, traits in AMOUNT_TRAITS.items():
             setting = [each for each in options if any(each.touches(trait) for trait in traits)]
@@ -239,11 +237,9 @@ class _Converter:
         return True
 
     def _has_equal_limits(self, level: EffectiveValues, options: list[SplitOption], *, where: str) -> bool:
-        """Remove the choices with which the guarantee of an accelerator differs from its limit.
+        """Return False if the profile's guarantee and limit of an accelerator differ, and no option sets accelerators.
 
-        If several options set accelerators, the method removes nothing.
-
-        :return: False if guarantee and limit differ in the profile itself, and no option sets accelerators.
+        If exactly one option sets accelerators, remove its choices whose guarantee and limit differ.
         """
         setting = [each for each in options if each.sets_accelerators]
         if not setting and level.mismatch:

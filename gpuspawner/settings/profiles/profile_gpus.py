@@ -104,10 +104,10 @@ def make_unique_slug(text: str, taken: Iterable[str], *, fallback: str, has_unde
 def plan_gpus(
     level: EffectiveValues, options: list[SplitOption], *, gpus: ProfileGPUs, notes: NoteList, profile: str
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """Return the keys ``gpu`` and ``gpu_count`` of a preset, and the same keys of the entries in the preset's lists.
+    """Return ``gpu`` and ``gpu_count`` of a preset, and of the entries in its lists.
 
-    The first result is a dict with the preset's keys; it is empty if the preset does not set them. The second result is
-    ``id(entry)`` → dict with the entry's keys; entries that set neither key are missing.
+    - First result: the two keys of the preset; empty if the preset does not set them.
+    - Second result: ``id(entry)`` → the two keys of the entry; entries that set neither are missing.
 
     A GPU type consists of an extended resource and of labels in the node selector. If several options of the profile
     change the resource or the labels, the GPU type has only the labels that none of these options changes.

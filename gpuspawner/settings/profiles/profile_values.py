@@ -107,7 +107,7 @@ class SplitEntry:
 
 @dataclass(slots=True, kw_only=True)
 class SplitOption:
-    """An option of a profile. The option becomes a list in a preset (a key of the preset's ``choices``).
+    """An option of a profile, which becomes a list in a preset's ``choices``.
 
     :param name: key of the list in the settings.
     :param entries: the option's choices, which become the entries of the list.
@@ -127,9 +127,9 @@ class SplitOption:
         return bool(self.entries) and self.image_input is None
 
     def touches(self, trait: str) -> bool:
-        """Return whether at least one entry sets a certain limit or guarantee of CPU or memory.
+        """Return whether at least one entry sets a trait.
 
-        :param trait: KubeSpawner's trait for the limit or guarantee.
+        :param trait: KubeSpawner's trait for a limit or guarantee of CPU or memory.
         """
         return any(trait in entry.parts.amounts for entry in self.entries)
 
@@ -145,7 +145,7 @@ class SplitOption:
 
     @property
     def labels(self) -> set[str]:
-        """Node selector labels that an entry removes, or by which an entry may select a GPU type."""
+        """Keys of node selector labels that an entry removes, or that may select the nodes of a GPU type."""
         return {
             key
             for entry in self.entries
@@ -197,12 +197,13 @@ def plan_amounts(
 
     Settings are a dict: key, such as ``cpu_guarantee`` → value. The second result is ``id(entry)`` → settings.
 
-    If a server has a limit but no guarantee, Kubernetes requests as much as the limit. The settings then contain:
+    For a server with a limit and no guarantee, Kubernetes sets the request to the limit. In this case, the guarantee in
+    the settings is:
 
-    - a guarantee equal to the limit, if at most one option changes the limit or guarantee,
-    - the guarantee 0 (none), if several options do: the limit then depends on several choices of the user.
+    - the limit, if at most one option changes the limit or guarantee
+    - 0 (no guarantee), if several options do, because the limit then depends on several choices
 
-    The guarantee 0 also replaces a guarantee in the hub's configuration that the profile removes.
+    The settings also contain the guarantee 0 if the profile removes a guarantee of the hub's configuration.
 
     :param level: the values of servers with the profile, without the user's choices.
     :param options: the profile's options.
