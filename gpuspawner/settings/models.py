@@ -181,7 +181,10 @@ class PriorityEntry(ChoiceEntry):
 
 
 class PresetValues(OverridingEntry):
-    """Base class of a preset and of an entry in one of its lists; sets fields of the form and traits of KubeSpawner."""
+    """Base class of a preset and of an entry in one of the preset's drop-down lists.
+
+    Both set fields of the form and traits of KubeSpawner.
+    """
 
     image: Slug | None = Field(default=None, description="Slug of an image.")
     cpu: PresetCPUs | None = Field(default=None, description="CPU limit, or unlimited.")

@@ -31,7 +31,7 @@ WRONG: list[tuple[dict[str, object], str, str]] = [
     ({"memory": {"a": {"b": []}}}, "memory", "number"),
     ({"gpu": "geforce"}, "gpu", CARD),
     ({"gpu": 7}, "gpu", "text"),
-    ({"image": "plain", "gpu": CARD}, "gpu", "work without a GPU"),
+    ({"image": "plain", "gpu": CARD}, "gpu", "can't be used with a GPU"),
     ({"image": "cuda13", "gpu": "v100-16gb"}, "gpu", "driver 580 or newer; these nodes have 570"),
     ({"gpu": CARD, "gpu_count": 5}, "gpu_count", "4"),
     ({"gpu": CARD, "gpu_count": 0}, "gpu_count", "4"),

@@ -238,7 +238,7 @@ class _Comparer:
     async def compare(self) -> Any:
         """Compare the choices one by one, and yield their results.
 
-        Skip a choice that only the new file has if no user may have it.
+        Skip choices that only the new file offers and that no user may have.
         """
         nothing: Mapping[str, object] = {}
         pair = ChoicePair(label="No choice", old_options=nothing, new_options=nothing)

@@ -262,7 +262,7 @@ def _derive_sizes(labels: PossibleLabels, requirements: Sequence[SelectorRequire
 def _include_zero(counts: Sequence[int]) -> Sequence[int]:
     """Return ``counts`` with 0 added, because a machine may have another vendor's GPUs instead.
 
-    A range then starts at 0; empty ``counts`` stay empty.
+    Empty ``counts`` stay empty.
     """
     if not counts:
         return counts

@@ -206,9 +206,9 @@ def may_match_pool(scalable_pool: ScalableNodePool, constraints: PodConstraints)
 
 
 def add_gpu_sizes(scalable_pool: ScalableNodePool, gpu: GPUType | None) -> ScalableNodePool:
-    """Return a copy of a node pool that allows machines with any number of a type's GPUs, or the pool unchanged.
+    """Return a node pool whose machines may have any number of a type's GPUs; in most cases, the pool itself.
 
-    The result is the copy for a Karpenter NodePool that declares the labels of the GPU type, but not how many GPUs each
+    Only a Karpenter NodePool is changed, and only if it declares the labels of the GPU type, but not how many GPUs a
     machine has. Karpenter then chooses machines that fit the pending pod. For MIG slices and shared GPUs
     (``nvidia.com/mig-1g.5gb``, ``nvidia.com/gpu.shared``), the pool stays unchanged, because Karpenter cannot predict
     these resources.

@@ -63,7 +63,8 @@ class Accelerator:
 class AcceleratorMatch:
     """The GPU model that a node label names.
 
-    :param memory_bytes: memory of one GPU; None if unknown, for example because nodes with slices have the same label.
+    :param memory_bytes: memory of one GPU; None if unknown, for example because nodes with MIG slices have the same
+        label as nodes with whole GPUs.
     """
 
     accelerator: Accelerator

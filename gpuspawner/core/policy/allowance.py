@@ -216,10 +216,10 @@ class Allowance:
         return self._check_choice(IMAGE, slug, offered=self.full_catalog.images)
 
     def check_preset(self, slug: str, choices: Mapping[str, str]) -> Denial | None:
-        """Return why the user may not choose a preset with the given entries of its lists, or None.
+        """Return why the user may not choose a preset with these entries, or None.
 
         :param slug: slug of the preset.
-        :param choices: name of a list of the preset → slug of the chosen entry.
+        :param choices: name of each drop-down list of the preset → slug of the entry picked in it.
         """
         preset = self.full_catalog.presets[slug]
         if not self._admits("preset", slug):

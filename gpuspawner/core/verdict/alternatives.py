@@ -100,11 +100,11 @@ def choose_gpu_count(gpu: GPUType, selection: Selection, *, catalog: Catalog) ->
 
 
 def has_little_memory(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> bool:
-    """Return whether GPUs of another type have less than half of the selected GPU memory in total.
+    """Return whether the GPUs that would replace the selected ones have less than half of their total memory.
 
-    The result is False if the memory of one of the types is unknown.
+    :func:`choose_gpu_count` says how many they are. The result is False if the memory of one of the types is unknown.
 
-    :param gpu: the other type, in the number that :func:`choose_gpu_count` returns.
+    :param gpu: the other type.
     :param selection: a selection with a GPU type.
     :param catalog: what the user may choose from.
     """

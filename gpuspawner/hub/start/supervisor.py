@@ -35,8 +35,9 @@ _EARLY_END_S = 2.0
 _EARLY_END_SHARE = 0.2
 """The supervisor's own deadline is this share of ``start_timeout``, but at most 2 s, before ``start_timeout``."""
 _ALTERNATIVES_SHARE = 0.3
-"""When a start reaches the supervisor's deadline, the error names similar choices. To find them, the hub may wait for
-other starts' searches during this share of the time from the deadline to ``start_timeout``."""
+"""When a start reaches the supervisor's deadline, the hub searches for similar choices to name in the error. Before the
+search, it waits until the searches of other starts have ended, at most for this share of the time that is left until
+``start_timeout``."""
 _RESUMED_S = 8.0
 """After a restart of the hub, the supervisor observes a start for at least this many seconds, even if its
 ``start_timeout`` has passed."""

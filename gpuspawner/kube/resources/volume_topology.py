@@ -80,9 +80,9 @@ class VolumesAPI(Protocol):
 class _VolumePlacement(NamedTuple):
     """The nodes on which a claim's volume can be mounted.
 
-    :param terms: node selector terms of the volume; a node must match one term of each inner tuple.
-    :param undecided: what the nodes depend on, as a text for users such as "where the home volume will be made"; empty
-        if the nodes are known.
+    :param terms: sets of node selector terms of the volume; a node must match one term of each set.
+    :param undecided: text for users that says what decides on the nodes later, for example "where the home volume will
+        be made"; empty if the nodes are known.
     :param kept_s: seconds for which the hub caches this result.
     """
 

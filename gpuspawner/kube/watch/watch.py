@@ -89,9 +89,8 @@ class WatchTiming:
     :param watch_s: longest duration of a watch request. The API server sends a bookmark two seconds before the request
         ends (``cacher/cache_watcher.go``, ``nextBookmarkTime``).
     :param grace_s: the hub gives up a connection that is silent for ``watch_s`` + ``grace_s``.
-    :param settle_s: time after the response's headers in which a pause must last ``settle_s`` to show that all changes
-        since the last watch have arrived: the API server may need a moment to begin. Later, a pause of
-        :data:`IDLE_GAP_S` shows it.
+    :param settle_s: how long the API server may need for the first changes after the response's headers. If nothing
+        arrives for this long, the hub assumes that nothing has changed since the last watch.
     :param batch_s: longest pause in reading from a watch, see :mod:`gpuspawner.kube.watch.pending_events`.
     """
 
