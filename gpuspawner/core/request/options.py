@@ -286,7 +286,7 @@ def split_options(options: object, extra: Collection[str]) -> SplitOptions:
     own = {name: value for name, value in options.items() if name not in names}
     found = {name: value for name, value in options.items() if name in names}
     reference = _normalize_reference(own.get(_IMAGE)) if _IMAGE in extra else None
-    # A saved choice has the reference twice: ``image`` as the user sent it, ``custom_image`` normalized.
+    # Accept a `custom_image` that repeats the reference, because the hub stores choices with both fields.
     if reference and own.get(_CUSTOM_IMAGE) in (None, "", reference):
         found[_IMAGE] = own.pop(_IMAGE)
         own[_CUSTOM_IMAGE] = reference

@@ -100,7 +100,7 @@ def choose_gpu_count(gpu: GPUType, selection: Selection, *, catalog: Catalog) ->
 
 
 def has_little_memory(gpu: GPUType, selection: Selection, *, catalog: Catalog) -> bool:
-    """Return whether the GPUs that would replace the selected ones have less than half of their total memory.
+    """Return whether the replacing GPUs have less than half as much memory in total as the selected GPUs.
 
     :func:`choose_gpu_count` says how many they are. The result is False if the memory of one of the types is unknown.
 

@@ -26,7 +26,7 @@ from gpuspawner.hub.start.state import StartingSpawner
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
 _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
-"""Codes of start failures for which no other choice in the spawn form is likely to help, so the error gets no links."""
+"""Codes of start failures for which no other choice in the spawn form is likely to help; the error names none."""
 
 _throttle = WorkThrottle(0.2)
 """Limits the searches for similar choices to 20 % of the event loop's time, because each search checks all nodes."""

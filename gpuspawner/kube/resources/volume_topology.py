@@ -81,8 +81,8 @@ class _VolumePlacement(NamedTuple):
     """The nodes on which a claim's volume can be mounted.
 
     :param terms: sets of node selector terms of the volume; a node must match one term of each set.
-    :param undecided: text for users that says what decides on the nodes later, for example "where the home volume will
-        be made"; empty if the nodes are known.
+    :param undecided: why the nodes are not known yet, as a text for users, for example "where the home volume will be
+        made"; empty if they are known.
     :param kept_s: seconds for which the hub caches this result.
     """
 
