@@ -199,7 +199,8 @@ def store_failure(spawner: ResumableSpawner) -> None:
         return
     if state.is_resumed and state.feed.has_not_begun:
         return  # an earlier process of the hub has stored the reason
-    state.end = state.end or read_failure(failure)
+    if not state.is_resumed:  # Replace the reason of an earlier end. A resumed start already has its own reason.
+        state.end = read_failure(failure)
     if state.end is not None:
         store_states([spawner])
 

@@ -14,10 +14,11 @@ from jupyterhub import orm
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from gpuspawner.hub.errors import ClusterFailure
+from gpuspawner.hub.errors import ClusterFailure, RefusedStart
+from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.endings import read_pods
+from gpuspawner.hub.start.endings import ServerEnd, read_pods
 from gpuspawner.hub.start.resumption import StateWriter
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.followed import UNSCHEDULABLE, pod_that_waits
@@ -222,6 +223,24 @@ async def test_why_a_start_was_refused_is_told_although_the_hub_was_killed_while
         await hub.wait_until("ada", "stopped")
         (page,) = await hub.read_pages("ada", "/hub/home")
         assert "no GPUs on Fridays" in page
+
+
+async def test_a_choice_that_is_refused_does_not_bring_back_why_an_earlier_server_ended(
+    make_spawner: MakeSpawner,
+):
+    spawner = make_spawner()
+    spawner.start_state.end = ServerEnd(code="preempted", message="Your server had to give way.")
+    private_api.mark_spawning(spawner, asyncio.get_running_loop().create_future())
+
+    def refuse() -> None:
+        raise RefusedStart("You don't have access to A100.", reason="denied", status_code=403)
+
+    try:
+        refuse()
+    except RefusedStart:
+        await spawner.poll()  # as JupyterHub does before it stops the server
+    assert spawner.start_state.end is not None
+    assert spawner.start_state.end.message == "You don't have access to A100."
 
 
 async def test_the_user_of_a_server_that_had_to_give_way_is_told_until_it_starts_again(
