@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from kubernetes.client import ApiClient, CoreV1Event, V1Pod
@@ -20,6 +20,8 @@ from tests.cluster.support.waiting import wait_for
 NAMESPACE = "hourglass"
 RUN_TIME = {"min": "1m", "max": "1h", "step": "1m", "default": "1h"}
 POLL_INTERVAL_S = 2
+SOON = timedelta(seconds=15)
+"""More than a pod needs from the hub to a kubelet on a busy machine, and less than its run time."""
 SHORTER_S = 20
 """What is left of the minute, the shortest run time there is: Kubernetes takes a shorter one at any time."""
 
@@ -52,6 +54,11 @@ def test_a_server_ends_when_its_run_time_is_over_and_starts_again_with_a_new_one
         first, other = pods.of("sprinter"), pods.of("walker")
         assert (first.spec.active_deadline_seconds, other.spec.active_deadline_seconds) == (60, 3600)
         assert (said(first), said(other)) == (("60", "60"), ("3600", "3600"))
+        # The hub sent the pod before Kubernetes created it, and the kubelet counts from when it accepted the pod.
+        for pod in (first, other):
+            end = pod.status.start_time + timedelta(seconds=pod.spec.active_deadline_seconds)
+            assert timedelta() <= end - datetime.fromisoformat(variables(pod)["GPUSPAWNER_ENDS_AT"]) < SOON
+        assert variables(first)["GPUSPAWNER_GPU"] == WHOLE_CARD.slug
 
         pods.core.patch_namespaced_pod(first.metadata.name, NAMESPACE, {"spec": {"activeDeadlineSeconds": SHORTER_S}})
         event = wait_for(lambda: ending(pods, first), "the run time over", timeout_s=120)
@@ -74,8 +81,11 @@ def test_a_server_ends_when_its_run_time_is_over_and_starts_again_with_a_new_one
 
 def said(pod: V1Pod) -> tuple[str, str]:
     """Return the run time in seconds as the pod says it: to people and tools, and to what runs in it."""
-    variables = {each.name: each.value for each in pod.spec.containers[0].env}
-    return pod.metadata.annotations["gpuspawner.jupyter.org/run-time-seconds"], variables["GPUSPAWNER_RUN_TIME"]
+    return pod.metadata.annotations["gpuspawner.jupyter.org/run-time-seconds"], variables(pod)["GPUSPAWNER_RUN_TIME"]
+
+
+def variables(pod: V1Pod) -> dict[str, str]:
+    return {each.name: each.value for each in pod.spec.containers[0].env}
 
 
 def told_at(event: CoreV1Event) -> datetime:

@@ -15,12 +15,12 @@ from typing import Any
 from typing_extensions import override
 
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
-from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, GPU_HIDING_ENVIRONMENT
+from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, GPU_HIDING_ENVIRONMENT, GPU_VARIABLES
 from gpuspawner.core.units.quantity import QuantityError, format_cpu, format_memory, parse_millis, parse_whole_units
 
 BY_DESIGN = (
     "Not compared: what gpuspawner adds to every pod. These are its own annotations, variables that hide GPUs from"
-    " containers without one, and the preference for nodes without GPUs."
+    " containers without one or that tell programs their GPUs, and the preference for nodes without GPUs."
 )
 NODES = "node selection"
 _EXTENDED = "resource "
@@ -311,7 +311,7 @@ def _read_init_containers(containers: Any, server: Server, *, others: Mapping[st
 
 
 def _read_variables(env: Any, server: Server, *, known: _Variables | None) -> _Variables:
-    """Return a container's environment, without the variables that gpuspawner added to hide GPUs.
+    """Return a container's environment, without the variables that gpuspawner added to hide or describe GPUs.
 
     The function keeps such a variable if the container with the same name in the other server also sets it.
 
@@ -321,7 +321,7 @@ def _read_variables(env: Any, server: Server, *, known: _Variables | None) -> _V
     if not server.is_ours:
         return variables
     hiding = GPU_HIDING_ENVIRONMENT.items()
-    added = {name for name, value in hiding if variables.get(name) == value and name not in (known or {})}
+    added = {*GPU_VARIABLES, *(name for name, value in hiding if variables.get(name) == value)} - (known or {}).keys()
     return {name: value for name, value in variables.items() if name not in added}
 
 

@@ -39,6 +39,9 @@ HIDING_VARIABLES = {
 GPU_HIDING_ENVIRONMENT = dict(HIDING_VARIABLES.values())
 """Environment variable → value; together, these variables hide the GPUs of every vendor from a container."""
 
+GPU_VARIABLES = ("GPUSPAWNER_GPU", "GPUSPAWNER_GPU_NAME", "GPUSPAWNER_GPU_COUNT")
+"""Environment variables that tell programs in a server its GPU type (slug and display name) and its number of GPUs."""
+
 _HABANA_RESOURCES = "habana.ai/"
 
 
@@ -75,6 +78,8 @@ class PodRequirements(ContainerResources):
         pod prefers such nodes (a preferred node affinity term of weight 100). If such a node has room right before the
         hub creates the pod, the hub makes this affinity required.
     :param environment: environment variables to set.
+    :param information: environment variables that only inform programs in the server. A variable of the same name from
+        the admin or in ``environment`` overrides them.
     :param tolerations: tolerations to add to those of the admin.
     :param removed_environment: environment variables that the pod must not have, even if the admin sets them.
     :param runtime_class: name of a RuntimeClass, None = as KubeSpawner is configured.
@@ -96,6 +101,7 @@ class PodRequirements(ContainerResources):
     avoided: tuple[MatchExpression, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    information: Mapping[str, str] = field(default_factory=dict)
     removed_environment: tuple[str, ...] = ()
     runtime_class: str | None = None
     shm_bytes: int | None = None
@@ -137,6 +143,7 @@ def place(selection: Selection, catalog: Catalog) -> PodRequirements:
         avoided=build_gpu_node_exclusion(catalog) if gpu is None else (),
         tolerations=gpu.tolerations if gpu is not None else (),
         environment=_build_environment(gpu),
+        information=_describe_gpus(gpu, selection.gpu_count),
         removed_environment=_list_own_variables(gpu),
         runtime_class=gpu.runtime_class if gpu is not None else None,
         shm_bytes=_multiply_exactly(selection.memory_bytes, shm) if own_shm is None else own_shm,
@@ -279,6 +286,11 @@ def _build_environment(gpu: GPUType | None) -> dict[str, str]:
     kept = {name: value for name, value in own.items() if name not in GPU_HIDING_ENVIRONMENT}
     shown = _list_own_variables(gpu)
     return {**kept, **{name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name not in shown}}
+
+
+def _describe_gpus(gpu: GPUType | None, count: int) -> dict[str, str]:
+    values = () if gpu is None else (gpu.slug, gpu.display_name, str(count))
+    return dict(zip(GPU_VARIABLES, values, strict=False))
 
 
 def _build_annotations(selection: Selection, summary: str) -> dict[str, str]:

@@ -131,7 +131,9 @@ def build_container_config(
             config[name] = build_notebook_resources(serialize_models(own) or {}, placement, resources=resources)
         elif name == "env":
             replaced = (*placement.removed_environment, *placement.environment)
-            config[name] = _merge_variables(own, placement.environment, replaced=replaced)
+            known = frozenset(map(read_variable_name, own or ()))
+            information = {name: value for name, value in placement.information.items() if name not in known}
+            config[name] = _merge_variables(own, {**information, **placement.environment}, replaced=replaced)
         else:
             config[name] = append_entries(own, mounts) if name in _MOUNTS else own
     return config
@@ -251,9 +253,13 @@ def _drop_unlimited(amounts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge_variables(own: list[Any] | None, variables: Mapping[str, str], *, replaced: Collection[str]) -> list[Any]:
-    kept = [variable for variable in own or [] if _read_name(variable) not in replaced]
+    kept = [variable for variable in own or [] if read_variable_name(variable) not in replaced]
     return [*kept, *({"name": name, "value": value} for name, value in variables.items())]
 
 
-def _read_name(variable: Any) -> Any:
+def read_variable_name(variable: Any) -> Any:
+    """Return the name of an environment variable in a container.
+
+    :param variable: the variable as JSON, or as a model of the Kubernetes client.
+    """
     return variable.get("name") if isinstance(variable, Mapping) else getattr(variable, "name", None)

@@ -13,19 +13,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
+
+from kubernetes_asyncio.client import V1EnvVar
 
 from gpuspawner.core.json_access import as_dict, as_int, as_text
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, PodRequirements
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import find_pod
-from gpuspawner.hub.pod.overrides import find_run_time
+from gpuspawner.hub.pod.overrides import find_run_time, read_variable_name
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 
 RUN_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}run-time-seconds"
 """Annotation with the maximum run time in seconds, counted from ``status.startTime`` of the pod."""
+
+NOTEBOOK = "notebook"
+"""The name that KubeSpawner gives to the server's container."""
 
 _SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -72,6 +78,11 @@ If the pod's ``terminationGracePeriodSeconds`` is more than 60, the hub waits fo
 _MARGIN_S = 60
 RUN_TIME_VARIABLE = "GPUSPAWNER_RUN_TIME"
 """Environment variable with the server's maximum run time in seconds."""
+END_VARIABLE = "GPUSPAWNER_ENDS_AT"
+"""Environment variable with the time before which the run time cannot end, in UTC (RFC 3339).
+
+Kubernetes fixes a pod's environment when it creates the pod, so the variable cannot contain the exact end.
+"""
 
 SCHEMA_ID = "https://gpuspawner.jupyter.org/events/run-time-ending"
 _SCHEMA = {
@@ -118,6 +129,8 @@ class LimitedSpawner(UserServer, PodWatchingSpawner, Protocol):
 def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -> PodRequirements:
     """Return a pod's requirements, and add the maximum run time as an annotation and an environment variable.
 
+    The admin's variable of the same name overrides the environment variable.
+
     Return the requirements unchanged if the run time is unlimited.
 
     :param placement: the requirements that the user's choice has for the pod.
@@ -130,8 +143,29 @@ def add_run_time(placement: PodRequirements, admins: Mapping[str, Any] | None) -
     return replace(
         placement,
         annotations={**placement.annotations, RUN_TIME_ANNOTATION: str(seconds)},
-        environment={**placement.environment, RUN_TIME_VARIABLE: str(seconds)},
+        information={**placement.information, RUN_TIME_VARIABLE: str(seconds)},
     )
+
+
+def add_end_time(pod: Any, *, now: datetime | None = None) -> None:
+    """Add the environment variable :data:`END_VARIABLE` to the notebook container of a pod with a maximum run time.
+
+    The run time cannot begin before the pod exists, so the time in the variable is never later than the end. Leave a
+    variable of this name unchanged, which the admin or an earlier request for this pod has set.
+
+    :param pod: the pod as a model of the Kubernetes client, right before the hub sends it.
+    :param now: current time, for tests.
+    """
+    seconds, containers = pod.spec.active_deadline_seconds, pod.spec.containers
+    if not isinstance(seconds, int) or not containers:
+        return
+    notebook = next((each for each in containers if getattr(each, "name", "") == NOTEBOOK), containers[0])
+    variables = list(notebook.env or [])
+    if any(read_variable_name(each) == END_VARIABLE for each in variables):
+        return
+    with suppress(OverflowError):
+        end = (now or datetime.now(UTC)) + timedelta(seconds=seconds)
+        notebook.env = [*variables, V1EnvVar(name=END_VARIABLE, value=f"{end:%Y-%m-%dT%H:%M:%SZ}")]
 
 
 async def enforce_run_time(spawner: LimitedSpawner, *, now: datetime | None = None) -> int | None:

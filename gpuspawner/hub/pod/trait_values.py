@@ -82,6 +82,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
         ),
         "tolerations": append_entries(base["tolerations"], format_tolerations(placement.tolerations)),
         "environment": {
+            **{name: escape_braces(value) for name, value in placement.information.items()},
             **_drop_names(base["environment"], placement.removed_environment),
             **{name: escape_braces(value) for name, value in placement.environment.items()},
         },

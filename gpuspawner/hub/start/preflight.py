@@ -31,6 +31,7 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.pod.preview import list_new_claims, serialize_for_scheduling
+from gpuspawner.hub.pod.run_time import add_end_time
 from gpuspawner.hub.spawner_protocol import PodWatchingSpawner, UserServer
 from gpuspawner.hub.start.alternatives import add_alternatives
 from gpuspawner.hub.start.state import StartingSpawner
@@ -205,6 +206,7 @@ async def send_pod(
     :raises ApiException: the API server or an admission webhook rejects the pod.
     """
     state = spawner.start_state
+    add_end_time(pod)
     pod.metadata.annotations = {**(pod.metadata.annotations or {}), _CREATOR_ANNOTATION: state.token}
     if is_repeated and (exists := await _has_own_pod(spawner, pod)) is not False:
         return bool(exists)

@@ -56,6 +56,7 @@ class Card:
     :param shm: size of /dev/shm as a fraction of the memory limit.
     """
 
+    name: str
     resource: str
     vendor: str
     most: int
@@ -272,6 +273,7 @@ DESCRIBED = Site(
     priorities={"normal": "site-normal", "low": "site-low"},
     cards={
         "a100": Card(
+            name="A100",
             resource=NVIDIA,
             vendor="nvidia",
             most=4,
@@ -283,6 +285,7 @@ DESCRIBED = Site(
             shm=(1, 2),
         ),
         "t4": Card(
+            name="T4",
             resource=NVIDIA,
             vendor="nvidia",
             most=1,
@@ -290,12 +293,14 @@ DESCRIBED = Site(
             environment={"CARD": "{t4}"},
         ),
         "slice": Card(
+            name="A slice",
             resource=SLICE,
             vendor="nvidia",
             most=7,
             spec={"nodeSelector": {MIG_CONFIG: "all-1g.10gb"}, "tolerations": _tolerated(SLICE, NVIDIA)},
         ),
         "mi210": Card(
+            name="MI210",
             resource=AMD,
             vendor="amd",
             most=2,
@@ -303,6 +308,7 @@ DESCRIBED = Site(
             expressions=(_in(AMD_PRODUCT, "MI210", "MI210-B"),),
         ),
         "either": Card(
+            name="A100 or T4",
             resource=NVIDIA,
             vendor="nvidia",
             most=4,
@@ -335,12 +341,14 @@ DISCOVERED = Site(
     memory=Range(least=GIB, most=512 * GIB, step=GIB, is_optional=True),
     cards={
         "a100-80gb": Card(
+            name="A100 80 GB",
             resource=NVIDIA,
             vendor="nvidia",
             most=8,
             spec={"nodeSelector": {PRODUCT: A100}, "tolerations": _tolerated(NVIDIA)},
         ),
         "t4": Card(
+            name="T4",
             resource=NVIDIA,
             vendor="nvidia",
             most=2,
@@ -444,6 +452,7 @@ FIXED = Site(
     memory=Range(least=GIB, most=64 * GIB, step=GIB),
     cards={
         "a100": Card(
+            name="A100",
             resource=NVIDIA,
             vendor="nvidia",
             most=4,

@@ -61,6 +61,7 @@ def test_a_server_with_gpus_asks_for_exactly_those():
         ),
         tolerations=A100.tolerations,
         environment={"NCCL_DEBUG": "INFO", "AMD_VISIBLE_DEVICES": "void", "HABANA_VISIBLE_DEVICES": "none"},
+        information={"GPUSPAWNER_GPU": "a100", "GPUSPAWNER_GPU_NAME": "A100", "GPUSPAWNER_GPU_COUNT": "2"},
         removed_environment=("NVIDIA_VISIBLE_DEVICES",),
         runtime_class="nvidia",
         shm_bytes=8 * GIB,
@@ -78,7 +79,7 @@ def test_a_server_without_a_gpu_sees_none_and_prefers_other_nodes():
     placement = place(CPU_SERVER, CATALOG)
     assert placement.environment == GPU_HIDING_ENVIRONMENT
     assert (placement.extended_resources, placement.tolerations, placement.node_selector) == ({}, (), {})
-    assert (placement.required, placement.avoided) == ((), AVOIDED)
+    assert (placement.required, placement.avoided, placement.information) == ((), AVOIDED, {})
     assert set(placement.annotations) == {"gpuspawner.jupyter.org/image", "gpuspawner.jupyter.org/summary"}
 
 

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 from jupyter_events.logger import EventLogger
+from kubernetes_asyncio.client import V1Container, V1EnvVar, V1Pod, V1PodSpec
 
 from gpuspawner.core.request.pod_requirements import PodRequirements
 from gpuspawner.hub.pod.run_time import (
+    END_VARIABLE,
     RUN_TIME_ANNOTATION,
     RUN_TIME_VARIABLE,
     SCHEMA_ID,
+    add_end_time,
     add_run_time,
     enforce_run_time,
 )
@@ -146,7 +149,7 @@ def test_a_pod_says_the_run_time_that_counts(chosen: int | None, admins: dict[st
         run_time_s=chosen,
     )
     said = add_run_time(placement, admins)
-    assert (said.annotations[RUN_TIME_ANNOTATION], said.environment[RUN_TIME_VARIABLE]) == (seconds, seconds)
+    assert (said.annotations[RUN_TIME_ANNOTATION], said.information[RUN_TIME_VARIABLE]) == (seconds, seconds)
 
 
 @pytest.mark.parametrize("admins", [None, {}, {"activeDeadlineSeconds": None}, {"activeDeadlineSeconds": "1h"}])
@@ -160,6 +163,51 @@ async def test_a_run_time_is_in_the_pod_for_kubernetes_for_people_and_for_progra
     assert pod["spec"]["activeDeadlineSeconds"] == 1800
     assert pod["metadata"]["annotations"][RUN_TIME_ANNOTATION] == "1800"
     assert environment(pod)[RUN_TIME_VARIABLE] == "1800"
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "told"),
+    [
+        pytest.param(3600, "2026-11-22T11:00:00Z", id="an hour"),
+        pytest.param(2**31 - 1, "2094-12-10T13:14:07Z", id="as long as Kubernetes allows"),
+        pytest.param(2**50, None, id="an end that no calendar has"),
+        pytest.param(None, None, id="no end"),
+    ],
+)
+def test_a_pod_tells_programs_when_it_ends_at_the_earliest(deadline_s: int | None, told: str | None):
+    pod = model_pod(deadline_s)
+    add_end_time(pod, now=START + timedelta(microseconds=999_999))
+    assert {each.name: each.value for each in pod.spec.containers[1].env or ()} == (
+        {END_VARIABLE: told} if told else {}
+    )
+    assert pod.spec.containers[0].env is None
+
+
+def test_the_earliest_end_stays_when_the_pod_is_sent_again():
+    pod = model_pod(3600)
+    add_end_time(pod, now=START)
+    add_end_time(pod, now=START + HOUR)
+    assert [each.value for each in pod.spec.containers[1].env] == ["2026-11-22T11:00:00Z"]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        pytest.param(V1EnvVar(name=END_VARIABLE, value="mine"), id="model"),
+        pytest.param({"name": END_VARIABLE, "value": "mine"}, id="JSON of a hook"),
+    ],
+)
+def test_an_admins_own_end_stays(own: Any):
+    pod = model_pod(3600)
+    pod.spec.containers[1].env = [own]
+    add_end_time(pod, now=START)
+    assert pod.spec.containers[1].env == [own]
+
+
+def model_pod(deadline_s: int | None) -> V1Pod:
+    """Return a pod of KubeSpawner with a sidecar, which an admin's hook has put before the notebook's container."""
+    containers = [V1Container(name="sidecar"), V1Container(name="notebook")]
+    return V1Pod(spec=V1PodSpec(containers=containers, active_deadline_seconds=deadline_s))
 
 
 async def test_a_poll_ends_a_server_whose_time_is_over(make_spawner: MakeSpawner, monkeypatch: pytest.MonkeyPatch):

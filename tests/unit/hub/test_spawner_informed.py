@@ -1,0 +1,73 @@
+"""Programs read their server's GPU and run time from the environment; an admin's variable of the same name wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.starts import GPU_OPTIONS, environment, pod_of
+
+RUN_TIME = {"min": "1m", "max": "8h", "step": "1m", "default": "1h"}
+GPUS: dict[str, Any] = {**SETTINGS["gpus"]}
+NAMES = ("GPUSPAWNER_GPU", "GPUSPAWNER_GPU_NAME", "GPUSPAWNER_GPU_COUNT", "GPUSPAWNER_RUN_TIME")
+OURS = ("a100", GPUS["a100"]["display_name"], "2", "3600")
+OWN = {"GPUSPAWNER_GPU_NAME": "our big card", "GPUSPAWNER_RUN_TIME": "never"}
+ADMINS = (OURS[0], "our big card", OURS[2], "never")
+
+
+def told(pod: dict[str, Any]) -> tuple[str | None, ...]:
+    return tuple(environment(pod).get(name) for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param(GPU_OPTIONS, OURS, id="with GPUs"),
+        pytest.param({"gpu": None}, (None, None, None, "3600"), id="without a GPU"),
+    ],
+)
+async def test_the_environment_tells_the_gpu_and_the_run_time(
+    make_spawner: MakeSpawner, options: dict[str, Any], expected: tuple[str | None, ...]
+):
+    assert told(await pod_of(make_spawner(settings={**SETTINGS, "run_time": RUN_TIME}), options)) == expected
+
+
+async def test_a_name_with_braces_reaches_the_environment_as_it_is(make_spawner: MakeSpawner):
+    gpus = {**GPUS, "a100": {**GPUS["a100"], "display_name": "A100 {username} {"}}
+    pod = await pod_of(make_spawner(settings={**SETTINGS, "gpus": gpus}), GPU_OPTIONS)
+    assert environment(pod)["GPUSPAWNER_GPU_NAME"] == "A100 {username} {"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kubespawner"),
+    [
+        pytest.param({}, {"environment": OWN}, id="KubeSpawner.environment"),
+        pytest.param(
+            {},
+            {"extra_container_config": {"env": [{"name": name, "value": value} for name, value in OWN.items()]}},
+            id="extra_container_config",
+        ),
+        pytest.param(
+            {"gpus": {**GPUS, "a100": {**GPUS["a100"], "environment": OWN}}}, {}, id="environment of the GPU type"
+        ),
+        pytest.param(
+            {"gpus": {**GPUS, "a100": {**GPUS["a100"], "kubespawner_override": {"environment": OWN}}}},
+            {},
+            id="kubespawner_override of the GPU type",
+        ),
+    ],
+)
+async def test_an_admins_variable_of_the_same_name_wins(
+    make_spawner: MakeSpawner, settings: dict[str, Any], kubespawner: dict[str, Any]
+):
+    spawner = make_spawner(settings={**SETTINGS, "run_time": RUN_TIME, **settings}, kubespawner=kubespawner)
+    assert told(await pod_of(spawner, GPU_OPTIONS)) == ADMINS
+
+
+async def test_each_variable_is_there_once_beside_an_admins_own_list(make_spawner: MakeSpawner):
+    config = {"env": [{"name": "GPUSPAWNER_GPU", "value": "mine"}, {"name": "A", "value": "1"}]}
+    pod = await pod_of(make_spawner(kubespawner={"extra_container_config": config}), GPU_OPTIONS)
+    names = [each["name"] for each in pod["spec"]["containers"][0]["env"]]
+    assert (sorted(names), environment(pod)["GPUSPAWNER_GPU"]) == (sorted(set(names)), "mine")
