@@ -18,6 +18,7 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
+from gpuspawner._resources import data_dir
 from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.request.field_definitions import IMAGE
 from gpuspawner.core.request.selection import OPTION_FIELDS
@@ -136,6 +137,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
         # that JupyterHub is setting.
         raise SystemExit(1) from None
     hub.template_vars = add_announcements(hub.template_vars)
+    hub.template_paths = _add_template_folder(hub.template_paths, hubs=str(Path(hub.data_files_path) / "templates"))
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)
     has_settings = bool(merged.get("settings_files")) or not _parse_settings(merged).is_empty
@@ -145,6 +147,21 @@ def _check_or_exit(hub: JupyterHub) -> None:
             "gpuspawner's form takes the place of KubeSpawner.profile_list, which users do not see any more; remove the"
             " settings of gpuspawner to go back to it, or profile_list."
         )
+
+
+def _add_template_folder(paths: Sequence[str], *, hubs: str) -> list[str]:
+    """Return JupyterHub's template folders with gpuspawner's own pages after the admin's folders.
+
+    JupyterHub uses the first template of a name. So a template of the admin replaces gpuspawner's template of the same
+    name, which replaces JupyterHub's.
+
+    :param paths: value of ``JupyterHub.template_paths``.
+    :param hubs: folder of JupyterHub's own templates, which JupyterHub appends if ``paths`` lacks it.
+    """
+    own = str(data_dir("templates") / "hub")
+    others = [path for path in paths if path != own]
+    at = others.index(hubs) if hubs in others else len(others)
+    return [*others[:at], own, *others[at:]]
 
 
 def _merge_sections(config: Mapping[str, Any]) -> Config:

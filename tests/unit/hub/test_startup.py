@@ -11,6 +11,7 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 
 import gpuspawner
+from gpuspawner._resources import data_dir
 from gpuspawner.core.errors import SettingsError
 from gpuspawner.hub.config.offer import OfferFactory
 from gpuspawner.hub.config.settings_files import SettingsFilesCache
@@ -151,6 +152,28 @@ def test_a_hub_whose_preset_overrides_what_kubespawner_rejects_ends(
 def test_a_hub_with_right_settings_goes_on(hub: JupyterHub, tmp_path: Path):
     _load(hub, tmp_path, "c.JupyterHub.spawner_class = 'gpu'\nc.GPUSpawner.cpu = {'max': 4}")
     assert hub.spawner_class is gpuspawner.GPUSpawner
+
+
+OWN_PAGES = str(data_dir("templates") / "hub")
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("", [OWN_PAGES, "{hubs}"]),
+        ("c.JupyterHub.template_paths = ['/site/pages']", ["/site/pages", OWN_PAGES]),
+        ("c.JupyterHub.template_paths = ['/site/pages', '{hubs}', '/x']", ["/site/pages", OWN_PAGES, "{hubs}", "/x"]),
+        ("c.JupyterHub.cookie_secret = bytes(32)\nc.JupyterHub.template_paths = ['/a']", ["/a", OWN_PAGES]),
+    ],
+    ids=["none", "an admin's", "the hub's among them", "with a secret"],
+)
+def test_jupyterhub_looks_for_our_pages_after_the_admins_and_before_its_own(
+    hub: JupyterHub, tmp_path: Path, config: str, expected: list[str]
+):
+    hubs = str(Path(hub.data_files_path) / "templates")
+    _load(hub, tmp_path, f"c.JupyterHub.spawner_class = 'gpu'\n{config}".replace("{hubs}", hubs))
+    hub.session_factory = object()
+    assert hub.template_paths == [each.replace("{hubs}", hubs) for each in expected]
 
 
 PROFILES = "c.JupyterHub.spawner_class = 'gpu'\nc.KubeSpawner.profile_list = [{'display_name': 'Small'}]\n"
