@@ -165,8 +165,8 @@ _DOUBTFUL_AFTER_S = 120.0
 """Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause; longer, because the node may recover."""
 
 _ABSENT_AFTER_S = 10.0
-"""Like :data:`CONFIRMED_AFTER_S`, for an image that the registry does not have, once kubelet has said so twice: when the
-pull failed, and when it holds back the next try."""
+"""Like :data:`CONFIRMED_AFTER_S`, for an image that the registry does not have, once kubelet has said so twice: when
+the pull failed, and when it holds back the next try."""
 
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2
