@@ -300,7 +300,7 @@ def build_status(feed: ProgressFeed, *, report: Report | None, timeout_s: float)
         "stage": shown.stage.value,
         "detail": shown.detail or shown.sentence,
         "place": shown.place,
-        "is_alarm": shown.is_alarm,
+        "is_alarm": shown.is_alarm and not shown.lacks_room,
         "at": round(at.timestamp(), 1),
         "elapsed_s": round(feed.elapsed_s, 1),
         "limit_s": timeout_s,
