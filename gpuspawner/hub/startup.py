@@ -28,6 +28,7 @@ from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.endings import add_announcements
+from gpuspawner.hub.start.waiting_page import PAGES_VARIABLE, WaitingPages
 from gpuspawner.settings import Settings
 from gpuspawner.settings.files import SettingsFile, attribute_problems, merge_settings_files, read_settings_files
 from gpuspawner.settings.parsing import merge_values
@@ -136,7 +137,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
         # Raise SystemExit, not an Exception: for an Exception, traitlets would log a message that blames the trait
         # that JupyterHub is setting.
         raise SystemExit(1) from None
-    hub.template_vars = add_announcements(hub.template_vars)
+    hub.template_vars = {PAGES_VARIABLE: WaitingPages(), **add_announcements(hub.template_vars)}
     hub.template_paths = _add_template_folder(hub.template_paths, hubs=str(Path(hub.data_files_path) / "templates"))
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)

@@ -120,6 +120,10 @@ class Report:
     :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the hub ends the start now; None in all stages except FAILED.
     :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn in a queue, or a new node.
+    :param detail: the message without the place in line and without elapsed and remaining times; for a page that shows
+        these beside it. Empty if it equals ``sentence``.
+    :param place: the pod's place in line, as a sentence; empty if unknown.
+    :param since_s: seconds from the start's beginning until this report.
     """
 
     stage: Stage
@@ -129,6 +133,9 @@ class Report:
     is_alarm: bool = False
     failure: StartFailure | None = None
     lacks_room: bool = False
+    detail: str = ""
+    place: str = ""
+    since_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +149,9 @@ class ProgressMessage:
     :param after_s: seconds that the problem may last before the hub ends the start with ``failure``.
     :param failed_at_s: seconds from the start's beginning until the hub found the problem; None = just now.
     :param lacks_room: whether the pod waits for capacity. The tracker ignores this value once the pod has a node.
+    :param detail: the message without the place in line, for a page that says elsewhere what the pod waits for; empty
+        if it equals ``sentence``.
+    :param place: the pod's place in line, as a sentence; empty if unknown.
     """
 
     stage: Stage
@@ -152,3 +162,5 @@ class ProgressMessage:
     after_s: float = 0.0
     failed_at_s: float | None = None
     lacks_room: bool = True
+    detail: str = ""
+    place: str = ""

@@ -164,6 +164,10 @@ CONFIRMED_AFTER_S = 20.0
 _DOUBTFUL_AFTER_S = 120.0
 """Like :data:`CONFIRMED_AFTER_S`, for an error of unknown cause; longer, because the node may recover."""
 
+_ABSENT_AFTER_S = 10.0
+"""Like :data:`CONFIRMED_AFTER_S`, for an image that the registry does not have, once kubelet has said so twice: when
+the pull failed, and when it holds back the next try."""
+
 _MAX_RESTARTS = 3
 _SECOND_TRY = 2
 _PULL_REASONS = frozenset(
@@ -278,7 +282,8 @@ def _find_pull_trouble(container: Container, events: Sequence[SourcedEvent]) -> 
 
 
 def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) -> ProgressMessage:
-    event, tries = _count_failed_pulls(container.image, events)
+    failed = _list_failed_pulls(container.image, events)
+    event = failed[-1] if failed else None
     # Read the event, too: while a kubelet before 1.32 waits to retry, the status does not say why the pull failed.
     causes = [classify_pull_failure(text) for text in (container.message, event.message if event else "") if text]
     failure = next((cause for cause in causes if cause is not PullFailure.OTHER), PullFailure.OTHER)
@@ -290,7 +295,11 @@ def _describe_failed_pull(container: Container, events: Sequence[SourcedEvent]) 
         sentence = join_sentences(sentence, format_missing_secret())
     if code is None:
         return ProgressMessage(stage=Stage.PULLING, sentence=sentence, event=event, is_alarm=True)
+    # Tries that failed for another reason, such as a registry that did not answer, confirm nothing.
+    tries = sum(each.count for each in failed if classify_pull_failure(each.message) is failure)
     after_s = 0.0 if tries >= _SECOND_TRY else CONFIRMED_AFTER_S
+    if code == "image_not_found" and container.waiting == "ImagePullBackOff":
+        after_s = min(after_s, _ABSENT_AFTER_S)
     return _make_failing_message(
         Stage.PULLING, StartFailure(code=code, sentence=sentence), event=event, after_s=after_s
     )
@@ -301,8 +310,8 @@ def format_missing_secret() -> str:
     return gettext("The secret for the image's registry is missing.")
 
 
-def _count_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> tuple[SourcedEvent | None, int]:
-    found = [
+def _list_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> list[SourcedEvent]:
+    return [
         event
         for event in events
         if event.source is EventSource.KUBELET
@@ -310,7 +319,6 @@ def _count_failed_pulls(image: str, events: Sequence[SourcedEvent]) -> tuple[Sou
         and event.message.startswith("Failed to pull image")
         and parse_image_name(event.message) in ("", image)
     ]
-    return (found[-1] if found else None), sum(event.count for event in found)
 
 
 def _explain_cannot_run(container: Container) -> str:

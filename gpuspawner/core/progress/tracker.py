@@ -136,6 +136,9 @@ class Tracker:
             is_alarm=message.is_alarm,
             failure=message.failure if self._is_over else None,
             lacks_room=message.stage in _STAGES_WAITING_FOR_ROOM and message.lacks_room,
+            detail=join_sentences(message.detail or message.sentence, _describe_missing_events(message, facts)),
+            place=message.place,
+            since_s=now_s,
         )
 
     def _select_own_pod(self, raw: Mapping[str, object] | None, *, now_s: float) -> Mapping[str, object] | None:
@@ -207,7 +210,7 @@ class Tracker:
             self._suspected = (failure.code, at_s)
         if at_s - self._suspected[1] < message.after_s:
             return message
-        return replace(message, stage=Stage.FAILED, sentence=failure.sentence, is_alarm=True)
+        return replace(message, stage=Stage.FAILED, sentence=failure.sentence, detail="", place="", is_alarm=True)
 
     def _enter_stage(self, stage: Stage, now_s: float) -> None:
         if stage is not self._stage:

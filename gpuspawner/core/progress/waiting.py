@@ -70,15 +70,14 @@ def describe_waiting(
     search_sentence = _format_search(pod, facts.gpu_name)
     if is_early and not _predicts_start(facts.verdict):
         return ProgressMessage(stage=Stage.WAITING, sentence=search_sentence, event=event)
-    sentence = join_sentences(
-        _format_reason(facts, refusals) or search_sentence,
-        _format_servers_ahead(facts.verdict),
-        "" if is_early else _format_no_new_node(scale_up),
-    )
+    reason, place = _format_reason(facts, refusals) or search_sentence, _format_servers_ahead(facts.verdict)
+    no_new_node = "" if is_early else _format_no_new_node(scale_up)
     shown_event = scale_up.event if scale_up and event is None else event
     return ProgressMessage(
         stage=Stage.WAITING,
-        sentence=sentence,
+        sentence=join_sentences(reason, place, no_new_node),
+        detail=join_sentences(_format_bare_reason(facts.verdict) or reason, no_new_node),
+        place=place,
         event=shown_event,
         is_alarm=not is_early,
         lacks_room=_predicts_start(facts.verdict) or not _needs_repair(refusals),
@@ -188,6 +187,13 @@ def _format_reason(facts: Facts, refusals: SchedulerRefusals) -> str:
         (_format_refusal(refusals, each, gpu_name=facts.gpu_name) for each in RefusalReason if each in refusals.counts),
         "",
     )
+
+
+def _format_bare_reason(verdict: Verdict | None) -> str:
+    """Return the verdict's reason without what the server waits for, which the page says in its headline."""
+    if verdict is None or verdict.outcome is not Outcome.WAITS or not verdict.reason:
+        return ""
+    return make_sentence(translate_now(verdict.reason))
 
 
 def _format_waits_for(names: str, nodes: int) -> str:
@@ -323,8 +329,14 @@ def describe_queue(
             failure=failure,
             after_s=_NOT_TAKEN_AFTER_S if place.reason is QueueReason.NOT_TAKEN else HOPELESS_IN_QUEUE_AFTER_S,
         )
-    sentence = join_sentences(_format_queue(place.queue), _format_queue_position(place), _format_queue_reason(place))
-    return ProgressMessage(stage=Stage.QUEUED, sentence=sentence, event=event)
+    queue, position, reason = _format_queue(place.queue), _format_queue_position(place), _format_queue_reason(place)
+    return ProgressMessage(
+        stage=Stage.QUEUED,
+        sentence=join_sentences(queue, position, reason),
+        detail=join_sentences(queue, reason),
+        place=position,
+        event=event,
+    )
 
 
 def _explain_hopeless(

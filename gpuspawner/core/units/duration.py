@@ -81,6 +81,24 @@ def format_age(seconds: float) -> str:
     return gettext("as of {hours} h ago", hours=minutes // _MINUTES_PER_HOUR)
 
 
+def format_clock(seconds: float) -> str:
+    """Return a time for a timer, rounded down: ``9 s``, ``2 min 10 s``, ``5 min``, ``1 h 30 min``.
+
+    ``templates/waiting.js`` formats times in the same way.
+
+    :param seconds: 0 or more.
+    """
+    minutes, left_s = divmod(int(seconds), _MINUTE_S)
+    if not minutes:
+        return gettext("{seconds} s", seconds=left_s)
+    if minutes < _MINUTES_PER_HOUR:
+        if not left_s:
+            return gettext("{minutes} min", minutes=minutes)
+        return gettext("{minutes} min {seconds} s", minutes=minutes, seconds=left_s)
+    hours, left = divmod(minutes, _MINUTES_PER_HOUR)
+    return gettext("{hours} h {minutes} min", hours=hours, minutes=left) if left else gettext("{hours} h", hours=hours)
+
+
 @lru_cache(maxsize=4096)
 def _parse_seconds(text: str) -> int:
     found = _DURATION.fullmatch(text)

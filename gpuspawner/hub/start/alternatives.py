@@ -1,4 +1,8 @@
-"""Adds links to the error that ends a start; each link opens the form with a similar choice that may work."""
+"""Finds similar choices for a start that waits or has failed; a link to each opens the form with the choice filled in.
+
+:func:`add_alternatives` adds the links to the error that ends a start. :class:`AlternativesFinder` offers them on the
+page of a server that waits.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from gpuspawner.core.form.fields import try_validate
 from gpuspawner.core.form.wording import describe_difference
 from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.selection import Selection, build_options, validate
-from gpuspawner.core.text.i18n import gettext
+from gpuspawner.core.text.i18n import gettext, use_language
 from gpuspawner.core.text.wording import join_sentences, join_with_or
 from gpuspawner.core.verdict.alternatives import MAX_ALTERNATIVES, list_preset_variants
 from gpuspawner.hub.errors import RefusedStart
@@ -22,12 +26,17 @@ from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.request.context import build_prefill_url
 from gpuspawner.hub.start.observer import WorkThrottle
 from gpuspawner.hub.start.state import StartingSpawner
+from gpuspawner.hub.start.stream import Alternative, ProgressFeed
 
 _IMAGE_REASONS = frozenset({"image_not_found", "image_pull_denied", "invalid_image"})
 _MEMORY_REASONS = frozenset({"out_of_memory"})
 _SETUP_REASONS = frozenset({"container_config", "crashed", "refused_by_admission"})
 """Codes of start failures for which no other choice in the spawn form is likely to help; the error names none."""
 
+_WAITING_PAUSE_S = 15.0
+"""Minimum number of seconds between two searches for one waiting server."""
+_waiting_throttle = WorkThrottle(0.05)
+"""Limits the searches for all waiting servers to 5 % of the event loop's time."""
 _throttle = WorkThrottle(0.2)
 """Limits the searches for similar choices to 20 % of the event loop's time, because each search checks all nodes."""
 
@@ -42,7 +51,7 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
     :param patience_s: maximum number of seconds to wait for the searches of other starts. If the wait would be longer,
         return the error unchanged.
     """
-    named = await _find_named_alternatives(spawner, refused.code, patience_s=patience_s)
+    named = await _find_named_alternatives(spawner, refused.code, throttle=_throttle, patience_s=patience_s)
     if not named:
         return refused
     sentence = refused.jupyterhub_message
@@ -54,13 +63,39 @@ async def add_alternatives(refused: RefusedStart, spawner: StartingSpawner, *, p
     )
 
 
-async def _find_named_alternatives(
-    spawner: StartingSpawner, reason: str, *, patience_s: float
-) -> list[tuple[str, str]]:
-    """Return a pair for each similar choice: a text with its difference from the user's choice, and a URL.
+class AlternativesFinder:
+    """Searches now and then for choices that could start now, while a server waits and an open page shows its progress.
 
-    The URL opens the form with the similar choice filled in. The list is empty if the search fails, or would have to
-    wait for more than ``patience_s`` seconds.
+    :param spawner: the spawner of the server during the start; it stays unchanged.
+    :param feed: the progress feed of the start, which gets the choices.
+    """
+
+    def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
+        self._spawner = spawner
+        self.feed = feed
+        self._next_s = 0.0
+
+    async def update(self) -> None:
+        """Search if a search is due; withdraw the choices if the server does not wait for room any more."""
+        last, now_s = self.feed.last, self.feed.elapsed_s
+        if last is None or not last.lacks_room:
+            self.feed.suggest(())
+            return
+        if not self.feed.is_read or now_s < self._next_s:
+            return
+        with use_language(self.feed.language):
+            found = await _find_named_alternatives(self._spawner, "", throttle=_waiting_throttle, patience_s=0)
+        if found is not None:
+            self._next_s = now_s + _WAITING_PAUSE_S
+            self.feed.suggest(tuple(found))
+
+
+async def _find_named_alternatives(
+    spawner: StartingSpawner, reason: str, *, throttle: WorkThrottle, patience_s: float
+) -> list[Alternative] | None:
+    """Return similar choices, best first; None if the search would have to wait for more than ``patience_s`` seconds.
+
+    The list is empty if the search fails.
     """
     try:
         offer = await spawner.make_offer()
@@ -73,11 +108,11 @@ async def _find_named_alternatives(
             choices = _find_other_images(selection, reach)
         elif reason in _MEMORY_REASONS:
             choices = _find_more_memory(selection, reach)
-        elif await _throttle.wait(patience_s=patience_s):
-            with _throttle.measure():
+        elif await throttle.wait(patience_s=patience_s):
+            with throttle.measure():
                 choices = await find_startable_alternatives(spawner, offer, selection=selection, reach=reach)
         else:
-            return []
+            return None
     except SelectionError:
         # Add no links: the settings have changed and no longer contain the user's choice.
         return []
@@ -86,7 +121,7 @@ async def _find_named_alternatives(
         return []
     catalog = offer.catalog
     return [
-        (describe_difference(each, selection, catalog=catalog), build_prefill_url(spawner, each))
+        Alternative(describe_difference(each, selection, catalog=catalog), build_prefill_url(spawner, each))
         for each in choices[:MAX_ALTERNATIVES]
     ]
 

@@ -4,6 +4,9 @@ The supervisor of a start publishes each report once, to a feed. Each open page 
 generator, which yields progress events in JupyterHub's format. The page also shows messages that the admin has set in
 KubeSpawner: ``slow_spawn_message`` and, in newer versions, the messages of an event formatter and of a progress hook.
 
+Each event has two descriptions of the start. gpuspawner's own page (``templates/hub/spawn_pending.html``) reads the
+member ``gpuspawner``. JupyterHub's page, and clients of the REST API, read the messages.
+
 The progress messages, which may be HTML, contain a cancel button:
 
 - JupyterHub 5: on all progress pages, because the page itself has no button that stops a server.
@@ -20,9 +23,9 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from textwrap import dedent
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import jupyterhub
@@ -31,11 +34,22 @@ from markupsafe import Markup
 
 from gpuspawner.core.catalog.model import GPUType
 from gpuspawner.core.json_access import as_dict, as_text
-from gpuspawner.core.progress.model import Report
+from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.core.text.i18n import Language, get_language, gettext, ngettext, use_language
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.spawner_protocol import UserServer
+
+
+class Alternative(NamedTuple):
+    """Another choice that could start now, for a page of a server that waits.
+
+    :param text: how the choice differs from the user's.
+    :param url: link to the form that fills in the choice and starts nothing.
+    """
+
+    text: str
+    url: str
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +63,7 @@ class ProgressFeed:
     :param former_pod: uid of an earlier pod with the same name; empty for none.
     :param reports: all reports so far, oldest first.
     :param percent: position of the progress bar.
+    :param alternatives: other choices that could start now; empty if the server does not wait for room.
     :param is_over: whether the start has ended, so that no more reports follow.
     :param language: language of the user who starts the server, used on all pages.
     :param began_at: when the start began, if an earlier process of the hub began it; else None.
@@ -61,6 +76,7 @@ class ProgressFeed:
     former_pod: str = ""
     reports: list[Report] = field(default_factory=list)
     percent: int = 0
+    alternatives: tuple[Alternative, ...] = ()
     is_over: bool = False
     language: Language = field(default_factory=get_language)
     began_at: datetime | None = None
@@ -138,6 +154,15 @@ class ProgressFeed:
         if (len(self.reports), self.percent) != before:
             self._wake()
 
+    def suggest(self, alternatives: tuple[Alternative, ...]) -> None:
+        """Replace the other choices that could start now, and wake the waiting pages if these have changed.
+
+        :param alternatives: the other choices, best first.
+        """
+        if alternatives != self.alternatives:
+            self.alternatives = alternatives
+            self._wake()
+
     def close(self) -> None:
         """Mark the start as over and wake the waiting pages."""
         self.is_over = True
@@ -187,11 +212,14 @@ def read_uid(pod: Mapping[str, object]) -> str:
 
 
 ProgressEvent = dict[str, Any]
-"""A progress event of JupyterHub. Its keys are some of ``progress``, ``message``, ``html_message`` and ``raw_event``.
+"""A progress event of JupyterHub. Its keys are some of ``progress``, ``message``, ``html_message``, ``raw_event``, and
+``gpuspawner`` for gpuspawner's own page (:func:`build_status`).
 
 Each event has a ``message``, like KubeSpawner's own events, because clients such as BinderHub require this key.
 """
 
+PAGE_MEMBER = "gpuspawner"
+"""Member of a progress event that gpuspawner's own page reads."""
 _BAR_STEP = 5
 """Percentage points; if the bar has moved this far without a new message, the page gets the new position."""
 
@@ -230,30 +258,54 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
     :param feed: the progress feed of the start.
     """
     reminder = _SlowStartReminder(spawner)
-    seen, percent = 0, 0
+    seen, percent, shown = 0, 0, feed.alternatives
     with feed.read():
+        # Look again after each event: while the page receives it, the feed may change.
         while True:
-            is_over = feed.is_over
-            for report in feed.reports[seen:]:
-                percent = report.percent
+            if seen < len(feed.reports):
+                report, seen = feed.reports[seen], seen + 1
+                percent, shown = report.percent, feed.alternatives
                 with use_language(feed.language):
-                    event = _build_event(spawner, report)
-                yield event
-            seen = len(feed.reports)
-            if feed.percent >= percent + _BAR_STEP and (sentence := _find_last_sentence(feed)):
-                percent = feed.percent
+                    event = _build_event(spawner, feed, report)
+            elif feed.last is not None and (feed.percent >= percent + _BAR_STEP or feed.alternatives != shown):
+                percent, shown = feed.percent, feed.alternatives
                 with use_language(feed.language):
-                    event = {"progress": percent, **_build_message(spawner, sentence)}
-                yield event
-            if is_over:
+                    event = {"progress": percent, **_repeat_last(spawner, feed)}
+            elif feed.is_over:
                 return
-            if reminder.is_due(feed.elapsed_s):
+            elif reminder.is_due(feed.elapsed_s):
                 with use_language(feed.language):
-                    event = _build_message(
-                        spawner, join_sentences(_find_last_sentence(feed), reminder.text(feed.elapsed_s))
-                    )
-                yield event
-            await feed.wait_for_news(timeout_s=reminder.left_s(feed.elapsed_s))
+                    event = _repeat_last(spawner, feed, reminder=reminder)
+            else:
+                await feed.wait_for_news(timeout_s=reminder.left_s(feed.elapsed_s))
+                continue
+            yield event
+
+
+def build_status(feed: ProgressFeed, *, report: Report | None, timeout_s: float) -> dict[str, Any]:
+    """Return what gpuspawner's page shows about a start, as JSON: the member ``gpuspawner`` of a progress event.
+
+    - ``stage``, ``detail``, ``place``, ``is_alarm``: the report, in the current language and without times.
+    - ``at``: when the report was made, in seconds since 1970 (UTC).
+    - ``elapsed_s``, ``limit_s``: seconds since the start began, now, and until the hub gives up.
+    - ``alternatives``: other choices that could start now, as ``[text, url]``.
+
+    :param feed: the progress feed of the start.
+    :param report: one of the feed's reports; None if there is none yet.
+    :param timeout_s: seconds from the start's beginning until the hub gives up.
+    """
+    shown = report or Report(stage=Stage.CHECKING, sentence="", percent=0, since_s=feed.elapsed_s)
+    at = datetime.now(UTC) - timedelta(seconds=max(0.0, feed.elapsed_s - shown.since_s))
+    return {
+        "stage": shown.stage.value,
+        "detail": shown.detail or shown.sentence,
+        "place": shown.place,
+        "is_alarm": shown.is_alarm and not shown.lacks_room,
+        "at": round(at.timestamp(), 1),
+        "elapsed_s": round(feed.elapsed_s, 1),
+        "limit_s": timeout_s,
+        "alternatives": [list(each) for each in feed.alternatives],
+    }
 
 
 class _SlowStartReminder:
@@ -267,6 +319,10 @@ class _SlowStartReminder:
         self._next_s = float(getattr(spawner, "slow_spawn_message_threshold", 0)) or float("inf")
         self._own = spawner.slow_spawn_message if _is_configured(spawner, "slow_spawn_message") else ""
 
+    @property
+    def is_admins(self) -> bool:
+        return bool(self._own)
+
     def is_due(self, elapsed_s: float) -> bool:
         return elapsed_s >= self._next_s
 
@@ -278,6 +334,7 @@ class _SlowStartReminder:
         if self._own:
             # Fill in {seconds} and {timeout} in the admin's message, as newer versions of KubeSpawner do.
             return dedent(self._own).format(seconds=int(elapsed_s), timeout=self._timeout_s)
+        # gpuspawner's own page has a timer instead of this sentence.
         return ngettext(
             "Elapsed: {number} second.",
             "Elapsed: {number} seconds.",
@@ -285,15 +342,27 @@ class _SlowStartReminder:
         )
 
 
-def _find_last_sentence(feed: ProgressFeed) -> str:
-    return feed.last.sentence if feed.last else ""
+def _repeat_last(
+    spawner: ProgressSpawner, feed: ProgressFeed, *, reminder: _SlowStartReminder | None = None
+) -> ProgressEvent:
+    """Return an event with the last report, followed by a reminder if there is one."""
+    last = feed.last
+    text = reminder.text(feed.elapsed_s) if reminder else ""
+    status = build_status(feed, report=last, timeout_s=float(spawner.start_timeout))
+    note = {"note": text} if reminder and reminder.is_admins else {}
+    message = _build_message(spawner, join_sentences(last.sentence if last else "", text))
+    return {**message, PAGE_MEMBER: {**status, **note}}
 
 
-def _build_event(spawner: ProgressSpawner, report: Report) -> ProgressEvent:
-    event = {"progress": report.percent, **_build_message(spawner, report.sentence)}
+def _build_event(spawner: ProgressSpawner, feed: ProgressFeed, report: Report) -> ProgressEvent:
+    status = build_status(feed, report=report, timeout_s=float(spawner.start_timeout))
+    event = {"progress": report.percent, **_build_message(spawner, report.sentence), PAGE_MEMBER: status}
     if report.raw_event is None:
         return event
-    return {**event, "raw_event": dict(report.raw_event), **_apply_site_formatter(spawner, report)}
+    own = _apply_site_formatter(spawner, report)
+    if isinstance(own.get("message"), str):
+        event[PAGE_MEMBER] = {**status, "detail": own["message"]}
+    return {**event, "raw_event": dict(report.raw_event), **own}
 
 
 def _build_message(spawner: ProgressSpawner, sentence: str) -> ProgressEvent:
@@ -351,11 +420,15 @@ def add_cancel_button(spawner: UserServer, sentence: str) -> str:
     if _HAS_STOP_BUTTON and not spawner.name:
         return ""
     failed = gettext("That did not work. Try again, or reload the page.")
-    button = _BUTTON.format(_build_api_path(spawner), failed, gettext("Cancel"))
+    button = _BUTTON.format(build_api_path(spawner), failed, gettext("Cancel"))
     return str(Markup("{}{}{}").format(sentence, button, _HIDDEN))
 
 
-def _build_api_path(spawner: UserServer) -> str:
+def build_api_path(spawner: UserServer) -> str:
+    """Return the path of a server in JupyterHub's REST API; a DELETE there stops the server.
+
+    :param spawner: the spawner of the server.
+    """
     server = ("servers", url_escape_path(spawner.name)) if spawner.name else ("server",)
     return str(url_path_join(spawner.hub.base_url, "api/users", spawner.user.escaped_name, *server))
 

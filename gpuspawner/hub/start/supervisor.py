@@ -22,7 +22,7 @@ from gpuspawner.hub.errors import RefusedStart, SlowStartError, explain_cluster_
 from gpuspawner.hub.kubespawner import private_api
 from gpuspawner.hub.kubespawner.hub_pods import renew_watches
 from gpuspawner.hub.metrics import registry, starts
-from gpuspawner.hub.start.alternatives import add_alternatives
+from gpuspawner.hub.start.alternatives import AlternativesFinder, add_alternatives
 from gpuspawner.hub.start.observer import StartObserver
 from gpuspawner.hub.start.state import StartingSpawner
 from gpuspawner.hub.start.stream import LISTEN_POLL_S, ProgressFeed, wait_until_listening
@@ -120,6 +120,7 @@ class _Supervisor:
         self._spawner = spawner
         self._feed = feed
         self._observer = StartObserver(spawner, feed)
+        self._alternatives = AlternativesFinder(spawner, feed)
         self._progress = Tracker(is_resumed=feed.is_resumed)
         self._logged: set[type[Exception]] = set()
         self._idle_scheduler = ""
@@ -141,6 +142,8 @@ class _Supervisor:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._left_s()):
                     failure = await self.observe()
+                    if failure is None:
+                        await self._alternatives.update()
             if failure is not None:
                 return await self._refuse(failure)
             if self._feed.is_read:

@@ -108,7 +108,7 @@ def test_too_little_memory_for_a_program_beside_the_server_is_not_the_servers(re
     assert find_container_trouble(pod(node="n", containers=[again]), ()) is None
 
 
-@pytest.mark.parametrize(("counts", "after_s"), [((1,), 20.0), ((2,), 0.0), ((1, 1), 0.0)])
+@pytest.mark.parametrize(("counts", "after_s"), [((1,), 10.0), ((2,), 0.0), ((1, 1), 0.0)], ids=repr)
 def test_the_second_pull_that_fails_is_enough(counts: tuple[int, ...], after_s: float):
     """While kubelet holds back, kubelets before 1.32 tell the cause in the event alone."""
     raw = [
@@ -120,6 +120,35 @@ def test_the_second_pull_that_fails_is_enough(counts: tuple[int, ...], after_s: 
     assert found is not None
     assert found.failure is not None
     assert (found.failure.code, found.after_s) == ("image_not_found", after_s)
+
+
+@pytest.mark.parametrize(
+    ("message", "state", "expected"),
+    [
+        (NOT_FOUND, "ErrImagePull", ("image_not_found", 20.0)),
+        (NOT_FOUND, "ImagePullBackOff", ("image_not_found", 10.0)),
+        ("manifest unknown", "ImagePullBackOff", ("image_not_found", 10.0)),
+        (DENIED, "ImagePullBackOff", ("image_pull_denied", 20.0)),
+        ("dial tcp 10.0.0.1:443: i/o timeout", "ImagePullBackOff", None),
+        ("unexpected status: 503 Service Unavailable", "ImagePullBackOff", None),
+        ("unexpected status: 500 Internal Server Error", "ImagePullBackOff", None),
+    ],
+    ids=["said once", "said twice", "unknown manifest", "denied", "timeout", "503", "500"],
+)
+def test_an_image_that_kubelet_says_twice_is_missing_ends_the_start_sooner(
+    message: str, state: str, expected: tuple[str, float] | None
+):
+    found = find_container_trouble(pod(containers=[container(waits(state, message))]), ())
+    assert found is not None
+    assert (found.failure and (found.failure.code, found.after_s)) == expected
+
+
+def test_a_try_that_failed_because_the_registry_did_not_answer_confirms_nothing():
+    raw = [event("kubelet", "Failed", f'{FAILED} "{IMAGE}": i/o timeout', count=4)]
+    raw += [event("kubelet", "Failed", f'{FAILED} "{IMAGE}": {NOT_FOUND}', at_s=9)]
+    found = find_container_trouble(pod(containers=[container(waits("ErrImagePull", NOT_FOUND))]), parse_events(raw))
+    assert found is not None
+    assert found.after_s == 20.0
 
 
 def test_pulls_of_other_images_that_failed_do_not_count():

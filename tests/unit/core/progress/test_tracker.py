@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from gpuspawner.core.catalog.kueue import QueueReason
 from gpuspawner.core.progress.events import scrub_event
 from gpuspawner.core.progress.model import START_FAILURE_CODES, QueuePlace, Stage
 from gpuspawner.core.progress.tracker import QUIET_PERIOD_S
@@ -170,6 +171,19 @@ def test_an_image_that_does_not_exist_is_told_at_once_and_ends_the_start_soon():
     assert (start.reports[-1].stage, start.code) == (Stage.PULLING, None)
     assert start.at(24, failing) == []
     assert (start.at(25, failing), start.code) == ([sentence], "image_not_found")
+
+
+def test_an_image_that_kubelet_says_twice_is_missing_ends_the_start_ten_seconds_after_the_first():
+    start = Start()
+    first, second = (
+        pod(node="n", containers=[container(waits(reason, NOT_FOUND))])
+        for reason in ("ErrImagePull", "ImagePullBackOff")
+    )
+    start.at(5, first)
+    start.at(6, second)
+    assert (start.at(14.9, second), start.code) == ([], None)
+    start.at(15, second)
+    assert start.code == "image_not_found"
 
 
 def test_an_image_that_could_be_had_after_all_ends_nothing():
@@ -354,3 +368,30 @@ def test_a_pod_whose_gates_were_just_removed_has_30_s_for_a_scheduler_to_look_at
     told = [start.at(at_s, SCHEDULED_BY_SITE) for at_s in (100, 129, 130)]
     assert told[-1:] == [[UNTOUCHED]]
     assert not any("looked at" in sentence for each in told[:-1] for sentence in each)
+
+
+def test_a_page_gets_the_place_in_line_and_the_reason_without_times():
+    start = Start()
+    waits = Verdict(outcome=Outcome.WAITS, reason="all 8 are in use", ahead=0)
+    start.at(65, pod(), FAILED_SCHEDULING, verdict=waits, timeout_s=300)
+    report = start.reports[-1]
+    assert report.sentence == "Waiting for 1 × A100: all 8 are in use. You're next. Gives up in 4 min."
+    assert (report.detail, report.place, report.since_s) == ("All 8 are in use.", "You're next.", 65)
+
+
+def test_a_page_gets_the_place_in_a_queue():
+    start = Start()
+    place = QueuePlace(position=3, queue="team", reason=QueueReason.QUOTA_IN_USE)
+    start.at(1, pod(gates=("kueue.x-k8s.io/admission",)), queue=place, timeout_s=300)
+    report = start.reports[-1]
+    assert report.place == "3 are ahead of you."
+    assert report.detail == "Waiting in the queue team. The queue's quota is in use."
+
+
+def test_a_page_gets_no_time_of_a_pull_beside_its_own():
+    start = Start()
+    pulling = event("kubelet", "Pulling", f'Pulling image "{IMAGE}"')
+    start.at(1, CREATING, pulling)
+    start.at(60, CREATING, pulling)
+    assert start.reports[-1].sentence.endswith(" That has taken 59 s so far.")
+    assert start.reports[-1].detail == f"The image {IMAGE} is being fetched."

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from jupyterhub.utils import format_exception
 
+from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.start import alternatives
-from gpuspawner.hub.start.alternatives import add_alternatives
+from gpuspawner.hub.start.alternatives import AlternativesFinder, add_alternatives
 from gpuspawner.hub.start.observer import WorkThrottle
+from gpuspawner.hub.start.stream import ProgressFeed
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import SETTINGS, MakeSpawner
 from tests.unit.hub.starts import GPU_OPTIONS, begin
@@ -121,3 +124,61 @@ async def test_where_many_starts_end_at_once_those_without_patience_get_none(
     clock.now += 4.1
     error = await refused(make_spawner(), "evicted", {**GPU_OPTIONS, "gpu_count": 4})
     assert "Try 3 × A100" in format_exception(error)[0]
+
+
+WAITS = Report(stage=Stage.WAITING, sentence="It waits.", percent=10, lacks_room=True)
+
+
+@pytest.fixture
+async def waiting(make_spawner: MakeSpawner, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> AlternativesFinder:
+    """Return the search for other choices of a start that waits for four GPUs."""
+    monkeypatch.setattr(alternatives, "_waiting_throttle", WorkThrottle(0.05, clock=clock))
+    spawner = make_spawner()
+    await begin(spawner, {**GPU_OPTIONS, "gpu_count": 4})
+    feed = ProgressFeed(clock=clock)
+    feed.begin()
+    feed.publish([WAITS], percent=10)
+    return AlternativesFinder(spawner, feed)
+
+
+async def test_an_open_page_of_a_server_that_waits_gets_other_choices(waiting: AlternativesFinder):
+    with waiting.feed.read():
+        await waiting.update()
+    assert [each.text.partition(" (")[0] for each in waiting.feed.alternatives][:1] == ["3 × A100"]
+    assert "fill-gpu_count=3" in waiting.feed.alternatives[0].url
+
+
+async def test_no_choices_are_looked_for_where_no_page_is_open(waiting: AlternativesFinder):
+    await waiting.update()
+    assert waiting.feed.alternatives == ()
+
+
+async def test_choices_are_looked_for_again_after_a_while(
+    waiting: AlternativesFinder, server: WatchServer, clock: Clock
+):
+    with waiting.feed.read():
+        await waiting.update()
+        found = waiting.feed.alternatives
+        server.status[NODES] = 403
+        clock.now += 14
+        await waiting.update()
+        assert waiting.feed.alternatives == found
+        waiting.feed.publish([replace(WAITS, lacks_room=False)], percent=50)
+        await waiting.update()
+        assert waiting.feed.alternatives == ()
+
+
+async def test_many_servers_that_wait_take_a_small_share_of_the_hubs_time(
+    waiting: AlternativesFinder, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    turns = WorkThrottle(0.05, clock=clock)
+    monkeypatch.setattr(alternatives, "_waiting_throttle", turns)
+    with turns.measure():
+        clock.now += 1.0
+    with waiting.feed.read():
+        clock.now += 18.9
+        await waiting.update()
+        assert waiting.feed.alternatives == ()
+        clock.now += 0.2
+        await waiting.update()
+        assert waiting.feed.alternatives != ()

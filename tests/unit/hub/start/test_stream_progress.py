@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from traitlets import Type
 
 from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.hub.spawner import GPUSpawner
-from gpuspawner.hub.start.stream import ProgressFeed, stream_progress
+from gpuspawner.hub.start.stream import PAGE_MEMBER, Alternative, ProgressFeed, stream_progress
 from tests.unit.clocks import Clock
 from tests.unit.hub.conftest import MakeSpawner
 
@@ -31,6 +32,11 @@ needs_patience = pytest.mark.skipif(
 
 def messages(events: list[dict[str, Any]]) -> list[str]:
     return [event["message"] for event in events if "message" in event]
+
+
+def without_status(event: dict[str, Any]) -> dict[str, Any]:
+    """Return what pages of JupyterHub's own read of an event."""
+    return {name: value for name, value in event.items() if name != PAGE_MEMBER}
 
 
 async def all_of(events: AsyncGenerator[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -59,7 +65,9 @@ async def test_the_default_servers_page_needs_no_html(make_spawner: MakeSpawner)
     spawner = make_spawner()
     spawner.start_state.feed.publish([WAITING], percent=10)
     spawner.start_state.feed.close()
-    assert await all_of(spawner.progress()) == [{"progress": 10, "message": "It waits."}]
+    assert [without_status(event) for event in await all_of(spawner.progress())] == [
+        {"progress": 10, "message": "It waits."}
+    ]
 
 
 async def test_many_pages_are_told_what_comes(spawner: GPUSpawner):
@@ -82,7 +90,8 @@ async def test_the_bar_moves_with_the_last_words(spawner: GPUSpawner):
     page = spawner.progress()
     words = (await anext(page))["html_message"]
     following.publish([], percent=17)
-    assert await anext(page) == {"progress": 17, "message": "It waits.", "html_message": words}
+    moved = await anext(page)
+    assert without_status(moved) == {"progress": 17, "message": "It waits.", "html_message": words}
     await page.aclose()
 
 
@@ -191,3 +200,91 @@ async def test_a_site_without_our_settings_has_kubespawners(make_spawner: MakeSp
     spawner = make_spawner(settings={}, kubespawner={"profile_list": [{"display_name": "A"}], "events_enabled": False})
     spawner.start_state.feed.publish([WAITING], percent=10)
     assert await all_of(spawner.progress()) == []
+
+
+QUEUED = Report(
+    stage=Stage.WAITING,
+    sentence="Waiting for 1 × A100: all are in use. You're next. Gives up in 4 min.",
+    percent=10,
+    detail="All are in use.",
+    place="You're next.",
+    is_alarm=True,
+    since_s=30,
+)
+LESS = Alternative("1 × T4", "/hub/spawn/ada?fill-gpu=t4")
+
+
+def is_now(seconds: float) -> bool:
+    return abs(datetime.now(UTC).timestamp() - seconds) < 5
+
+
+async def test_our_own_page_gets_the_place_the_times_and_no_time_in_a_sentence(spawner: GPUSpawner, clock: Clock):
+    following = ProgressFeed(clock=clock)
+    following.begin()
+    clock.now += 30
+    following.publish([QUEUED], percent=10)
+    page = stream_progress(spawner, following)
+    status = (await anext(page))[PAGE_MEMBER]
+    assert is_now(status.pop("at"))
+    assert status == {
+        "stage": "waiting",
+        "detail": "All are in use.",
+        "place": "You're next.",
+        "is_alarm": True,
+        "elapsed_s": 30.0,
+        "limit_s": 60.0,
+        "alternatives": [],
+    }
+    await page.aclose()
+
+
+async def test_a_page_that_comes_late_is_told_when_each_thing_was_said(spawner: GPUSpawner, clock: Clock):
+    following = ProgressFeed(clock=clock)
+    following.begin()
+    clock.now += 30
+    following.publish([QUEUED], percent=10)
+    clock.now += 100
+    page = stream_progress(spawner, following)
+    status = (await anext(page))[PAGE_MEMBER]
+    assert (status["elapsed_s"], is_now(status["at"] + 100)) == (130.0, True)
+    await page.aclose()
+
+
+async def test_other_choices_reach_an_open_page_once(spawner: GPUSpawner):
+    following = spawner.start_state.feed
+    following.publish([QUEUED], percent=10)
+    page = spawner.progress()
+    await anext(page)
+    following.suggest((LESS,))
+    following.suggest((LESS,))
+    event = await anext(page)
+    assert event[PAGE_MEMBER]["alternatives"] == [["1 × T4", "/hub/spawn/ada?fill-gpu=t4"]]
+    assert event["message"] == QUEUED.sentence
+    following.suggest(())
+    assert (await anext(page))[PAGE_MEMBER]["alternatives"] == []
+    following.close()
+    assert await all_of(page) == []
+
+
+@needs_patience
+@pytest.mark.parametrize(("own", "note"), [("", None), ("Coffee?", "Coffee?")], ids=["ours", "a site's"])
+async def test_our_own_page_gets_a_sites_words_of_patience_and_no_second_timer(
+    spawner: GPUSpawner, clock: Clock, own: str, note: str | None
+):
+    if own:
+        spawner.slow_spawn_message = own
+    following = ProgressFeed(clock=clock)
+    following.begin()
+    following.publish([QUEUED], percent=10)
+    page = stream_progress(spawner, following)
+    await anext(page)
+    clock.now += 61
+    following.publish([], percent=11)
+    status = (await anext(page))[PAGE_MEMBER]
+    assert (status["detail"], status["elapsed_s"], status.get("note")) == ("All are in use.", 61.0, note)
+    await page.aclose()
+
+
+async def test_our_own_page_says_an_event_in_a_sites_words(spawner: GPUSpawner):
+    events = await all_of(newer(spawner, event_formatter_class=Formatter).progress())
+    assert [event[PAGE_MEMBER]["detail"] for event in events] == ["It waits.", "Normal: Pulling image of {}"]
