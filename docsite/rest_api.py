@@ -40,8 +40,9 @@ _FIELDS = """\
 ## Fields
 
 Every field may be left out, and `null` means the same, except for `gpu` and `v`. Texts have at most {longest}
-characters unless the schema says otherwise. Unknown fields are errors, unless the setting `extra_options` lists them: [a field
-of your own](../how-to/own-field.md). All options together may have 60,000 characters as JSON, and 32 nested levels.
+characters unless the schema says otherwise. Unknown fields are errors, unless the setting `extra_options` lists them:
+[a field of your own](../how-to/own-field.md). All options together may have 60,000 characters as JSON, and 32 nested
+levels.
 
 | field | JSON type | what it is |
 |---|---|---|
