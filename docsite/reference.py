@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docsite import commands, configuration, metrics, rights
+from docsite import commands, configuration, metrics, rest_api, rights, user_options
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -15,6 +15,9 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "commands.md": commands.page,
     "metrics.md": metrics.page,
     "rights.md": rights.page,
+    "rest-api.md": rest_api.page,
+    "user-options.schema.json": user_options.schema_text,
+    "openapi.json": rest_api.openapi_text,
 }
 """File in docs/reference → what makes its text."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiClient, NodeV1Api, SchedulingV1Api
+from kubernetes.client import ApiClient, CoreV1Api, NodeV1Api, SchedulingV1Api
 from kubernetes.dynamic import DynamicClient
 
 from devcluster import Cluster
@@ -80,11 +80,23 @@ def test_what_an_example_names_is_offered_and_starts_on_its_nodes(
         trial.check_places()
 
 
+@pytest.fixture(scope="module")
+def namespaces(api: ApiClient) -> None:
+    """Make the namespaces that objects of examples are in."""
+    documents = [document for example in MANIFESTS for document in read(example.values[0])]
+    for name in {document["metadata"].get("namespace") for document in documents} - {None}:
+        CoreV1Api(api).create_namespace({"metadata": {"name": name}})
+
+
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("block", MANIFESTS)
 def test_the_api_server_takes_the_objects_of_an_example(api: ApiClient, block: Block) -> None:
     with kinds_served(api):
         resources = DynamicClient(api).resources
         for document in read(block):
             kind = resources.get(api_version=document["apiVersion"], kind=document["kind"])
-            made = kind.create(body=document, query_params=[("dryRun", "All"), ("fieldValidation", "Strict")])
+            namespace = document["metadata"].get("namespace")
+            made = kind.create(
+                body=document, namespace=namespace, query_params=[("dryRun", "All"), ("fieldValidation", "Strict")]
+            )
             assert made.metadata.name == document["metadata"]["name"]

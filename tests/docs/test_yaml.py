@@ -23,7 +23,18 @@ from tests.docs.support.pages import ROOT, examples
 
 EXAMPLES = list(examples(lambda block: block.language in {"yaml", "yml"}))
 # Of the chart, those of its keys that examples use; anything else has to be said to be something else.
-CHART_KEYS = {"hub", "singleuser", "prePuller", "scheduling", "rbac", "proxy", "cull", "custom", "ingress"}
+CHART_KEYS = {
+    "hub",
+    "singleuser",
+    "prePuller",
+    "scheduling",
+    "rbac",
+    "proxy",
+    "cull",
+    "custom",
+    "ingress",
+    "imagePullSecrets",
+}
 API_VERSION = re.compile(r"([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?")
 HELM_VALUES = ROOT / "helm-values"
 MARK = re.compile(r"yaml: .{5,}")
