@@ -196,17 +196,13 @@ export function misfitOf(image, gpu) {
   return image?.misfits.find(({ gpus }) => gpus.includes(gpu?.slug))?.text ?? "";
 }
 
-/** Why an image can use none of several GPUs, said once instead of at each; empty where it can use one. */
-export function commonMisfitOf(image, data) {
-  if (data.gpus.length < 2) return "";
-  return image?.misfits.find(({ gpus }) => gpus.length === data.gpus.length)?.text ?? "";
+function joined(parts) {
+  return parts.reduce((choice, part) => t("{choice} · {part}", { choice, part }));
 }
 
-/** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
-export function sentenceOf(values, data) {
-  const { image, gpu } = chosen(values, data);
-  if (!image || (values.gpu && !gpu) || wrongNumbers(values, data).length || misfitOf(image, gpu)) return "";
-  const parts = [image.display_name];
+/** CPU and memory in words, without those that the form lacks or that are empty. */
+function amountParts(values, data) {
+  const parts = [];
   if (data.cpu && values.cpu.trim()) {
     const cores = amountOf("cpu", values.cpu);
     parts.push(tn("{amount} CPU", "{amount} CPUs", Math.ceil(cores), { amount: textOf(cores) }));
@@ -214,6 +210,14 @@ export function sentenceOf(values, data) {
   if (data.memory && values.memory.trim()) {
     parts.push(t("{memory} RAM", { memory: memoryText(amountOf("memory", values.memory)) }));
   }
+  return parts;
+}
+
+/** What is asked for as a sentence, empty where it cannot be started; the server writes the same one. */
+export function sentenceOf(values, data) {
+  const { image, gpu } = chosen(values, data);
+  if (!image || (values.gpu && !gpu) || wrongNumbers(values, data).length || misfitOf(image, gpu)) return "";
+  const parts = [image.display_name, ...amountParts(values, data)];
   if (data.shared_memory && values.shared_memory.trim()) {
     parts.push(t("{memory} shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
   }
@@ -224,7 +228,7 @@ export function sentenceOf(values, data) {
     const { phrase } = bySlug(entries.slice(1), values[name]) ?? {};
     if (phrase) parts.push(phrase);
   }
-  return parts.reduce((choice, part) => t("{choice} · {part}", { choice, part }));
+  return joined(parts);
 }
 
 /** What stands in the sentence's place while there is none. */

@@ -129,8 +129,6 @@ function display(root, data, form) {
   }
 
   function showTypes(values, age) {
-    const { image } = chosen(values, data);
-    say(find("misfit"), commonMisfitOf(image, data));
     data.gpus.forEach((gpu) => {
       const row = rowOf(root, "gpu", gpu.slug);
       if (!row) return;
@@ -139,7 +137,6 @@ function display(root, data, form) {
       const isOut = gpu.state === "denied" || (gpu.state === "never" && !ageText(age));
       radio.toggleAttribute("disabled", isOut && !radio.checked);
       set(row, "data-state", gpu.state);
-      row.toggleAttribute("data-misfit", Boolean(misfitOf(image, gpu)));
       write(row.querySelector(".gs-reason"), reasonOf(gpu, values, data, age));
     });
   }
@@ -170,7 +167,7 @@ function display(root, data, form) {
     say(find("capacity-notice"), data.capacity_notice);
     const verdict = shownVerdict(values, data, state);
     set(find("verdict"), "data-outcome", verdict?.outcome ?? "");
-    say(find("verdict-text"), verdict?.sentence ?? "");
+    say(find("verdict-text"), verdict?.sentence ?? (sentenceOf(values, data) ? "" : troubleOf(values, data)));
     showAlternatives(verdict?.alternatives ?? []);
     shows.forEach((show) => show(values, state));
   };

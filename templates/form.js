@@ -13,7 +13,6 @@ function nameChoice(radio, number) {
     part.id = `${radio.id}-${index}`;
     return part.id;
   });
-  if (radio.name === "gpu" && radio.value) about.push("gpuspawner-misfit"); // said once for all of them
   radio.setAttribute("aria-labelledby", name);
   radio.setAttribute("aria-describedby", `${radio.getAttribute("aria-describedby") ?? ""} ${about.join(" ")}`.trim());
 }

@@ -113,14 +113,10 @@ export function localVerdict(values, data) {
   return never(t("no node with them has that much CPU and memory"));
 }
 
-/** Why one GPU of a type cannot start now with the image, CPU and memory asked for; empty where it can, or nobody knows. */
+/** Why one GPU of a type cannot start now with the CPU and memory asked for; empty where it can, or nobody knows. */
 export function reasonOf(gpu, values, data, age = 0) {
-  const { image } = chosen(values, data);
-  const misfit = misfitOf(image, gpu);
-  const isTold = commonMisfitOf(image, data);
   if (gpu.state === "denied") return gpu.reason;
-  if (misfit && !isTold) return misfit;
-  if ((isTold || ageText(age)) && gpu.state !== "never") return "";
+  if (ageText(age) && gpu.state !== "never") return "";
   if (gpu.state !== "free") return gpu.reason;
   const wrong = wrongNumbers({ ...values, gpu: "" }, data);
   const request = wrong.length ? null : requestOf(values, data);

@@ -49,6 +49,7 @@ from gpuspawner.core.form.wording import (
     BYTES_PER_GIB,
     describe_difference,
     describe_selection,
+    describe_suggestion,
     format_capacity,
     format_caution,
     format_data_age,
@@ -61,7 +62,11 @@ from gpuspawner.core.request.field_definitions import (
     AMOUNT_FIELDS,
     CLOSED_CHOICES,
     CPU,
+    CUSTOM_IMAGE,
     FORM_FIELDS,
+    GPU,
+    GPU_COUNT,
+    IMAGE,
     MEMORY,
     RUN_TIME,
     SHARED_MEMORY,
@@ -188,11 +193,13 @@ UNIT_TEXTS = {
 
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
-    *("state", "reason", "shapes", "largest_shapes", "scales"),
+    *("state", "reason", "shapes", "largest_shapes", "scales", "share"),
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
 """Fields of presets. An error or notice about any other field opens the form's fields outside presets."""
+_READING_ORDER = (START_PRESET, GPU.name, GPU_COUNT.name, CPU.name, MEMORY.name, IMAGE.name, CUSTOM_IMAGE.name)
+"""The first fields, in the order in which the form shows them; all others follow."""
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
@@ -235,6 +242,7 @@ def build_view(
         age_text=format_data_age(inventory.age_s),
         policy=build_policy_view(allowance, filled.values),
         only_presets=catalog.only_presets,
+        is_fresh=filled.is_fresh,
     )
     return (
         common
@@ -253,6 +261,8 @@ def _add_fields(
     plain = [preset.values for preset in common.presets if not preset.is_fixed]
     standard_values = (restore_fields(None, allowed)[0], *plain)
     changed = (common.errors.keys() | common.notices.keys()) - _PRESET_FIELDS
+    vendors = _build_vendor_views(allowance, inventory, live=live)
+    types: dict[str | None, GPUTypeView] = {gpu.slug: gpu for vendor in vendors for gpu in vendor.types}
     return replace(
         common,
         images=apply_allowance_to_images(build_image_views(catalog, cache=live.cache), allowance),
@@ -262,7 +272,8 @@ def _add_fields(
         run_time=build_number_view(allowed.run_time, RUN_TIME.format_input),
         shared_memory=build_number_view(catalog.shared_memory, SHARED_MEMORY.format_input),
         choices=tuple(_build_choice_field_views(allowed)),
-        vendors=_build_vendor_views(allowance, inventory, live=live),
+        vendors=vendors,
+        suggestion=(selection and describe_suggestion(selection, types.get(selection.gpu), catalog=allowed)) or "",
         summary="" if selection is None else describe_selection(selection, catalog),
         verdict=_build_blocked_verdict(allowance) or build_verdict_view(live, selection, catalog=catalog),
         is_open=bool(changed) or values not in standard_values,
@@ -362,7 +373,7 @@ def _pick_attributes(value: object, *names: str) -> dict[str, object]:
 
 
 def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[str, str]:
-    """Return field name → error message.
+    """Return field name → error message, in the order in which the form shows the fields.
 
     If the user pressed the start button of a preset, all messages are under ``START_PRESET``: the form shows them at
     the button.
@@ -370,7 +381,9 @@ def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[s
     messages: dict[str, list[str]] = {}
     for problem in problems:
         messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(problem.message)
-    return {name: join_sentences(*texts) for name, texts in messages.items()}
+    places = {name: place for place, name in enumerate(_READING_ORDER)}
+    ordered = sorted(messages, key=lambda name: places.get(name, len(places)))
+    return {name: join_sentences(*messages[name]) for name in ordered}
 
 
 def _build_choice_field_views(catalog: Catalog) -> Iterator[ChoiceFieldView]:
@@ -448,6 +461,7 @@ def _build_gpu_type_view(
         shapes=available.shapes or (),
         largest_shapes=available.largest_shapes or (),
         scales=can_add_nodes(gpu, scalable_pools),
+        share=available.share,
         badges=list_badges(gpu),
         caution=format_caution(gpu),
         description=translate_now(gpu.description),

@@ -314,6 +314,8 @@ class FilledFields:
     :param last_preset: slug of the preset of the user's last start; "" if ``presets`` lacks it.
     :param picked_preset: slug of the preset that the form shows as selected; "" = none.
     :param is_preset_sent: whether the user pressed the button of ``picked_preset``, or followed a link that names it.
+    :param is_fresh: whether the user has no earlier choice and followed no link. The values are then those of the first
+        preset that fills in fields and that the user may have; without such a preset, the defaults.
     """
 
     values: Mapping[str, str]
@@ -323,6 +325,7 @@ class FilledFields:
     last_preset: str = ""
     picked_preset: str = ""
     is_preset_sent: bool = False
+    is_fresh: bool = False
 
 
 def fill_fields(
@@ -335,7 +338,7 @@ def fill_fields(
     """Return the contents of the fields when the form opens.
 
     :param catalog: what the hub offers, without any user's limits.
-    :param options: user options of an earlier start, untrusted; None for the defaults.
+    :param options: user options of an earlier start, untrusted; None or empty without one.
     :param typed: field name → text from a submitted form or a link; None without a form or link. The form shows these
         texts unchanged. Other fields show the values of the link's preset or, without a valid preset, of ``options``.
     :param allowance: what the user may have of the catalog; None for all of it.
@@ -350,6 +353,10 @@ def fill_fields(
         allowed,
         explain_denial=None if allowance is None else partial(_explain_field_denial, allowance=allowance),
     )
+    # A preset in which users can change only the choices says nothing about the fields.
+    is_fresh = not any(given and not _names_fixed_preset(given, catalog) for given in (options, typed))
+    if is_fresh:
+        values = _find_first_preset_values(allowed) or values
     found = _fill_presets(
         allowance or Allowance(full_catalog=catalog, person=Person(name="")), options=options, typed=typed
     )
@@ -358,7 +365,14 @@ def fill_fields(
         values, notices = values if full.only_presets else _overlay_typed(values, typed, catalog=full), {}
     is_blocked = catalog.only_presets or (allowance is not None and allowance.blocked)
     selection = None if is_blocked else _find_selection(values, allowed)
-    return replace(found, values=values, notices={**notices, **found.notices}, selection=selection)
+    return replace(found, values=values, notices={**notices, **found.notices}, selection=selection, is_fresh=is_fresh)
+
+
+def _find_first_preset_values(catalog: Catalog) -> dict[str, str] | None:
+    """Return the fields of the first valid preset that fills in fields; None without such a preset."""
+    plain = (slug for slug in catalog.presets if not catalog.is_fixed(slug))
+    found = next(filter(None, (try_validate({"preset": slug}, catalog) for slug in plain)), None)
+    return None if found is None else format_field_values(found)
 
 
 def _names_fixed_preset(options: Mapping[str, object], catalog: Catalog) -> bool:

@@ -227,7 +227,7 @@ def build_preset_views(
             if view is not None and view.is_picked and error:
                 view = replace(view, error=error, outlook=None)
         else:
-            view = _build_plain_preset_view(preset, allowance, outlook=outlook)
+            view = _build_plain_preset_view(preset, allowance, filled=filled, outlook=outlook)
         if view is not None:
             views.append(view)
     return tuple(sorted(views, key=lambda view: not view.is_last))
@@ -240,7 +240,9 @@ def _build_outlook_view(verdict: Verdict | None) -> VerdictView | None:
     )
 
 
-def _build_plain_preset_view(preset: Preset, allowance: Allowance, *, outlook: VerdictView | None) -> PresetView | None:
+def _build_plain_preset_view(
+    preset: Preset, allowance: Allowance, *, filled: FilledFields, outlook: VerdictView | None
+) -> PresetView | None:
     catalog, allowed = allowance.complete_catalog, allowance.catalog
     is_denied = preset.slug not in allowed.presets
     selection = try_validate({"preset": preset.slug}, catalog if is_denied else allowed)
@@ -252,16 +254,18 @@ def _build_plain_preset_view(preset: Preset, allowance: Allowance, *, outlook: V
     )
     if is_hidden_by_policy(found, allowance):
         return None
+    values = format_field_values(selection)
     return PresetView(
         slug=preset.slug,
         display_name=preset.display_name,
         description=preset.description,
         summary=describe_selection(selection, catalog),
-        values=format_field_values(selection),
+        values=values,
         outlook=_build_denied_outlook(join_sentences(*(each.message for each in found)), allowance)
         if is_denied
         else outlook,
         is_denied=is_denied,
+        is_picked=not is_denied and values == filled.values,
     )
 
 

@@ -187,6 +187,7 @@ class GPUTypeView:
         left out if another one is at least as large in all three amounts (Pareto front).
     :param largest_shapes: what single nodes would have free without any pods, in the format of ``shapes``.
     :param scales: whether an autoscaler may add nodes with the type.
+    :param share: CPU in millicores and memory in bytes that belong to one unit on a node of the type; None if unknown.
     :param badges: short labels (``"NVLink"``, ``"spot"``).
     :param caution: a sentence that warns of spot nodes, or "".
     :param longest_text: run time limit of servers with the type (``"up to 4 hours"``) if this limit is shorter than the
@@ -215,6 +216,7 @@ class GPUTypeView:
     shapes: tuple[tuple[int, int, int], ...] = ()
     largest_shapes: tuple[tuple[int, int, int], ...] = ()
     scales: bool = False
+    share: tuple[int, int] | None = None
     badges: tuple[str, ...] = ()
     caution: str = ""
     longest_text: str = ""
@@ -331,7 +333,8 @@ class PresetView:
     :param is_fixed: whether the preset is a fixed preset.
     :param choices: the lists and text fields of a fixed preset; empty for other presets.
     :param is_last: whether the user's last start was of this fixed preset.
-    :param is_picked: whether the form shows this fixed preset as selected.
+    :param is_picked: whether the form shows the preset as selected. A plain preset is selected if the fields hold its
+        ``values``.
     :param error: why the hub refused to start this fixed preset; "" if the hub did not refuse.
     """
 
@@ -411,6 +414,9 @@ class FormView:
     :param flags: warnings for admins; None for other users, or without warnings. form.js does not get them.
     :param is_open: whether the form shows its fields from the start, not only the presets. True if a field has an error
         or a notice, or if the values are neither the defaults nor those of a preset.
+    :param is_fresh: whether the user has no earlier choice and followed no link.
+    :param suggestion: CPU and memory that belong to the selected GPUs on their node, as text; "" if unknown, without a
+        GPU, and if the fields hold these amounts.
     :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
     :param policy: the user's limits; None without limits.
     :param only_presets: whether users can start nothing but fixed presets; the form then has no other fields.
@@ -436,6 +442,8 @@ class FormView:
     age_text: str = ""
     flags: WarningsView | None = None
     is_open: bool = True
+    is_fresh: bool = False
+    suggestion: str = ""
     link_prefix: str = ""
     policy: PolicyView | None = None
     only_presets: bool = False
@@ -454,24 +462,6 @@ class FormView:
     def priorities(self) -> tuple[ChoiceView, ...]:
         """The priorities, the default first; empty if none are offered. The admin's own templates may read this."""
         return next((each.entries for each in self.choices if each.section == "priorities"), ())
-
-    @property
-    def misfits(self) -> dict[str, str]:
-        """Slug of each GPU type that the selected image cannot use → the reason."""
-        return {slug: misfit.text for misfit in self._picked_misfits for slug in misfit.gpus}
-
-    @property
-    def common_misfit(self) -> str:
-        """The one reason why the selected image can use none of the form's GPU types.
-
-        "" if the types have different reasons, if the image can use a type, or if the form has fewer than two types.
-        """
-        types = sum(len(vendor.types) for vendor in self.vendors)
-        return next((misfit.text for misfit in self._picked_misfits if len(misfit.gpus) == types > 1), "")
-
-    @property
-    def _picked_misfits(self) -> tuple[MisfitView, ...]:
-        return next((image.misfits for image in self.images if image.slug == self.values["image"]), ())
 
     @property
     def is_more_open(self) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.form.views import GPUTypeView
 from gpuspawner.core.request.field_definitions import CLOSED_CHOICES, CPU, MEMORY, RUN_TIME, SHARED_MEMORY
+from gpuspawner.core.request.fields import AmountField
 from gpuspawner.core.request.selection import (
     Selection,
     describe_amounts,
@@ -17,7 +20,7 @@ from gpuspawner.core.request.selection import (
 from gpuspawner.core.text.i18n import gettext, translate_now
 from gpuspawner.core.text.wording import join_with_and
 from gpuspawner.core.units.duration import format_age
-from gpuspawner.core.verdict.availability import Availability
+from gpuspawner.core.verdict.availability import Availability, suggest_amount
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S
 
 BYTES_PER_GIB = 1 << 30
@@ -130,10 +133,41 @@ def describe_selection(selection: Selection, catalog: Catalog) -> str:
         *describe_amounts(selection, RUN_TIME),
         *describe_unusual_choices(selection, catalog),
     ]
-    text = find_image(selection, catalog).display_name
-    for part in parts:
+    return _join_parts([find_image(selection, catalog).display_name, *parts])
+
+
+def _join_parts(parts: Sequence[str]) -> str:
+    text = parts[0]
+    for part in parts[1:]:
         text = gettext("{choice} · {part}", choice=text, part=part)
     return text
+
+
+def describe_suggestion(selection: Selection, gpu: GPUTypeView | None, *, catalog: Catalog) -> str:
+    """Return the suggestion as text: "Suggested for 2 × A100: 24 CPUs · 180 GiB RAM (share of the node)".
+
+    The result is "" if the selection already has these amounts, if the share of the node is unknown or less than the
+    user may choose, and if the form has fields for neither CPU nor memory.
+
+    :param selection: the selection in the form.
+    :param gpu: view of the selection's GPU type; None for a selection without a GPU.
+    :param catalog: what the user may choose from.
+    """
+    if gpu is None or gpu.share is None:
+        return ""
+    suggested: dict[AmountField, int] = {}
+    for each, bounds, share in zip((CPU, MEMORY), (catalog.cpu, catalog.memory), gpu.share, strict=True):
+        amount = None if bounds is None else suggest_amount(share, selection.gpu_count, bounds=bounds)
+        if amount is not None:
+            suggested[each] = amount
+    if all(find_amount(selection, each) == amount for each, amount in suggested.items()):
+        return ""
+    parts = [
+        gettext("{memory} RAM", memory=each.describe(amount)) if each is MEMORY else each.describe(amount)
+        for each, amount in suggested.items()
+    ]
+    gpus = gettext("{number} × {gpu}", number=selection.gpu_count, gpu=gpu.display_name)
+    return gettext("Suggested for {gpus}: {amounts} (share of the node)", gpus=gpus, amounts=_join_parts(parts))
 
 
 def _format_gpus(selection: Selection, catalog: Catalog) -> str:

@@ -10,17 +10,19 @@ transient taint (such as ``not-ready``) counts, but none of its units is free. U
 
 If the hub cannot read the pods of other namespaces, ``free`` is unknown. The hub then knows only how many units its own
 servers hold.
+
+A unit's share is the part of its node's CPU and memory that belongs to it, for the amounts that the form suggests.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import NamedTuple
 
-from gpuspawner.core.catalog.model import GPUType
+from gpuspawner.core.catalog.model import Bounds, GPUType
 from gpuspawner.core.catalog.nodes_by_type import TypeNodes, count_units, group_nodes_by_type, has_silent_plugin
 from gpuspawner.core.cluster.model import Pod, PodConstraints, Toleration
 from gpuspawner.core.cluster.node_table import EquivalentNodes, NodeTable
@@ -70,6 +72,17 @@ def find_pareto_front(amounts: Iterable[tuple[int, int, int]]) -> tuple[FreeShap
     return tuple(FreeShape(*each) for each in kept)
 
 
+class NodeShare(NamedTuple):
+    """The part of a node's CPU and memory that belongs to one GPU, MIG slice or share of a GPU.
+
+    :param cpu_millis: CPU in millicores.
+    :param memory_bytes: memory in bytes.
+    """
+
+    cpu_millis: int
+    memory_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
     """The units (GPUs, MIG slices or shares) of one GPU type. ``free <= healthy <= total``.
@@ -86,6 +99,7 @@ class Availability:
     :param shapes: best combinations of free units, CPU and memory on one node (Pareto front); empty if no unit is free.
     :param own: units held by the hub's own servers; set only if the hub cannot read the pods of all namespaces.
     :param largest_shapes: like ``shapes``, but as if no node ran pods; includes cordoned and unready nodes.
+    :param share: the CPU and memory of a node that belong to one unit; None if no node is known to have units.
     """
 
     total: int | None = None
@@ -96,6 +110,7 @@ class Availability:
     shapes: tuple[FreeShape, ...] | None = None
     own: int | None = None
     largest_shapes: tuple[FreeShape, ...] | None = None
+    share: NodeShare | None = None
 
 
 UNKNOWN_AVAILABILITY = Availability()
@@ -159,7 +174,10 @@ class _TypeCounts:
         self._stocks = group_nodes_by_type(gpus, occupancy.table, tolerations=tolerations)
         self._resources = {gpu.resource for gpu in gpus}
         self._requested: dict[tuple[int, int], tuple[PodConstraints, list[bool]]] = {}
-        self.existing = tuple(_count_existing(stock, self._table) for stock in self._stocks)
+        shares = calculate_node_shares(self._stocks, self._table)
+        self.existing = tuple(
+            _count_existing(stock, self._table, share=share) for stock, share in zip(self._stocks, shares, strict=True)
+        )
         self._counted_touches = self._table.change_count
         self._counts = [self._count(index) for index in range(len(gpus))]
 
@@ -271,7 +289,7 @@ class AvailabilityCache:
         return basis
 
 
-def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
+def _count_existing(stock: TypeNodes, table: NodeTable, *, share: NodeShare | None) -> Availability:
     resource = stock.gpu.resource
     if any(resource in pool.example.uncounted for pool in stock.pools):
         return UNKNOWN_AVAILABILITY
@@ -284,6 +302,7 @@ def _count_existing(stock: TypeNodes, table: NodeTable) -> Availability:
         total=total,
         healthy=sum(sum(_select_ready(pool, table, column=columns[2])) for pool in stock.pools),
         largest_shapes=find_pareto_front(_list_free_amounts(rows)),
+        share=share,
     )
 
 
@@ -341,3 +360,83 @@ def count_held_units(gpus: Iterable[GPUType], inventory: Inventory, *, pods: Ite
                 if number := pod.requests.get(gpu.resource):
                     total[index] += number if gpu.matches_labels(node.labels) else 0
     return tuple(total)
+
+
+_RESERVED_PERCENT = 5
+_MIN_RESERVED_CPU_MILLIS = 250
+_MIN_RESERVED_MEMORY_BYTES = 512 << 20
+"""Part of each node that no share contains, because DaemonSets also request CPU and memory on GPU nodes. Without it,
+the server with the last GPU of a node would wait for CPU."""
+
+
+class _Units(NamedTuple):
+    """The units (GPUs, MIG slices or shares) of one resource on a node.
+
+    :param number: how many there are, including broken units.
+    :param size: GPU memory of one unit in bytes; None if unknown.
+    """
+
+    number: int
+    size: int | None
+
+
+def calculate_node_shares(stocks: Sequence[TypeNodes], table: NodeTable) -> tuple[NodeShare | None, ...]:
+    """Return for each GPU type the CPU and memory that belong to one unit (a GPU, MIG slice or share) of the type.
+
+    A node's CPU and memory are divided evenly among its units. On a node with units of several sizes, such as whole
+    GPUs and MIG slices, each unit gets its part by GPU memory. If the nodes of a type differ, the smallest share
+    counts, so that it exists on every node. A type without nodes has None.
+
+    :param stocks: the nodes of each GPU type.
+    :param table: all nodes.
+    """
+    units: dict[int, dict[str, _Units]] = {}
+    for stock in stocks:
+        resource, size = stock.gpu.resource, stock.gpu.memory_bytes
+        for row in _list_rows(stock):
+            if number := count_units(table.get_by_row(row), resource):
+                held = units.setdefault(row, {})
+                known = held.get(resource)
+                held[resource] = _Units(number, size if known is None or known.size is None else known.size)
+    return tuple(_find_smallest_share(stock, units, table=table) for stock in stocks)
+
+
+def _list_rows(stock: TypeNodes) -> Iterable[int]:
+    return (row for pool in stock.pools for row in pool.rows)
+
+
+def _find_smallest_share(
+    stock: TypeNodes, units: Mapping[int, Mapping[str, _Units]], *, table: NodeTable
+) -> NodeShare | None:
+    resource = stock.gpu.resource
+    shares = [
+        _divide(table.get_by_row(row).allocatable, units[row], resource=resource)
+        for row in _list_rows(stock)
+        if resource in units.get(row, {})
+    ]
+    if not shares:
+        return None
+    return NodeShare(min(each.cpu_millis for each in shares), min(each.memory_bytes for each in shares))
+
+
+def _divide(allocatable: Mapping[str, int], units: Mapping[str, _Units], *, resource: str) -> NodeShare:
+    is_sized = all(each.size for each in units.values())
+    total = sum(each.number * ((each.size or 1) if is_sized else 1) for each in units.values())
+    own = (units[resource].size or 1) if is_sized else 1
+    cpu, memory = allocatable.get("cpu", 0), allocatable.get("memory", 0)
+    cpu -= max(cpu * _RESERVED_PERCENT // 100, _MIN_RESERVED_CPU_MILLIS)
+    memory -= max(memory * _RESERVED_PERCENT // 100, _MIN_RESERVED_MEMORY_BYTES)
+    return NodeShare(max(0, cpu) * own // total, max(0, memory) * own // total)
+
+
+def suggest_amount(share: int, number: int, *, bounds: Bounds) -> int | None:
+    """Return the largest amount that a user may choose and that is no more than the shares of some GPUs.
+
+    None if the shares are less than the least amount.
+
+    :param share: CPU in millicores, or memory in bytes, that belongs to one GPU.
+    :param number: number of GPUs.
+    :param bounds: what the user may choose, in the unit of ``share``.
+    """
+    most = min(share * number, bounds.max)
+    return None if most < bounds.min else most - (most - bounds.min) % bounds.step

@@ -17,7 +17,7 @@ from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, Usage
 from gpuspawner.core.request.field_definitions import Priority
 from gpuspawner.core.request.selection import validate
-from gpuspawner.core.verdict.availability import Availability, FreeShape
+from gpuspawner.core.verdict.availability import Availability, FreeShape, NodeShare
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
 from gpuspawner.core.warnings.wording import WarningsView, WarningView
 from tests.unit.islands import build_view, things
@@ -82,6 +82,7 @@ LIVE = LiveState(
             waiting=2,
             shapes=(FreeShape(cpu_millis=4000, memory_bytes=16 * GIB, gpu_count=1),),
             largest_shapes=(FreeShape(cpu_millis=32_000, memory_bytes=256 * GIB, gpu_count=4),),
+            share=NodeShare(cpu_millis=7600, memory_bytes=60 * GIB),
         ),
         Availability(
             total=2,
@@ -120,9 +121,36 @@ def types_of(catalog: Catalog, inventory: Inventory = INVENTORY):
 
 
 def test_a_first_visit_shows_the_defaults():
-    view = build_view(CATALOG, INVENTORY)
+    view = build_view(replace(CATALOG, presets={}), INVENTORY)
     assert (dict(view.values), dict(view.errors), dict(view.notices)) == (DEFAULTS, {}, {})
     assert view.summary == f"PyTorch · 2 CPUs · 8 GiB RAM · no GPU · {LASTS}"
+    assert view.is_fresh
+
+
+def test_with_presets_a_first_visit_shows_the_first_one_selected():
+    view = build_view(CATALOG, INVENTORY)
+    assert [preset.slug for preset in view.presets if preset.is_picked] == ["train"]
+    assert (view.summary, view.is_open, view.is_fresh) == (view.presets[0].summary, False, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "picked"),
+    [
+        pytest.param({"image": "plain", "cpu": 1, "memory": "512M"}, ["small"], id="the same as a preset"),
+        pytest.param({"image": "plain", "cpu": 2, "memory": "512M"}, [], id="another choice"),
+    ],
+)
+def test_an_earlier_choice_selects_the_preset_that_it_equals(options: dict[str, object], picked: list[str]):
+    view = build_view(CATALOG, INVENTORY, options=options)
+    assert [preset.slug for preset in view.presets if preset.is_picked] == picked
+    assert not view.is_fresh
+
+
+def test_errors_stand_in_the_order_of_the_fields():
+    names = ["image", "priority", "memory", "gpu_count", "cpu", "gpu"]
+    problems = tuple(Problem(field=name, code="", message=name) for name in names)
+    view = build_view(CATALOG, INVENTORY, typed={"image": "x"}, problems=problems)
+    assert list(view.errors) == ["gpu", "gpu_count", "cpu", "memory", "image", "priority"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +196,8 @@ def test_the_sentence_is_the_one_that_the_script_writes(case: dict[str, Any]):
 
 
 def test_a_pinned_down_form_has_no_cpu_and_memory_in_its_sentence():
-    view = build_view(replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None), INVENTORY)
+    pinned = replace(CATALOG, cpu=None, memory=None, run_time=None, shared_memory=None, presets={})
+    view = build_view(pinned, INVENTORY)
     assert view.summary == "PyTorch · no GPU"
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpuspawner.core.catalog.model import Image
-from gpuspawner.core.catalog.policy_model import ANY, AmountRange, GPUTypeRule, Policy, Rule
+from gpuspawner.core.catalog.policy_model import ANY, Access, AmountRange, GPUTypeRule, Person, Policy, Rule
 from gpuspawner.core.form.fields import FilledFields, fill_fields
+from gpuspawner.core.policy.allowance import resolve_allowance
+from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.request.selection import validate
 from tests.unit.core.form.test_build import CATALOG, DEFAULTS
 from tests.unit.core.policies import GIB, HOUR_S, allowed, server
@@ -43,11 +46,48 @@ def test_a_reference_in_a_link_takes_the_place_of_the_image_that_stands_there():
 
 def test_the_selection_is_what_stands_in_the_fields():
     typed = {"image": "plain", "cpu": "1", "memory": "512M", "gpu": "mi210", "gpu_count": "", "run_time": "8"}
-    assert fill_fields(CATALOG).selection == validate({}, CATALOG)
+    assert fill_fields(replace(CATALOG, presets={})).selection == validate({}, CATALOG)
     assert fill_fields(CATALOG, options={"cpu": 4}).selection == validate({"cpu": 4}, CATALOG)
     wanted = validate({"image": "plain", "cpu": 1, "memory": "512M", "gpu": "mi210"}, CATALOG)
     assert fill_fields(CATALOG, options={"cpu": 4}, typed=typed).selection == wanted
     assert fill_fields(CATALOG, typed={"cpu": "lots"}).selection is None
+
+
+def test_a_first_visit_is_filled_in_with_the_first_preset():
+    filled = fill_fields(CATALOG)
+    assert (filled.selection, filled.is_fresh) == (validate(CATALOG.presets["train"].options, CATALOG), True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"options": {"cpu": 4}}, id="an earlier choice"),
+        pytest.param({"typed": {"cpu": "4"}}, id="a link"),
+    ],
+)
+def test_what_was_chosen_before_is_not_replaced_by_a_preset(changes: dict[str, Any]):
+    filled = fill_fields(CATALOG, **changes)
+    assert (filled.values, filled.is_fresh) == ({**DEFAULTS, "cpu": "4"}, False)
+
+
+def test_without_presets_a_first_visit_shows_the_defaults():
+    filled = fill_fields(replace(CATALOG, presets={}))
+    assert (filled.values, filled.is_fresh) == (DEFAULTS, True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "slug"),
+    [
+        pytest.param(Rule(gpus={}), "small", id="no GPU"),
+        pytest.param(Policy(access={("preset", "train"): Access()}), "small", id="a preset for others"),
+        pytest.param(Rule(cpu=AmountRange(max=500)), None, id="none of them"),
+    ],
+)
+def test_the_first_preset_is_one_that_the_user_may_have(policy: Any, slug: str | None):
+    full = replace(CATALOG, policy=policy if isinstance(policy, Policy) else Policy(default=policy))
+    allowance = resolve_allowance(full, Person(name="ada"), usage=Usage())
+    wanted = {} if slug is None else CATALOG.presets[slug].options
+    assert fill_fields(full, allowance=allowance).selection == validate(wanted, allowance.catalog)
 
 
 def filled_for(policy: Any, *, options: Any = None, typed: Any = None, **more: Any) -> FilledFields:

@@ -15,6 +15,7 @@ from gpuspawner.core.verdict.availability import (
     Availability,
     AvailabilityCache,
     FreeShape,
+    NodeShare,
     count_availability,
 )
 
@@ -25,6 +26,7 @@ PRODUCT = "nvidia.com/gpu.product"
 T4 = GPUType(slug="t4", display_name="T4", resource=GPU, vendor="nvidia", match={PRODUCT: ("T4",)}, max_count=4)
 A100 = replace(T4, slug="a100", match={PRODUCT: ("A100",)})
 SLICE = replace(A100, slug="slice", resource=MIG, unit=UnitKind.MIG)
+SHARE = NodeShare(7600 // 4, (32 * GIB - 32 * GIB * 5 // 100) // 4)
 TEAM = Taint(key="team", effect="NoSchedule")
 
 
@@ -53,6 +55,7 @@ def test_everything_is_said_of_a_type():
         waiting=2,
         shapes=(FreeShape(8000, 32 * GIB, 2),),
         largest_shapes=(FreeShape(8000, 32 * GIB, 4),),
+        share=SHARE,
     )
 
 
@@ -67,7 +70,7 @@ def test_without_nodes_all_is_unknown():
 
 def test_without_pods_what_is_free_is_unknown():
     (one,) = count_availability([T4], Inventory(nodes=(node("a", 4),)))
-    assert one == Availability(total=4, healthy=4, largest_shapes=(FreeShape(8000, 32 * GIB, 4),))
+    assert one == Availability(total=4, healthy=4, largest_shapes=(FreeShape(8000, 32 * GIB, 4),), share=SHARE)
 
 
 def test_a_type_without_nodes_has_none_and_that_is_known():

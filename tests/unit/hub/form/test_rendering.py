@@ -150,7 +150,7 @@ def test_each_choice_is_a_radio_button_and_the_value_is_checked():
     soup = page(replace(VIEW, values={**VIEW.values, "image": "plain", "gpu": "t4"}))
     assert [radio["value"] for radio in soup.select("input[type=radio][name=image]")] == ["pytorch", "plain"]
     assert [radio["value"] for radio in soup.select("input[type=radio][name=gpu]")] == ["", "t4", "mi210"]
-    assert [radio["value"] for radio in soup.select("input[checked]")] == ["plain", "t4"]
+    assert [radio["value"] for radio in soup.select("input[checked]")] == ["t4", "plain"]
 
 
 def test_a_value_that_is_not_offered_leaves_the_decision_open():
@@ -262,27 +262,31 @@ def test_old_counts_are_no_reason_except_where_nothing_can_ever_start():
     assert one(row(soup, "gpu", 2), ".gs-reason").text == "There is none."
 
 
-def test_a_type_that_the_image_cannot_use_says_why_before_all_else():
-    soup = page(replace(VIEW, values={**VIEW.values, "image": "pytorch"}, age_text="as of 2 min ago"))
-    assert row(soup, "gpu", 1).select(".gs-reason") == []
-    assert one(one(soup, "[data-misfit]"), ".gs-reason").text == "PyTorch is made for NVIDIA GPUs."
-    assert row(soup, "gpu", 2).has_attr("data-misfit")
-
-
-def test_an_image_that_can_use_none_of_the_types_says_so_once():
+def test_a_type_says_nothing_of_images_which_come_after_it():
     none = replace(VIEW.images[0], misfits=(replace(MISFIT, gpus=("t4", "mi210")),))
     soup = page(replace(VIEW, images=(none, VIEW.images[1]), values={**VIEW.values, "image": "pytorch"}))
-    assert one(soup, "#gpuspawner-misfit").text == MISFIT.text
-    assert [each.select(".gs-reason") for each in soup.select("[data-misfit]")] == [[], []]
+    assert (soup.select("[data-misfit]"), soup.select(".gs-vendor .gs-reason")) == ([], [])
+    assert [each["value"] for each in soup.select("input[name=gpu][disabled]")] == []
 
 
-def test_what_only_some_types_cannot_is_said_at_these():
-    assert one(page(replace(VIEW, values={**VIEW.values, "image": "pytorch"})), "#gpuspawner-misfit").has_attr("hidden")
+def test_the_groups_stand_in_the_order_of_the_decision():
+    soup = page(replace(VIEW, presets=()))
+    groups = [each["id"] for each in soup.select("fieldset.gs-section, #gpuspawner-summary")]
+    assert groups == ["gpuspawner-gpus", "gpuspawner-resources", "gpuspawner-images", "gpuspawner-summary"]
 
 
-def test_a_type_is_not_dimmed_for_an_image_that_is_not_picked():
-    soup = page(replace(VIEW, values={**VIEW.values, "image": "plain"}))
-    assert soup.select("[data-misfit]") == []
+def test_what_is_suggested_is_said_also_without_a_script():
+    soup = page(replace(VIEW, suggestion="Suggested for 1 × T4: 4 CPUs"))
+    assert not one(soup, "#gpuspawner-suggestion").has_attr("hidden")
+    assert one(soup, "#gpuspawner-suggested").text == "Suggested for 1 × T4: 4 CPUs"
+    assert one(soup, "#gpuspawner-suggest").has_attr("hidden")
+    assert one(page(VIEW), "#gpuspawner-suggestion").has_attr("hidden")
+
+
+def test_the_preset_that_the_fields_hold_is_marked_also_without_a_script():
+    first, *others = VIEW.presets
+    soup = page(replace(VIEW, presets=(replace(first, is_picked=True), *others)))
+    assert [each["value"] for each in soup.select(".gs-preset[data-picked][aria-current=true]")] == [first.slug]
 
 
 def test_admins_are_told_what_is_the_matter_in_a_closed_fold_out():

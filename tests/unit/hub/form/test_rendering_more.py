@@ -12,13 +12,13 @@ from tests.unit.hub.form.test_rendering import one, page
 from tests.unit.hub.views import MORE, VIEW, WRONG
 
 
-def test_the_rarer_fields_are_behind_a_door_of_their_own_after_the_gpus():
+def test_the_rarer_fields_are_behind_a_door_of_their_own_after_the_images():
     soup = page(MORE)
     assert [each["id"] for each in soup.select("details")] == ["gpuspawner-custom", "gpuspawner-more"]
     door = one(soup, "#gpuspawner-custom > details")
     assert [each.text for each in door.select("summary > *")] == ["More", "run time, shared memory, priority"]
     assert [each["name"] for each in door.select("input")] == ["run_time", "shared_memory", "priority", "priority"]
-    assert [each["id"] for each in door.find_previous_siblings("fieldset")][:1] == ["gpuspawner-gpus"]
+    assert [each["id"] for each in door.find_previous_siblings("fieldset")][:1] == ["gpuspawner-images"]
     assert one(page(replace(MORE, presets=())), "details")["id"] == "gpuspawner-more"
 
 

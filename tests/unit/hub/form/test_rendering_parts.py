@@ -32,7 +32,7 @@ OTHER: dict[str, Any] = {
     "description": "For inference.",
     "note": "",
 }
-NOT_IN_ITS_ROW = {"vendor", "memory_gib", "largest", "waiting", "shapes", "largest_shapes", "scales"}
+NOT_IN_ITS_ROW = {"vendor", "memory_gib", "largest", "waiting", "shapes", "largest_shapes", "scales", "share"}
 
 
 def with_row(**values: Any) -> FormView:
