@@ -7,7 +7,7 @@ const TYPED = ["custom_image", ...NUMBERS];
 function nameChoice(radio, number) {
   const row = radio.closest("label");
   // The server leaves out what there is nothing to say about: there may be many rows.
-  if (!row.querySelector(".gs-reason")) row.lastElementChild.before(made("small", { className: "gs-reason" }));
+  if (!row.querySelector(".gs-reason")) row.lastElementChild.prepend(made("span", { className: "gs-reason" }), " ");
   radio.id ||= `gpuspawner-${radio.name}-${number}`;
   const [name, ...about] = all(row, "b, small, :has(> .gs-free)").map((part, index) => {
     part.id = `${radio.id}-${index}`;
@@ -67,6 +67,8 @@ function enhance(root, data, isLeaving) {
     if (!gpu) return;
     const row = picked("gpu").closest("label");
     if (row.nextElementSibling !== block) row.after(block);
+    const label = { mig: t("Number of slices"), shared: t("Number of shared GPUs") }[row.dataset.unit];
+    write(block.querySelector("label"), label ?? t("Number of GPUs"));
     if (!input.value) input.value = "1";
     input.max = gpu.max_count;
     say(find("gpu_count-help"), gpu.max_count > 1 ? t("1–{most} per server", { most: gpu.max_count }) : t("1 per server"));
@@ -144,19 +146,6 @@ function enhance(root, data, isLeaving) {
     }
   }
 
-  function showVendor(slug) {
-    all(root, ".gs-filter button").forEach((button) => {
-      set(button, "aria-pressed", button.dataset.vendor === slug);
-    });
-    all(root, ".gs-vendor").forEach((group) => {
-      const wanted = !slug || group.dataset.vendor === slug;
-      // The type that is picked stays in sight: a filter changes what is shown, never what is asked for.
-      const rows = all(group, ".gs-rows > label");
-      rows.forEach((row) => { row.hidden = !wanted && !row.querySelector(":checked"); });
-      group.hidden = rows.every((row) => row.hidden);
-    });
-  }
-
   choices.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
   const changed = keepLive(root, data, { find, read, fill, update, complain, isLeaving });
   find("as-loaded")?.remove();
@@ -188,12 +177,6 @@ function enhance(root, data, isLeaving) {
     button.hidden = false;
     button.tabIndex = -1; // the arrow keys do the same in the field itself
     on(button, "click", () => step(button.dataset.for, Number(button.dataset.step)));
-  });
-  all(root, ".gs-filter").forEach((filter) => {
-    filter.hidden = false;
-    on(filter, "click", ({ target }) => {
-      if (target.dataset.vendor !== undefined) showVendor(target.dataset.vendor);
-    });
   });
   presets().forEach(([button, preset]) => {
     button.type = "button";

@@ -19,6 +19,7 @@ from gpuspawner.core.form.fields import (
     format_field_values,
     restore_fields,
 )
+from gpuspawner.core.form.grouping import order_by_card
 from gpuspawner.core.form.policy import (
     apply_allowance_to_gpu,
     apply_allowance_to_images,
@@ -413,11 +414,12 @@ def _build_vendor_views(allowance: Allowance, inventory: Inventory, *, live: Liv
     cache, counts = live.cache, live.availabilities
     if counts is None:
         counts = count_availability(gpus, inventory, cache=None if cache is None else cache.availability)
-    for gpu, available in zip(gpus, counts, strict=True):
-        if gpu.slug in shown:
-            view = _get_gpu_type_view(gpu, available, scalable_pools=inventory.scalable_pools, cache=cache)
-            own = apply_allowance_to_gpu(view, gpu, available=available, allowance=allowance)
-            groups.setdefault(gpu.vendor, []).append(own)
+    available = dict(zip(allowance.full_catalog.gpus, counts, strict=True))
+    ordered = order_by_card([gpu for gpu in gpus if gpu.slug in shown])
+    for gpu, card in ordered:
+        view = _get_gpu_type_view(gpu, available[gpu.slug], scalable_pools=inventory.scalable_pools, cache=cache)
+        own = apply_allowance_to_gpu(view, gpu, available=available[gpu.slug], allowance=allowance)
+        groups.setdefault(gpu.vendor, []).append(replace(own, card=card) if card else own)
     return tuple(
         VendorView(slug=vendor, display_name=translate_now(format_vendor(vendor)), types=tuple(types))
         for vendor, types in groups.items()

@@ -194,6 +194,7 @@ class GPUTypeView:
         limit for all servers, else "".
     :param description: the admin's text, or a text that says how a discovered type's GPUs are shared; may be empty.
     :param note: the admin's ``note``, or a sentence that a discovered type's nodes are simulated; may be empty.
+    :param card: slug of the type with the full GPU, under which the row of a part of it stands; "" if it stands alone.
     """
 
     slug: str
@@ -222,6 +223,7 @@ class GPUTypeView:
     longest_text: str = ""
     description: str
     note: str
+    card: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +232,7 @@ class VendorView:
 
     :param slug: ``"nvidia"``, for example.
     :param display_name: ``"NVIDIA"``, for example.
-    :param types: the GPU types, at least one, in the catalog's order.
+    :param types: the GPU types, at least one, in the catalog's order; parts of a GPU follow the full GPU.
     """
 
     slug: str
@@ -478,10 +480,28 @@ class FormView:
         )
 
     @property
+    def has_many_gpus(self) -> bool:
+        """Whether there are more than eight GPU types: they get a search, an order, and lines for what is not free."""
+        return sum(len(vendor.types) for vendor in self.vendors) > _MOST_PLAIN_GPUS
+
+    @property
+    def has_many_images(self) -> bool:
+        """Whether there are more than six images: they are rows with a search, instead of cards."""
+        return len(self.images) > _MOST_PLAIN_IMAGES
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether the page needs the stylesheet and the script for searching and filtering images or GPU types."""
+        return self.has_many_gpus or self.has_many_images or len(self.vendors) > 1
+
+    @property
     def max_gpu_count(self) -> int:
         """The largest number of GPUs that a server can have of any shown GPU type; 0 without GPU types."""
         return max((gpu.max_count for vendor in self.vendors for gpu in vendor.types), default=0)
 
+
+_MOST_PLAIN_GPUS = 8
+_MOST_PLAIN_IMAGES = 6
 
 _MAX_CATALOGS = 32
 _MAX_ROWS = 1024

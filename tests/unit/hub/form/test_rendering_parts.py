@@ -31,6 +31,7 @@ OTHER: dict[str, Any] = {
     "longest_text": "up to 4 hours",
     "description": "For inference.",
     "note": "",
+    "card": "h100",
 }
 NOT_IN_ITS_ROW = {"vendor", "memory_gib", "largest", "waiting", "shapes", "largest_shapes", "scales", "share"}
 

@@ -1,0 +1,120 @@
+// Lists that are searched, filtered and put in order; only sent where there are many rows, or several vendors. Comes after
+// display.js. What is picked stays in sight. Rows go away and change places only when the person changes something here:
+// news must not move what the person points at.
+
+/** A text as a search compares it: without capitals and accents. */
+export function plain(text) {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+}
+
+/** Whether a plain text has every word of a query, whatever spaces it is written with, and GB for GiB. */
+export function isFound(text, query) {
+  const dense = text.replace(/\s/g, "").replace(/gib/g, "gb");
+  return plain(query).trim().split(/\s+/).every((word) => text.includes(word) || dense.includes(word.replace("gib", "gb")));
+}
+
+/** Rows with those first of which something is free, then by memory; parts of a card (`isUnder`) stay under it. */
+export function ordered(rows) {
+  const families = [];
+  rows.forEach((row) => {
+    if (!row.isUnder) families.push([]);
+    families.at(-1).push(row);
+  });
+  const before = (one, other) => other.isFree - one.isFree || other.gib - one.gib;
+  const summary = (family) => ({ isFree: family.some(({ isFree }) => isFree), gib: family[0].gib });
+  const inside = families.map(([card, ...others]) => [card, ...others.sort(before)]);
+  return inside.sort((one, other) => before(summary(one), summary(other))).flat();
+}
+
+parts.push((root, data) => {
+  /** Serve one list; returns what is to be called when there is news of its rows. */
+  const shows = all(root, ".gs-find").map((bar) => {
+    const section = bar.parentElement;
+    const [field, free, order, told] = ["input", "[data-free]", "select", "[role=status]"].map((part) => bar.querySelector(part));
+    const rows = all(section, "[type=radio]").filter(({ value }) => value).map((radio) => {
+      const row = radio.closest("label");
+      const group = row.closest(".gs-vendor");
+      const text = [...all(row, "b, b + small"), group?.firstElementChild].map((part) => part?.textContent);
+      const gib = bySlug(data.gpus, radio.value)?.memory_gib ?? 0;
+      return { row, radio, group, gib, isUnder: row.matches(".gs-under"), text: plain([...text, radio.value].join(" ")) };
+    });
+    // A line that stands for all rows in one of these states.
+    const folds = order ? [
+      [["never", "denied"], (number) => tn("{number} type isn't available to you", "{number} types aren't available to you", number)],
+      [["busy"], (number) => tn("{number} GPU type is in use now", "{number} GPU types are in use now", number)],
+    ].map(([states, name]) => {
+      const line = made("button", { type: "button", ariaExpanded: "false" });
+      told.after(line);
+      return { states, name, line };
+    }) : [];
+    let found;
+    let vendor = "";
+
+    function show(isAsked) {
+      const query = field?.value.trim();
+      rows.forEach((each) => { each.isFree = (each.row.dataset.state ?? "free") === "free"; });
+      if (isAsked && order) {
+        const count = section.querySelector(".gs-rows .gs-count");
+        (order.value ? ordered(rows) : rows).forEach(({ row, group }) => group.lastElementChild.append(row));
+        if (count) section.querySelector("label:has(:checked)")?.after(count);
+      }
+      found = rows.filter(({ group, isFree, text }) => isFound(text, query ?? "") && (!vendor || group.dataset.vendor === vendor)
+        && (isFree || free?.ariaPressed !== "true"));
+      const shown = new Set(rows.filter((each) => each.radio.checked || found.includes(each)));
+      folds.forEach(({ states, name, line }) => {
+        const held = query ? [] : found.filter(({ row, radio }) => !radio.checked && states.includes(row.dataset.state));
+        if (line.ariaExpanded !== "true") held.forEach((each) => shown.delete(each));
+        line.hidden = !held.length;
+        write(line, name(held.length));
+      });
+      let card;
+      rows.forEach((each) => {
+        const { row, isUnder } = each;
+        if (isAsked || shown.has(each)) row.hidden = !shown.has(each);
+        if (!isUnder) card = row;
+        else if (!row.hidden) card.hidden = false;
+      });
+      all(section, ".gs-vendor").forEach((group) => { group.hidden = !group.querySelector("label:not([hidden])"); });
+      const number = rows.filter(({ row }) => !row.hidden).length;
+      write(told, found.length ? t("{number} of {total} shown", { number, total: rows.length }) : t("Nothing found."));
+    }
+
+    function clear() {
+      if (field) field.value = "";
+      show(true);
+    }
+
+    /** From the search to the rows: the first that was found is picked, as arrow keys pick among rows. */
+    function go() {
+      const first = field.value && all(section, "[type=radio]:enabled").find((radio) => found.some((each) => each.radio === radio));
+      if (first) first.click();
+      (first || section.querySelector(":checked"))?.focus();
+    }
+
+    on(bar, "input", () => show(true));
+    on(bar, "click", ({ target }) => {
+      if (target.ariaExpanded) target.ariaExpanded = target.ariaExpanded !== "true";
+      else if (target === free) free.ariaPressed = free.ariaPressed !== "true";
+      else if (target.ariaPressed) {
+        vendor = target.dataset.vendor;
+        all(bar, "[data-vendor]").forEach((each) => { each.ariaPressed = each === target; });
+      } else return;
+      show(true);
+    });
+    on(field, "keydown", (event) => {
+      if (event.isComposing) return; // Enter ends a Chinese word
+      if (/^Esc/.test(event.key)) clear();
+      else if (/^(Enter|ArrowDown)$/.test(event.key)) go();
+      else return;
+      event.preventDefault(); // Enter would start a server
+    });
+    // What the browser complains of must be in sight.
+    on(section, "invalid", clear, { capture: true });
+    let isAsked = true; // the first time is when the page was loaded
+    return () => {
+      show(isAsked);
+      bar.hidden = isAsked = false;
+    };
+  });
+  return () => shows.forEach((show) => show());
+});
