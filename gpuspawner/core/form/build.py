@@ -369,7 +369,9 @@ def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[s
     """
     messages: dict[str, list[str]] = {}
     for problem in problems:
-        messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(problem.message)
+        messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(
+            problem.message if filled.is_preset_sent else problem.hint or problem.message
+        )
     return {name: join_sentences(*texts) for name, texts in messages.items()}
 
 
