@@ -14,6 +14,38 @@ const LENGTH_PARTS = UNITS.map(([, , unit]) => `(?:${NUMBER} ?${unit})?`);
 const LENGTH = new RegExp(`^${LENGTH_PARTS.join(" ?")}$`, "i");
 const HOURS = new RegExp(`^${NUMBER}$`);
 
+// Numbers are plain in here ("0.5"); a language says by this message how the page shows them.
+const HAS_COMMA = t("0.5").includes(",");
+const RUN = /[.,]*\d[\d.,]*/g;
+// Thousands or zeros behind the decimal mark? Who writes "1.000" may mean either.
+const UNCLEAR = /(^|[^\d.,])[1-9]\d{0,2}\.\d\d0(?![\d.,])/;
+
+function swapped(run) {
+  return run.replace(/[.,]/g, (mark) => (mark === "." ? "," : "."));
+}
+
+/** A plain amount as the page's language writes it. */
+export function shown(text) {
+  return HAS_COMMA ? text.replace(RUN, swapped) : text;
+}
+
+/** What was typed in the page's language as a plain amount, with a comma in it where it is no number; shown() undoes it. */
+export function plain(text) {
+  const isOwn = (run) => /,|^.*\..*\.|^[1-9]\d{0,2}\.\d{3}$/.test(run);
+  return HAS_COMMA ? text.replace(RUN, (run) => (isOwn(run) ? swapped(run) : run)) : text;
+}
+
+/** What a text with commas, or an unclear one, may mean: with thousands, and with decimals. */
+function readingsOf(name, text) {
+  const run = text.match(RUN)?.[0] ?? "";
+  const either = /^([1-9]\d{0,2})[.,](\d{3})$/.exec(run);
+  let found = [];
+  if (either) found = [either[1] + either[2], `${either[1]}.${either[2]}`.replace(/\.?0+$/, "")];
+  else if (/^\d{1,3}(,\d{3})+(\.\d*)?$/.test(run)) found = [run.replaceAll(",", "")];
+  else if (/^\d*,\d+$/.test(run)) found = [run.replace(",", ".")];
+  return found.map((each) => text.replace(run, each)).filter((each) => !Number.isNaN(amountOf(name, each)));
+}
+
 /** Minutes of a length of time as "8h", "2h30m" or "2 days"; a number alone means hours; NaN in anything else. */
 function minutesOf(text) {
   const parts = LENGTH.exec(HOURS.test(text) ? `${text}h` : text)?.slice(1) ?? [];
@@ -41,6 +73,7 @@ function isMemory(name) {
  * else.
  */
 export function amountOf(name, text) {
+  if (name !== "gpu_count" && UNCLEAR.test(text)) return NaN;
   if (name === "run_time") return minutesOf(text.trim());
   const found = /^(\d+\.?\d*|\.\d+)(?:(m)| ?([KMGTkgt]|m(?=[iIbB]))[iI]?[bB]?)?$/.exec(text.trim());
   if (!found) return NaN;
@@ -83,23 +116,26 @@ export function complaintOf(name, text, bounds) {
   const amount = amountOf(name, text);
   const unit = isMemory(name) ? " GiB" : name === "cpu" ? ` ${t("cores")}` : "";
   if (Number.isNaN(amount)) {
-    const example = `${bounds.default}${isMemory(name) ? "G" : ""}`;
+    const [whole, decimal] = readingsOf(name, text.trim()).map(shown);
+    if (decimal) return t("This could mean {whole} or {decimal}. Enter the one you mean.", { whole, decimal });
+    if (whole) return t("Enter it as {number}.", { number: whole });
+    const example = `${shown(bounds.default)}${isMemory(name) ? "G" : ""}`;
     if (name === "run_time") return t("Enter a duration, such as {example}.", { example });
     return t("Enter a number, such as {example}.", { example });
   }
   const [min, max, step] = amountsOf(name, bounds);
   // A part of the memory, of which there may be less than the least part.
-  if (max < min) return t("Needs at least {least} of memory.", { least: bounds.min + unit });
+  if (max < min) return t("Needs at least {least} of memory.", { least: shown(bounds.min) + unit });
   if (amount < min || amount > max) {
-    const told = { least: bounds.min, most: bounds.max + unit };
+    const told = { least: shown(bounds.min), most: shown(bounds.max) + unit };
     return min === max ? t("Enter {most}.", told) : t("Enter {least} to {most}.", told);
   }
   const place = (amount - min) / step;
   // The default may lie between two steps.
   const isWhole = (number) => Math.abs(number - Math.round(number)) < 1e-6;
+  if (name === "gpu_count") return /^\d+$/.test(text.trim()) ? "" : t("Enter a whole number.");
   if (isWhole(place) || amount === amountOf(name, bounds.default)) return "";
-  if (name === "gpu_count") return t("Enter a whole number.");
-  const told = { least: bounds.min, step: bounds.step + unit };
+  const told = { least: shown(bounds.min), step: shown(bounds.step) + unit };
   return isWhole(min / step) ? t("Use a multiple of {step}.", told) : t("Use {least} plus a multiple of {step}.", told);
 }
 
@@ -172,7 +208,7 @@ export function wrongNumbers(values, data) {
 /** In the largest unit that needs at most three decimals. */
 function memoryText(gib) {
   const unit = ["T", "G", "M", "K"].find((each) => gib >= GIB[each] && Number.isInteger((gib * 1000) / GIB[each]));
-  return unit ? `${textOf(gib / GIB[unit])} ${unit}iB` : `${textOf(gib)} GiB`;
+  return shown(unit ? `${textOf(gib / GIB[unit])} ${unit}iB` : `${textOf(gib)} GiB`);
 }
 
 const LENGTHS = {
@@ -205,7 +241,7 @@ function amountParts(values, data) {
   const parts = [];
   if (data.cpu && values.cpu.trim()) {
     const cores = amountOf("cpu", values.cpu);
-    parts.push(tn("{amount} CPU", "{amount} CPUs", Math.ceil(cores), { amount: textOf(cores) }));
+    parts.push(tn("{amount} CPU", "{amount} CPUs", Math.ceil(cores), { amount: shown(textOf(cores)) }));
   }
   if (data.memory && values.memory.trim()) {
     parts.push(t("{memory} RAM", { memory: memoryText(amountOf("memory", values.memory)) }));
@@ -231,12 +267,18 @@ export function sentenceOf(values, data) {
   return joined(parts);
 }
 
+/** Fields that have to be changed before anything can start. */
+export function wrongFields(values, data) {
+  const { image, gpu } = chosen(values, data);
+  const lacking = image ? [] : [values.image || !data.custom_image ? "image" : "custom_image"];
+  return [...lacking, ...(values.gpu && !gpu ? ["gpu"] : []), ...wrongNumbers(values, data)];
+}
+
 /** What stands in the sentence's place while there is none. */
 export function troubleOf(values, data) {
   const { image, gpu } = chosen(values, data);
   if (misfitOf(image, gpu)) return t("This image and this GPU can't be used together.");
-  const lacking = (image ? 0 : 1) + (values.gpu && !gpu ? 1 : 0);
-  const number = lacking + wrongNumbers(values, data).length;
+  const number = wrongFields(values, data).length;
   return tn("Fix {number} field above to continue.", "Fix {number} fields above to continue.", number);
 }
 
@@ -247,7 +289,7 @@ export function totalOf(values, data) {
   const number = countOf(values);
   const memory = gpuMemoryText(number * gpu.memory_gib);
   const isNamed = number === 1 && gpu.display_name.includes(` ${memory.replace("iB", "")}`);
-  return isNamed ? "" : t("{memory} GPU memory", { memory });
+  return isNamed ? "" : t("{memory} GPU memory", { memory: shown(memory) });
 }
 
 /** Why the image and the GPU that are picked cannot be used together, empty where they do. */

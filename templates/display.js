@@ -109,6 +109,7 @@ function display(root, data, form) {
   function showChoice(values) {
     const sentence = sentenceOf(values, data);
     say(find("sentence"), sentence || troubleOf(values, data));
+    form.showFixes(sentence ? [] : wrongFields(values, data));
     say(find("total"), totalOf(values, data));
     say(find("hint"), hintOf(values, data));
     find("link")?.toggleAttribute("hidden", !sentence);
@@ -116,7 +117,7 @@ function display(root, data, form) {
 
   function showImages(values) {
     const { gpu } = chosen(values, data);
-    say(find("custom_image-live"), find("custom_image-error") ? "" : complaintOfReference(values, data));
+    if (find("custom_image")) form.tell("custom_image", values.image ? "" : complaintOfReference(values, data));
     data.images.forEach((image) => {
       const misfit = misfitOf(image, gpu);
       const row = rowOf(root, "image", image.slug);

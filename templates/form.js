@@ -27,25 +27,44 @@ function enhance(root, data, isLeaving) {
 
   function read() {
     const checked = choices.map((name) => [name, picked(name)?.value ?? ""]);
-    const typed = TYPED.map((name) => [name, inputs[name]?.value ?? ""]);
+    const typed = TYPED.map((name) => [name, held(name)]);
     return Object.fromEntries([...checked, ...typed]);
+  }
+
+  /** What a field holds, in the notation of data and server. */
+  function held(name) {
+    const text = inputs[name]?.value ?? "";
+    return AMOUNTS.includes(name) || isMemory(name) ? plain(text) : text;
+  }
+
+  /** Say what is wrong with a text field, as the server does. */
+  function tell(name, text) {
+    const [input, line] = [inputs[name], find(`${name}-error`)];
+    if (line?.hasAttribute("data-sent")) return;
+    say(line, text);
+    if (text) set(input, "aria-invalid", true);
+    else input.removeAttribute("aria-invalid");
+    input.parentElement.classList.toggle("gs-wrong", Boolean(text));
   }
 
   /** What the server said about a field is over once the field is changed. */
   function settle(name) {
-    find(`${name}-error`)?.remove();
-    const controls = inputs[name] ? [inputs[name]] : radios(name);
-    controls.forEach((control) => control.removeAttribute("aria-invalid"));
-    inputs[name]?.parentElement.classList.remove("gs-wrong");
+    const sent = find(`${name}-error`);
+    if (inputs[name]) {
+      if (!sent?.hasAttribute("data-sent")) return;
+      sent.removeAttribute("data-sent");
+      tell(name, "");
+      return;
+    }
+    sent?.remove();
+    radios(name).forEach((control) => control.removeAttribute("aria-invalid"));
   }
 
   function complain(name, { whileTyping = false } = {}) {
     const bounds = NUMBERS.includes(name) && boundsOf(name, read(), data);
     if (!inputs[name] || !bounds) return;
-    const { value, required } = inputs[name];
-    const text = value.trim() || required ? complaintOf(name, value, bounds) : "";
-    const live = find(`${name}-live`);
-    if (!whileTyping || !text || !live.hidden) say(live, text);
+    const text = held(name).trim() || inputs[name].required ? complaintOf(name, held(name), bounds) : "";
+    if (!whileTyping || !text || !find(`${name}-error`)?.hidden) tell(name, text);
   }
 
   /** The reference belongs to the card of an image that has none: gone without it. */
@@ -53,7 +72,7 @@ function enhance(root, data, isLeaving) {
     const input = inputs.custom_image;
     if (!input) return;
     input.disabled = Boolean(values.image);
-    find("own").hidden = input.disabled && !find("custom_image-error");
+    find("own").hidden = input.disabled && !find("custom_image-error")?.hasAttribute("data-sent");
   }
 
   /** The count belongs to a GPU type: gone without one, bounded by the one picked. */
@@ -62,15 +81,14 @@ function enhance(root, data, isLeaving) {
     if (!input) return;
     const { gpu } = chosen(values, data);
     const block = find("count");
-    block.hidden = !gpu && !find("gpu_count-error");
     input.disabled = !gpu;
+    block.hidden = !gpu && !find("gpu_count-error")?.hasAttribute("data-sent");
     if (!gpu) return;
     const row = picked("gpu").closest("label");
     if (row.nextElementSibling !== block) row.after(block);
     const label = { mig: t("Number of slices"), shared: t("Number of shared GPUs") }[row.dataset.unit];
     write(block.querySelector("label"), label ?? t("Number of GPUs"));
     if (!input.value) input.value = "1";
-    input.max = gpu.max_count;
     say(find("gpu_count-help"), gpu.max_count > 1 ? t("1–{most} per server", { most: gpu.max_count }) : t("1 per server"));
   }
 
@@ -105,7 +123,7 @@ function enhance(root, data, isLeaving) {
     }
     for (const name of TYPED.filter((each) => inputs[each])) {
       // A reference that was written stays there beside a preset's image.
-      if (name !== "custom_image" || wanted[name]) inputs[name].value = wanted[name];
+      if (name !== "custom_image" || wanted[name]) inputs[name].value = name === "custom_image" ? wanted[name] : shown(wanted[name]);
       settle(name);
     }
     const isUnusual = (name) => inputs[name] && wanted[name] !== (data[name].default ?? "");
@@ -119,7 +137,7 @@ function enhance(root, data, isLeaving) {
   function step(name, direction) {
     const bounds = boundsOf(name, read(), data);
     if (!bounds) return;
-    inputs[name].value = stepped(name, inputs[name].value, direction, bounds);
+    inputs[name].value = shown(stepped(name, held(name), direction, bounds));
     settle(name);
     update();
     conclude(name);
@@ -146,8 +164,47 @@ function enhance(root, data, isLeaving) {
     }
   }
 
+  /** Links to the fields that have to be changed, below the sentence that counts them. */
+  function showFixes(names) {
+    const fixes = find("fixes") ?? made("ul", { id: "gpuspawner-fixes" });
+    const sentence = find("sentence");
+    if (!sentence || fixes.dataset.names === String(names)) return;
+    sentence.after(fixes);
+    fixes.dataset.names = names;
+    fixes.replaceChildren(...names.filter(controlOf).map((name) => {
+      const control = controlOf(name);
+      const label = control.labels?.[0]?.matches(".gs-label") ? control.labels[0] : control.closest("fieldset").querySelector("legend");
+      const link = made("a", { href: `#${control.id}`, textContent: label.textContent });
+      on(link, "click", (event) => {
+        event.preventDefault(); // the field may be folded in
+        show(name);
+      });
+      const item = made("li");
+      item.append(link);
+      return item;
+    }));
+  }
+
+  function controlOf(name) {
+    return inputs[name] ?? picked(name) ?? radios(name)[0];
+  }
+
+  function show(name) {
+    const control = controlOf(name);
+    ["custom", "more"].forEach((id) => { if (find(id)?.contains(control)) open(id); });
+    control.focus();
+  }
+
+  /** Instead of a start: each wrong field says what is wrong, and the first one gets the focus. Returns whether there is one. */
+  function refuse() {
+    TYPED.forEach((name) => complain(name));
+    const wrong = wrongFields(read(), data).find(controlOf);
+    if (wrong) show(wrong);
+    return Boolean(wrong);
+  }
+
   choices.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
-  const changed = keepLive(root, data, { find, read, fill, update, complain, isLeaving });
+  const changed = keepLive(root, data, { find, read, fill, update, complain, tell, showFixes, isLeaving });
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
   on(root, "input", ({ target }) => {
@@ -192,16 +249,21 @@ function enhance(root, data, isLeaving) {
   find("summary").hidden = false;
   update();
   find("errors")?.focus();
+  return refuse;
 }
 
-/** Keep Start from being pressed twice, and bring it back when the page is shown again. Returns whether it was pressed. */
-function guard(form, start) {
+/**
+ * Keep Start from being pressed twice, or with wrong fields, and bring it back when the page is shown again. Returns
+ * whether it was pressed.
+ */
+function guard(form, start, refuse) {
   let sent = false;
   on(document, "submit", (event) => {
     if (event.target !== form) return;
-    if (sent) {
+    // A preset's own button sends nothing of the fields.
+    if (sent || (!event.submitter?.formNoValidate && refuse())) {
       event.preventDefault();
-      event.stopPropagation(); // the hub's own handler would show Start again
+      event.stopImmediatePropagation(); // the hub's own handler would show Start again
       return;
     }
     sent = true;
@@ -228,12 +290,13 @@ if (typeof document !== "undefined") {
     const feedback = form.querySelector(".feedback-container");
     const start = feedback?.querySelector("button");
     if (start?.textContent.trim() === "Start") write(start, t("Start"));
-    const isLeaving = guard(form, start);
+    let refuse = () => false;
+    const isLeaving = guard(form, start, () => refuse());
     const [data, summary] = [islandOf(document), root.querySelector("#gpuspawner-summary")];
     // With data of another version, or in a site's form without its parts, the form is what it is without a script.
     if (data && summary) {
       if (feedback) summary.append(feedback);
-      enhance(root, data, isLeaving);
+      refuse = enhance(root, data, isLeaving);
     }
   }
 }

@@ -22,7 +22,7 @@ from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError
-from gpuspawner.core.request.options import parse_form, parse_query, split_form, split_options
+from gpuspawner.core.request.options import parse_form, parse_query, read_typed_amounts, split_form, split_options
 from gpuspawner.core.text.i18n import ENGLISH, use_language
 from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
@@ -181,9 +181,10 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Do not use `async def`: JupyterHub may run a coroutine in another task, but keep_draft() needs the request's.
-        own, extra = split_form(form_data, self.extra_options)
-        draft = context.keep_draft(own)
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
+        own, extra = split_form(form_data, self.extra_options)
+        own = read_typed_amounts(own)
+        draft = context.keep_draft(own)
         return self._admit_form(own, lambda sent: {**extra, **parse_form(sent)}, draft=draft)
 
     @override

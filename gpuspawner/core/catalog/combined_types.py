@@ -15,7 +15,7 @@ from gpuspawner.core.catalog.model import GPUType, UnitKind
 from gpuspawner.core.catalog.software import deduplicate_platforms
 from gpuspawner.core.text.i18n import gettext_lazy
 from gpuspawner.core.text.wording import join_with_and, join_with_or
-from gpuspawner.core.units.quantity import format_memory
+from gpuspawner.core.units.quantity import format_memory_lazy
 
 V = TypeVar("V")
 
@@ -146,7 +146,7 @@ def _leave_out_other_overrides(members: tuple[GPUType, ...], own: GPUType) -> tu
 def _build_name(union: CombinedType, members: Iterable[GPUType]) -> str:
     if union.min_memory_bytes is None:
         return join_with_or([gpu.display_name for gpu in members], translate=gettext_lazy)
-    return gettext_lazy(_NAMES_BY_UNIT[union.gpu.unit], memory=format_memory(union.min_memory_bytes))
+    return gettext_lazy(_NAMES_BY_UNIT[union.gpu.unit], memory=format_memory_lazy(union.min_memory_bytes))
 
 
 def _intersect(mappings: list[Mapping[str, str]]) -> dict[str, str]:

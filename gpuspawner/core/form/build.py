@@ -381,7 +381,9 @@ def _group_by_field(problems: Iterable[Problem], filled: FilledFields) -> dict[s
     """
     messages: dict[str, list[str]] = {}
     for problem in problems:
-        messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(problem.message)
+        messages.setdefault(START_PRESET if filled.is_preset_sent else problem.field, []).append(
+            problem.message if filled.is_preset_sent else problem.hint or problem.message
+        )
     places = {name: place for place, name in enumerate(_READING_ORDER)}
     ordered = sorted(messages, key=lambda name: places.get(name, len(places)))
     return {name: join_sentences(*messages[name]) for name in ordered}

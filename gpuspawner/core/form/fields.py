@@ -46,6 +46,7 @@ from gpuspawner.core.request.selection import (
     is_given,
     validate,
 )
+from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.text.wording import join_sentences
 from gpuspawner.core.units.duration import format_duration_option, parse_duration
@@ -203,12 +204,12 @@ class _FieldRestorer:
 
     def _note_amount(self, amount_field: AmountField, saved: object, *, options: Mapping[str, object]) -> None:
         name = amount_field.name
-        kept = self.values[name]
+        kept = show_decimals(self.values[name])
         denied = self._explain_denial(options, name)
         self.notices[name] = (
             join_sentences(denied, gettext(amount_field.kept, kept=kept))
             if denied
-            else gettext(amount_field.gone, saved=_quote_saved(saved), kept=kept)
+            else gettext(amount_field.gone, saved=show_decimals(_quote_saved(saved)), kept=kept)
         )
 
     def _restore_shared_memory(self, saved: object) -> None:
@@ -218,7 +219,7 @@ class _FieldRestorer:
             self.values["shared_memory"] = format_field_values(selection)["shared_memory"]
             return
         self.values["shared_memory"] = ""
-        self.notices["shared_memory"] = gettext(SHARED_MEMORY.gone, saved=_quote_saved(saved))
+        self.notices["shared_memory"] = gettext(SHARED_MEMORY.gone, saved=show_decimals(_quote_saved(saved)))
 
     def _restore_choice(self, choice_field: ClosedChoiceField, saved: object) -> None:
         name = choice_field.name

@@ -17,6 +17,7 @@ from gpuspawner.core.request.selection import (
     find_amount,
     find_image,
 )
+from gpuspawner.core.text.decimals import show_decimals
 from gpuspawner.core.text.i18n import gettext, translate_now
 from gpuspawner.core.text.wording import join_with_and
 from gpuspawner.core.units.duration import format_age
@@ -33,7 +34,7 @@ def format_gpu_memory(memory_bytes: int | None) -> str:
     """
     if memory_bytes is None:
         return ""
-    return f"{memory_bytes / BYTES_PER_GIB:.2f}".rstrip("0").rstrip(".") + " GiB"
+    return show_decimals(f"{memory_bytes / BYTES_PER_GIB:.2f}".rstrip("0").rstrip(".") + " GiB")
 
 
 def format_capacity(total: int | None, free: int | None) -> str:

@@ -37,7 +37,7 @@ from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection, select_usable_presets
 from gpuspawner.core.text.i18n import gettext
 from gpuspawner.core.units.duration import format_duration
-from gpuspawner.core.units.quantity import format_cpu, format_exact_cpus, format_memory
+from gpuspawner.core.units.quantity import format_bare_cpus, format_exact_cpus, format_memory
 
 EntryT = TypeVar("EntryT", Choice, Image)
 
@@ -560,7 +560,7 @@ def _explain_cpu(bounds: Bounds | None) -> str:
     most = format_exact_cpus(bounds.max)
     if bounds.min == bounds.max:
         return gettext("You may have {amount}.", amount=most)
-    return gettext("You may have {least} to {most}.", least=format_cpu(bounds.min), most=most)
+    return gettext("You may have {least} to {most}.", least=format_bare_cpus(bounds.min), most=most)
 
 
 def _explain_quota_room(name: str, bounds: Bounds | None) -> str:

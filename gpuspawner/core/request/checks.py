@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import replace
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
 from gpuspawner.core.catalog.model import Bounds, CustomImages, GPUType
 from gpuspawner.core.errors import Problem, SelectionError
 from gpuspawner.core.request.field_definitions import FIELDS_BY_NAME, IMAGE, SHARED_MEMORY
 from gpuspawner.core.request.fields import MAX_TEXT_LENGTH, AmountField, AmountNotation
+from gpuspawner.core.request.hints import explain_amount, explain_count
 from gpuspawner.core.text.i18n import gettext, gettext_lazy, ngettext
 from gpuspawner.core.text.wording import format_list, join_sentences, join_with_or, quote, suggest_name
 from gpuspawner.core.units.quantity import QuantityError, TooPreciseError, format_memory
@@ -50,15 +52,16 @@ class Problems:
     def __init__(self) -> None:
         self._by_field: dict[str, Problem] = {}
 
-    def add(self, field: str, code: str, *, message: str) -> None:
+    def add(self, field: str, code: str, *, message: str, hint: str = "") -> None:
         """Add a problem, unless its field already has a problem or :attr:`is_full` is True.
 
         :param field: name of the field.
         :param code: code of the problem, by which REST clients identify it.
         :param message: translated sentence for the user.
+        :param hint: translated sentence that the form shows beside the field instead; empty to show the message.
         """
         if not self.is_full:
-            self._by_field.setdefault(field, Problem(field=field, code=code, message=message))
+            self._by_field.setdefault(field, Problem(field=field, code=code, message=message, hint=hint))
 
     def refuse(
         self,
@@ -68,6 +71,7 @@ class Problems:
         value: object,
         message: str,
         offered: Collection[str] | None = None,
+        hint: str = "",
         **values: str,
     ) -> None:
         """Add a problem about a wrong value.
@@ -78,6 +82,7 @@ class Problems:
         :param message: English message to translate; ``{value}`` is replaced by the quoted value.
         :param offered: slugs to choose from, which are listed after the message. If empty, a sentence after the message
             says that none is offered. None = nothing follows the message.
+        :param hint: translated sentence that the form shows beside the field instead; empty to show the message.
         :param values: values of the other placeholders in the message, by name.
         """
         translated = gettext(message, value=quote(value), **values)
@@ -86,7 +91,7 @@ class Problems:
             translated = join_sentences(translated, suggest_name(value, offered).strip(), choices)
         elif offered is not None:
             translated = join_sentences(translated, gettext("None is offered."))
-        self.add(field, code, message=translated)
+        self.add(field, code, message=translated, hint=hint)
 
     @property
     def is_full(self) -> bool:
@@ -154,7 +159,9 @@ class Problems:
             return found.full
         return None
 
-    def check_amount(self, field: AmountField, value: object, *, bounds: Bounds | None) -> int | None:
+    def check_amount(
+        self, field: AmountField, value: object, *, bounds: Bounds | None, most: int | None = None
+    ) -> int | None:
         """Return an amount in millicores, bytes or seconds; None if the value is unreadable or means no amount.
 
         An amount outside the bounds adds a problem, but is returned.
@@ -162,6 +169,7 @@ class Problems:
         :param field: the field of the amount.
         :param value: any JSON value; null means no amount if the amount is optional, else the default.
         :param bounds: allowed amounts, in the same unit; None if the form does not offer the amount.
+        :param most: largest amount that hints name, if it is smaller than that of the bounds; None for no such amount.
         """
         name, title = field.name, field.notation.title
         if bounds is None:
@@ -175,7 +183,7 @@ class Problems:
         elif isinstance(value, str) and len(value) > field.max_length:
             self.add(name, "too_long", message=_explain_too_long(title, field.max_length))
         else:
-            return self._check_bounds(name, value, notation=field.notation, bounds=bounds)
+            return self._check_bounds(field, value, bounds=bounds, most=most)
         return None
 
     def check_gpu_count(self, value: object, gpu: GPUType | None) -> int:
@@ -193,7 +201,8 @@ class Problems:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             code = "not_a_number" if isinstance(value, str | float) else "wrong_type"
-            self.refuse("gpu_count", code, value=value, message=_NOT_WHOLE, subject=_NUMBER_OF_GPUS)
+            hint = "" if gpu is None else explain_count(value, most=gpu.max_count)
+            self.refuse("gpu_count", code, value=value, message=_NOT_WHOLE, hint=hint, subject=_NUMBER_OF_GPUS)
             return 0
         if gpu is not None and not 1 <= value <= gpu.max_count:
             self.refuse(
@@ -201,6 +210,7 @@ class Problems:
                 "out_of_range",
                 value=value,
                 message=_NOT_ONE_GPU if gpu.max_count == 1 else _WRONG_GPU_COUNT,
+                hint=explain_count(value, most=gpu.max_count),
                 gpu=gpu.display_name,
                 most=str(gpu.max_count),
             )
@@ -221,42 +231,47 @@ class Problems:
         """
         if value is None:
             return None
-        size = self.check_amount(SHARED_MEMORY, value, bounds=bounds)
-        if size is not None and memory_bytes is not None and size > memory_bytes and "memory" not in self:
+        size = self.check_amount(SHARED_MEMORY, value, bounds=bounds, most=memory_bytes)
+        if (
+            bounds is not None
+            and size is not None
+            and memory_bytes is not None
+            and size > memory_bytes
+            and "memory" not in self
+        ):
             message = gettext(
                 "Shared memory is a part of the memory: it must be at most {most}, not {value}.",
                 most=format_memory(memory_bytes),
                 value=format_memory(size),
             )
-            self.add("shared_memory", "out_of_range", message=message)
+            hint = explain_amount(SHARED_MEMORY, value, bounds=replace(bounds, max=memory_bytes), amount=size)
+            self.add("shared_memory", "out_of_range", message=message, hint=hint)
         return size
 
-    def _check_bounds(self, field: str, value: object, *, notation: AmountNotation, bounds: Bounds) -> int | None:
+    def _check_bounds(self, field: AmountField, value: object, *, bounds: Bounds, most: int | None) -> int | None:
+        name, notation = field.name, field.notation
+        limits = _format_bounds(bounds, notation)
+        hinted = bounds if most is None else replace(bounds, max=min(most, bounds.max))
         try:
             number = notation.parse(value)
-        except TooPreciseError:
-            self.refuse(field, "off_step", value=value, message=_OFF_STEP, **_format_bounds(bounds, notation))
-            return None
         except QuantityError as error:
-            self.refuse(
-                field,
-                "not_a_number",
-                value=value,
-                message=_UNREADABLE_AMOUNT,
-                subject=notation.title,
-                must=error.args[0],
-            )
+            hint = explain_amount(field, value, bounds=hinted, amount=error.amount)
+            if isinstance(error, TooPreciseError):
+                self.refuse(name, "off_step", value=value, message=_OFF_STEP, hint=hint, **limits)
+            else:
+                unreadable = {"message": _UNREADABLE_AMOUNT, "subject": notation.title, "must": error.args[0]}
+                self.refuse(name, "not_a_number", value=value, hint=hint, **unreadable)
             return None
         if bounds.contains(number):
             return number
-        limits = _format_bounds(bounds, notation)
+        hint = explain_amount(field, value, bounds=hinted, amount=number)
         if not bounds.min <= number <= bounds.max:
             message = gettext(
                 "{subject} must be {least} to {most}, not {value}.", value=notation.show(number), **limits
             )
-            self.add(field, "out_of_range", message=message)
+            self.add(name, "out_of_range", message=message, hint=hint)
         else:
-            self.add(field, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits))
+            self.add(name, "off_step", message=gettext(_OFF_STEP, value=notation.show(number), **limits), hint=hint)
         return number
 
 

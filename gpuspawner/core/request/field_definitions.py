@@ -37,6 +37,7 @@ from gpuspawner.core.request.fields import (
 from gpuspawner.core.text.i18n import gettext, gettext_lazy
 from gpuspawner.core.units.duration import format_duration, format_duration_option, parse_duration
 from gpuspawner.core.units.quantity import (
+    format_bare_cpus,
     format_cpu,
     format_exact_cpus,
     format_gib,
@@ -78,7 +79,7 @@ CPU = AmountField(
     kind=FieldKind.AMOUNT,
     attribute="cpu_millis",
     notation=AmountNotation(
-        title=gettext_lazy("CPU"), parse=parse_cpu, show=format_exact_cpus, bare=format_cpu, unbounded=_NO_BOUNDS
+        title=gettext_lazy("CPU"), parse=parse_cpu, show=format_exact_cpus, bare=format_bare_cpus, unbounded=_NO_BOUNDS
     ),
     format_input=format_cpu,
     format_option=_format_cpu_option,

@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 from gpuspawner.core.catalog.image_reference import EXAMPLE_REFERENCE, parse_reference
 from gpuspawner.core.request.checks import Problems, find_max_length
-from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE, FIELDS, FORM_FIELDS, IMAGE
+from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CUSTOM_IMAGE, FIELDS, FORM_FIELDS, IMAGE
+from gpuspawner.core.request.fields import MAX_TEXT_LENGTH
 from gpuspawner.core.request.presets import PRESET_CHOICES
+from gpuspawner.core.text.decimals import mark_unclear, read_decimals
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import describe_unknown_field, quote, sanitize_name
 
@@ -33,6 +35,7 @@ _IGNORED_FIELDS = frozenset({"_xsrf", "_language"})
 _QUERY_PREFIX = "opt-"
 _IMAGE, _CUSTOM_IMAGE = IMAGE.name, CUSTOM_IMAGE.name
 
+_AMOUNTS = frozenset(each.name for each in AMOUNT_FIELDS)
 _BARE_NUMBER = re.compile(r"\d+\.?\d*|\.\d+", re.ASCII)
 _COUNT_PATTERN = re.compile(r"\d{1,9}", re.ASCII)
 
@@ -50,7 +53,8 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
     picked in this preset's lists and text fields. Otherwise the result leaves out fields that the user's choice does
     not need: the number of GPUs without a GPU, and the custom image's reference beside an image of the list.
 
-    :param form: field name → list of texts, as Tornado parses a form; untrusted.
+    :param form: field name → list of texts, as Tornado parses a form; untrusted. Amounts are plain, as
+        :func:`read_typed_amounts` returns them; one that may have thousands (``1.000``) becomes unreadable.
     :raises SelectionError: a field is unknown, repeated with different values, too long or not a text; a custom image
         is selected without a reference; a preset has two custom images; or the user picked no preset in a form that
         has only presets.
@@ -73,7 +77,22 @@ def parse_form(form: Mapping[str, object]) -> dict[str, object]:
         texts.pop("custom_image", None)
     elif texts.get("image") == texts.get("custom_image") == "":
         _refuse_empty_reference(problems)
-    return _convert_types(texts)
+    return _convert_types({name: mark_unclear(text) if name in _AMOUNTS else text for name, text in texts.items()})
+
+
+def read_typed_amounts(form: Mapping[str, object]) -> dict[str, object]:
+    """Return a submitted form with its amounts in plain notation, from the notation of the current language.
+
+    :param form: field name → list of texts, as Tornado parses a form; untrusted. Other values stay as they are.
+    """
+    return {
+        name: [_read_typed(each) for each in value] if name in _AMOUNTS and isinstance(value, list) else value
+        for name, value in form.items()
+    }
+
+
+def _read_typed(text: object) -> object:
+    return read_decimals(text) if isinstance(text, str) and len(text) <= MAX_TEXT_LENGTH else text
 
 
 def name_entry_field(preset: str, choice: str) -> str:

@@ -87,6 +87,10 @@ class LazyText(str):
     message: str
     values: dict[str, object]
 
+    def render(self) -> str:
+        """Return the text in the current language."""
+        return gettext(self.message, **self.values)
+
 
 def gettext_lazy(message: str, /, **values: object) -> LazyText:
     """Return an English text that :func:`translate_now` can translate later.
@@ -106,7 +110,7 @@ def translate_now(text: str) -> str:
 
     :param text: translated if it comes from :func:`gettext_lazy`; returned unchanged otherwise.
     """
-    return gettext(text.message, **text.values) if isinstance(text, LazyText) else text
+    return text.render() if isinstance(text, LazyText) else text
 
 
 def _fill_in(translated: str, *, english: str, values: dict[str, object]) -> str:

@@ -14,6 +14,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+from gpuspawner.core.text.decimals import LazyDecimals, show_decimals
 from gpuspawner.core.text.i18n import gettext_lazy, ngettext
 
 _MAX_LENGTH = 64
@@ -40,7 +41,15 @@ _QUANTITY = re.compile(rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P
 
 
 class QuantityError(ValueError):
-    """A value is not a valid amount; the message describes the valid form and does not quote the value."""
+    """A value is not a valid amount; the message describes the valid form and does not quote the value.
+
+    :ivar amount: the amount in base units (millicores, bytes, seconds), if the value is a number that is only too large
+        or too precise; else None.
+    """
+
+    def __init__(self, message: str, *, amount: Fraction | None = None) -> None:
+        super().__init__(message)
+        self.amount = amount
 
 
 class TooPreciseError(QuantityError):
@@ -116,12 +125,24 @@ def parse_whole_units(value: object) -> int:
     return math.ceil(parse_quantity(value))
 
 
-@lru_cache(maxsize=4096)
 def format_memory(size_bytes: int) -> str:
-    """Return an exact amount of memory for users, as :func:`parse_memory` accepts it: ``16 GiB``, ``1.5 GiB``.
+    """Return an exact amount of memory for users: ``16 GiB``, ``1.5 GiB``. In English, :func:`parse_memory` accepts it.
 
     :param size_bytes: bytes.
     """
+    return show_decimals(_format_memory(size_bytes))
+
+
+def format_memory_lazy(size_bytes: int) -> LazyDecimals:
+    """Return :func:`format_memory`'s text for a message that is cached for several languages.
+
+    :param size_bytes: bytes.
+    """
+    return LazyDecimals(_format_memory(size_bytes))
+
+
+@lru_cache(maxsize=4096)
+def _format_memory(size_bytes: int) -> str:
     for unit, factor in _MEMORY_UNITS.items():
         if size_bytes >= factor and size_bytes * 1000 % factor == 0:
             return f"{_format_decimal(Fraction(size_bytes, factor))} {unit if unit == 'B' else f'{unit}iB'}"
@@ -130,11 +151,19 @@ def format_memory(size_bytes: int) -> str:
 
 @lru_cache(maxsize=4096)
 def format_cpu(millis: int) -> str:
-    """Return CPUs as an exact decimal number without a unit: ``2``, ``0.5``.
+    """Return CPUs as an exact decimal number without a unit, the same in all languages: ``2``, ``0.5``.
 
     :param millis: millicores.
     """
     return _format_decimal(Fraction(millis, 1000))
+
+
+def format_bare_cpus(millis: int) -> str:
+    """Return CPUs for users, exactly and without a unit: ``2``, ``0.5``; in German ``0,5``.
+
+    :param millis: millicores.
+    """
+    return show_decimals(format_cpu(millis))
 
 
 def format_memory_option(size_bytes: int) -> str:
@@ -186,7 +215,9 @@ def format_exact_cpus(millis: int) -> str:
 
     :param millis: millicores.
     """
-    return ngettext("{amount} CPU", "{amount} CPUs", number=-(-millis // _MILLIS_PER_CPU), amount=format_cpu(millis))
+    return ngettext(
+        "{amount} CPU", "{amount} CPUs", number=-(-millis // _MILLIS_PER_CPU), amount=format_bare_cpus(millis)
+    )
 
 
 def format_rounded_memory(size_bytes: int, *, round_up: bool = True) -> str:
@@ -200,7 +231,7 @@ def format_rounded_memory(size_bytes: int, *, round_up: bool = True) -> str:
     unit, factor = next((unit, factor) for unit, factor in _ROUNDED_UNITS if size_bytes >= factor)
     exact = Fraction(size_bytes * _TENTHS, factor)
     tenths = math.ceil(exact) if round_up else math.floor(exact)
-    return f"{tenths // _TENTHS}{f'.{tenths % _TENTHS}' if tenths % _TENTHS else ''} {unit}"
+    return show_decimals(f"{tenths // _TENTHS}{f'.{tenths % _TENTHS}' if tenths % _TENTHS else ''} {unit}")
 
 
 def _strip_text(value: str) -> str:
@@ -233,7 +264,7 @@ def _parse_cpu_text(text: str | None, *, is_rounded: bool = False) -> int:
     if is_rounded:
         millis = Fraction(math.ceil(millis))
     if millis.denominator != 1:
-        raise TooPreciseError(gettext_lazy("must be a multiple of 0.001 CPUs"))
+        raise TooPreciseError(gettext_lazy("must be a multiple of 0.001 CPUs"), amount=millis)
     return _check_range(millis)
 
 
@@ -245,7 +276,8 @@ def _format_number(number: float) -> str:
 
 def _check_range(number: Fraction) -> int:
     if not 0 <= number < _UPPER_BOUND:
-        raise QuantityError(gettext_lazy("is too large") if number > 0 else gettext_lazy("must not be negative"))
+        message = gettext_lazy("is too large") if number > 0 else gettext_lazy("must not be negative")
+        raise QuantityError(message, amount=number)
     return int(number)
 
 

@@ -19,7 +19,7 @@ from gpuspawner.core.cluster.state import Occupancy
 from gpuspawner.core.cluster.taints import accepts_pods, is_reserved_for_others
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import add_article
-from gpuspawner.core.units.quantity import format_cpu, format_rounded_cpus, format_rounded_memory, round_cpu
+from gpuspawner.core.units.quantity import format_bare_cpus, format_rounded_cpus, format_rounded_memory, round_cpu
 
 _ARCHITECTURE = "kubernetes.io/arch"
 _UNLIMITED = 2**63
@@ -255,7 +255,7 @@ def _explain_not_both(no_node: str, cpu: str, *, memory: str, left: bool) -> str
 
 
 _FORMATTERS: Mapping[str, tuple[Callable[[int], str], Callable[[int], str]]] = {
-    "cpu": (format_rounded_cpus, lambda millis: format_cpu(round_cpu(millis, round_up=False))),
+    "cpu": (format_rounded_cpus, lambda millis: format_bare_cpus(round_cpu(millis, round_up=False))),
     "memory": (
         lambda size_bytes: gettext("{memory} of memory", memory=format_rounded_memory(size_bytes)),
         lambda size_bytes: format_rounded_memory(size_bytes, round_up=False),

@@ -30,7 +30,8 @@ from markupsafe import Markup
 from gpuspawner._resources import data_dir
 from gpuspawner.core.form.build import GPU_COLUMNS, encode_gpu_row, encode_view_without_gpus
 from gpuspawner.core.form.views import FormView, GPUTypeView, ImageView
-from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext
+from gpuspawner.core.text.decimals import show_decimals
+from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, ngettext
 
 _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _MESSAGE_CALL = re.compile(rf"\bt\({_TEXT}")
@@ -154,9 +155,11 @@ def _environment(template_dirs: tuple[str, ...]) -> Environment:
         auto_reload=False,
     )
     environment.globals["_"] = gettext
+    environment.globals["ngettext"] = ngettext
     environment.globals["language"] = lambda: get_language().tag
     environment.globals["asset"] = _make_asset_reader(environment, loader)
     environment.globals["data"] = _make_data_writer()
+    environment.filters["decimals"] = show_decimals
     environment.globals["rows"] = _make_row_renderer(environment)
     return environment
 

@@ -33,7 +33,11 @@ def test_no_word_stands_outside_of_a_message(path: Path):
 @every_template
 def test_no_word_inside_of_an_expression_is_none_of_a_message(path: Path):
     tree = Environment(trim_blocks=True, lstrip_blocks=True).parse(path.read_text())
-    calls = [call for call in tree.find_all(nodes.Call) if isinstance(call.node, nodes.Name) and call.node.name == "_"]
+    calls = [
+        call
+        for call in tree.find_all(nodes.Call)
+        if isinstance(call.node, nodes.Name) and call.node.name in ("_", "ngettext")
+    ]
     messages = {id(argument) for call in calls for argument in call.args}
     texts = [const.value for const in tree.find_all(nodes.Const) if id(const) not in messages]
     # Names of fields, files, ids and attributes have no capital, or are in the page's own name.
