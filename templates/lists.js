@@ -3,14 +3,14 @@
 // news must not move what the person points at.
 
 /** A text as a search compares it: without capitals and accents. */
-export function plain(text) {
+export function folded(text) {
   return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
-/** Whether a plain text has every word of a query, whatever spaces it is written with, and GB for GiB. */
+/** Whether a folded text has every word of a query, whatever spaces it is written with, and GB for GiB. */
 export function isFound(text, query) {
   const dense = text.replace(/\s/g, "").replace(/gib/g, "gb");
-  return plain(query).trim().split(/\s+/).every((word) => text.includes(word) || dense.includes(word.replace("gib", "gb")));
+  return folded(query).trim().split(/\s+/).every((word) => text.includes(word) || dense.includes(word.replace("gib", "gb")));
 }
 
 /** Rows with those first of which something is free, then by memory; parts of a card (`isUnder`) stay under it. */
@@ -36,7 +36,7 @@ parts.push((root, data) => {
       const group = row.closest(".gs-vendor");
       const text = [...all(row, "b, b + small"), group?.firstElementChild].map((part) => part?.textContent);
       const gib = bySlug(data.gpus, radio.value)?.memory_gib ?? 0;
-      return { row, radio, group, gib, isUnder: row.matches(".gs-under"), text: plain([...text, radio.value].join(" ")) };
+      return { row, radio, group, gib, isUnder: row.matches(".gs-under"), text: folded([...text, radio.value].join(" ")) };
     });
     // A line that stands for all rows in one of these states.
     const folds = order ? [
