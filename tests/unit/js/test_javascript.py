@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.test.mjs"))
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
 SCRIPTS = ("language.js", "choice.js", "live.js", "display.js", "policy.js", "presets.js", "form.js")
-WITHOUT_DATA = {"presets", "refresher"}
+WITHOUT_DATA = {"presets", "refresher", "waiting"}
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")
