@@ -4,6 +4,7 @@
 const REPEATED_AFTER_S = 30;
 const ANNOUNCED_EVERY_MS = 15_000;
 const RETRY_MS = [1_000, 2_000, 4_000, 8_000, 15_000];
+const OVER_CONFIRMED_MS = 2_000;
 const SESSION_MS = 60_000;
 const STOPPED_POLL_MS = 500;
 const CANCELED = "Spawn cancelled"; // JupyterHub's own words, the same in each language
@@ -118,10 +119,16 @@ function run(root) {
     setText("place", status.place);
     setText("note", status.note);
     showAlternatives(status.alternatives);
+    tick();
+  }
+
+  /** Show what an event says. The first events are those of the log that came with the page. */
+  function tell(status) {
+    if (!lines.length) log.replaceChildren();
+    show(status);
     const text = [status.detail, status.place].filter(Boolean).join(" ");
     addLine(text, status.at);
     announce(`${data.headlines[data.states[status.stage]]}. ${text}`);
-    tick();
   }
 
   // Screen readers say what is new, but not each change: with a pause in between, and then the newest only.
@@ -165,7 +172,9 @@ function run(root) {
   function endFailed(event) {
     const message = (event.message ?? "").replace(/^Spawn failed: /, "");
     if (message === CANCELED && !event.html_message) {
-      endCanceled();
+      // A hub that is told to end says the same, and its start goes on in the next hub: see whether the hub stays.
+      source.close();
+      reconnect("");
       return;
     }
     end("failed");
@@ -293,10 +302,10 @@ function run(root) {
     tries = 0;
     if (event.ready) endReady();
     else if (event.failed) endFailed(event);
-    else if (event.gpuspawner) show(event.gpuspawner);
+    else if (event.gpuspawner) tell(event.gpuspawner);
     else if (event.message && event.message !== NOT_NEWS) {
       const elapsed_s = (performance.now() - began) / 1000;
-      show({ ...shown, detail: event.message, place: "", note: "", at: Date.now() / 1000, elapsed_s });
+      tell({ ...shown, detail: event.message, place: "", note: "", at: Date.now() / 1000, elapsed_s });
     }
   }
 
@@ -311,7 +320,8 @@ function run(root) {
   }
 
   async function reconnect(before) {
-    await pause(before ? RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)] : 0);
+    const wait = before === "over" ? OVER_CONFIRMED_MS : RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)];
+    await pause(before ? wait : 0);
     if (isOver) return;
     const meaning = await probe();
     if (isOver) return;
@@ -330,7 +340,6 @@ function run(root) {
     if (!isOver && source.readyState === EventSource.OPEN && meaning !== "away") showConnection(meaning);
   }
 
-  log.replaceChildren();
   show(data.status);
   part("actions").hidden = false;
   part("cancel").onclick = () => leave(data.home_url, false);

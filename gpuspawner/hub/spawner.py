@@ -476,7 +476,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     @override
     def ready(self) -> bool:
         """Whether JupyterHub considers the server ready; a server whose start was cancelled is not ready."""
-        return bool(super().ready) and not private_api.is_start_cancelled(self)
+        return bool(super().ready) and not private_api.is_start_cancelled(self) and not endings.has_failed_start(self)
 
     @property
     @override

@@ -149,15 +149,15 @@ def _build_page(spawner: StartingSpawner, choice: _Choice, *, progress_url: str)
 
 
 def find_state(stage: str) -> str:
-    """Return the state in the headline for a stage: ``waiting``, ``starting``, ``ready`` or ``failed``.
+    """Return the state in the headline for a stage: ``waiting``, ``starting`` or ``failed``.
+
+    In the stage READY, the program runs; only JupyterHub says that the server answers.
 
     :param stage: value of a :class:`~gpuspawner.core.progress.model.Stage`.
     """
     match Stage(stage):
         case Stage.QUEUED | Stage.WAITING | Stage.SCALING:
             return "waiting"
-        case Stage.READY:
-            return "ready"
         case Stage.FAILED:
             return "failed"
         case _:

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.test.mjs"))
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
 SCRIPTS = ("language.js", "choice.js", "live.js", "display.js", "bar.js", "policy.js", "presets.js", "lists.js", "form.js")
-WITHOUT_DATA = {"lists", "presets", "refresher"}
+WITHOUT_DATA = {"lists", "presets", "refresher", "waiting"}
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js 20 or newer on PATH")

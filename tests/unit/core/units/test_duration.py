@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpuspawner.core.units.duration import (
     format_age,
+    format_clock,
     format_duration,
     format_duration_option,
     format_rough_duration,
@@ -112,3 +113,21 @@ def test_a_duration_is_rough(minutes: float, text: str):
 )
 def test_an_age_is_never_more_than_it_is(seconds: float, text: str):
     assert format_age(seconds) == f"as of {text} ago"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.9, "0 s"),
+        (59.9, "59 s"),
+        (60, "1 min"),
+        (130, "2 min 10 s"),
+        (300, "5 min"),
+        (3600, "1 h"),
+        (5430, "1 h 30 min"),
+    ],
+    ids=str,
+)
+def test_a_timer_shows_a_time_as_the_script_does(seconds: float, text: str):
+    """``tests/unit/js/waiting.test.mjs`` has the same table."""
+    assert format_clock(seconds) == text
