@@ -10,7 +10,7 @@ PREPARE := $(PYTHON) devcluster/prepare.py --for
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
+.PHONY: help demo test check measures format catalogues docs test-unit test-newest test-docs test-fuzz test-packaging test-helm dist test-cluster test-browser test-faults test-storm test-chaos bench bench-page bench-form bench-fit bench-freshness bench-progress bench-scale bench-truth bench-convert constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -103,6 +103,10 @@ bench: ## Measure form rendering, what the policy adds to a spawn, and spawns ag
 bench-page: ## Measure what the form weighs and how fast it answers in a browser, beside KubeSpawner's
 	@$(PREPARE) browser
 	@$(RUN) -m bench page
+
+bench-form: ## Measure what 500 open forms that refresh themselves cost the hub, beside the whole page each time
+	@$(PREPARE) bench
+	@$(RUN) -m bench form
 
 bench-fit: ## Compare our fit with kube-scheduler's decisions [DECISIONS=10000] [SEED=number of the first case]
 	@$(PREPARE) bench

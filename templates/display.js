@@ -1,12 +1,15 @@
 // What the page knows of the cluster, shown and kept up to date; comes after choice.js and live.js.
 
-const VERSION = 6;
+const VERSION = 7;
 const TIMEOUT_MS = 30_000;
 const TICK_MS = 10_000;
 // A type that the server no longer offers.
 const GONE = {
   total: null,
   free: null,
+  healthy: null,
+  capacity_text: t("no longer offered"),
+  details_text: "",
   state: "gone",
   reason: t("Reload the page to see what is offered now."),
   shapes: [],
@@ -41,49 +44,82 @@ function set(element, name, value) {
   if (element && element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
-/** The row of a choice on this page or another. */
-function rowOf(page, name, slug) {
-  return page.querySelector(`input[name=${name}][value="${CSS.escape(slug)}"]`)?.closest("label");
+/** The row of a choice. */
+function rowOf(root, name, slug) {
+  return root.querySelector(`input[name=${name}][value="${CSS.escape(slug)}"]`)?.closest("label");
 }
 
-/** What a row says of a GPU type's counts, in words and with a bar. */
-function countsOf(page, slug) {
-  return rowOf(page, "gpu", slug)?.querySelector(":has(> .gs-free)");
+/** Widths of a bar's parts: of the units that are free, and of those that are broken; none where nobody knows. */
+export function barOf({ total, free, healthy }) {
+  if (!total || free === null) return [];
+  const broken = healthy !== null && healthy < total ? [total - healthy] : [];
+  return [free, ...broken].map((count) => `${Number(((100 * count) / total).toPrecision(4))}%`);
 }
 
-/** Show the counts of a GPU type as a newer page shows them. */
-function renewCounts(root, page, slug) {
-  const [shown, fresh] = [countsOf(root, slug), countsOf(page, slug)];
-  if (!shown || shown.innerHTML === fresh?.innerHTML) return;
-  const gone = made("span", { className: "gs-free", textContent: t("no longer offered") });
-  shown.replaceChildren(...(fresh?.childNodes ?? [gone]));
+/** Show a GPU type's counts in its row, in words and with a bar, as a refresh has told them. */
+function showCounts(root, gpu) {
+  const text = rowOf(root, "gpu", gpu.slug)?.querySelector(".gs-free");
+  if (!text || gpu.capacity_text === undefined) return;
+  const counts = text.parentElement;
+  write(text, gpu.capacity_text);
+  const widths = barOf(gpu);
+  const drawn = (name) => document.createElementNS(root.querySelector("svg")?.namespaceURI ?? null, name);
+  let bar = counts.querySelector("svg");
+  if (!widths.length) bar?.remove();
+  else if (!bar) text.after((bar = drawn("svg")));
+  set(bar, "aria-hidden", true);
+  while (bar?.childElementCount > widths.length) bar.lastElementChild.remove();
+  while (bar?.childElementCount < widths.length) bar.append(drawn("rect"));
+  widths.forEach((width, index) => set(bar.children[index], "width", width));
+  const details = counts.querySelector(".gs-details");
+  if (details) write(details, gpu.details_text);
+  else if (gpu.details_text) counts.append(" ", made("span", { className: "gs-details", textContent: gpu.details_text }));
 }
 
-/** What a JSON island says. Of things alike it holds a table, names once and rows without: a list of objects in here. */
+/**
+ * What a JSON island says, or an answer to a refresh. Of things alike it holds a table, names once and rows without: a
+ * list of objects in here. Of a row that has not changed an answer has the slug only.
+ */
 export function readIsland(text) {
-  const objects = ({ names, rows }) => rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]])));
+  const named = (names, row) => Object.fromEntries(names.map((name, at) => [name, row[at]]));
+  const objects = ({ names, rows }) => rows.map((row) => (typeof row === "string" ? { slug: row } : named(names, row)));
   return JSON.parse(text, (_, value) => (value?.rows ? objects(value) : value));
 }
 
-/** The JSON island of a page, undefined where it has none that this script can read. */
+/** The JSON island of the page, undefined where it has none that this script can read. */
 function islandOf(page) {
   const data = readIsland(page.getElementById("gpuspawner-data")?.textContent || "{}");
   return data.version === VERSION ? data : undefined;
 }
 
-/** The page as the server has it now for these values; undefined when this is no form any more. */
-async function fetchPage(sent) {
+/** Take over what an answer says; what is not in it has not changed since the last one. */
+export function renew(data, news) {
+  if (news.gpus) data.gpus.forEach((gpu) => Object.assign(gpu, bySlug(news.gpus, gpu.slug) ?? GONE));
+  data.presets.forEach((preset) => {
+    const { outlook = preset.outlook } = news.presets ? bySlug(news.presets, preset.slug) ?? { outlook: null } : {};
+    preset.outlook = outlook;
+  });
+  data.images.forEach((image) => Object.assign(image, bySlug(news.images ?? [], image.slug)));
+  for (const name of ["custom_image", "values", "verdict", "capacity_notice"]) {
+    if (name in news) data[name] = news[name];
+  }
+}
+
+/** Ask the server what is new for these values since the data with this tag. */
+function askServer(sent, tag) {
   // Without the query: one on this address would start a server.
-  const answer = await fetch(location.pathname, {
-    headers: { "Gpuspawner-Choice": headerOf(sent) },
+  return fetch(location.pathname, {
+    headers: { Accept: "application/json", "Gpuspawner-Choice": headerOf(sent), ...(tag && { "If-None-Match": tag }) },
     credentials: "same-origin",
     cache: "no-store",
     redirect: "manual", // to the running server, or to the login page
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-  if (answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 403) return undefined;
-  if (!answer.ok) throw new Error(`status ${answer.status}`);
-  return new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
+/** Whether there is a form no more: the server runs, or the person is signed out. */
+function isOver({ type, status, ok }) {
+  return type === "opaqueredirect" || status === 401 || status === 403 || ok;
 }
 
 // What is shown besides, where it is sent: each is called as display() is, and returns the same.
@@ -181,6 +217,7 @@ function display(root, data, form) {
 function keepLive(root, data, form) {
   const show = display(root, data, form);
   let answered = JSON.stringify(sentValues(data.values, data)); // the values that data.verdict is about
+  let tag = data.tag && `"${data.tag}"`;
   let since = Date.now(); // also counts while the computer sleeps, unlike performance.now()
   const asker = refresher({ ask, isVisible: () => !document.hidden && !form.isLeaving(), onFailure: refresh });
 
@@ -196,21 +233,35 @@ function keepLive(root, data, form) {
     return isAnswered || !(sentenceOf(values, data) || (data.custom_image && !values.image));
   }
 
+  /** Returns after how many milliseconds to ask again, false where there is a form no more. */
   async function ask() {
-    const page = await fetchPage({ ...sentValues(form.read(), data), ...form.sent?.() });
-    const fresh = page && islandOf(page);
-    if (!fresh) return false;
-    [answered, since] = [JSON.stringify(sentValues(fresh.values, data)), Date.now()];
-    data.gpus.forEach((gpu) => {
-      Object.assign(gpu, bySlug(fresh.gpus, gpu.slug) ?? GONE);
-      renewCounts(root, page, gpu.slug);
-    });
-    data.presets.forEach((preset) => { preset.outlook = bySlug(fresh.presets, preset.slug)?.outlook ?? null; });
-    data.images.forEach((image) => Object.assign(image, bySlug(fresh.images, image.slug)));
-    for (const name of ["custom_image", "values", "verdict", "age_s", "capacity_notice"]) data[name] = fresh[name];
-    data.page = page; // for parts that show more of it
+    let answer;
+    try {
+      answer = await askServer({ ...sentValues(form.read(), data), ...form.sent?.() }, tag);
+      const isNew = answer.ok && answer.headers.get("Content-Type")?.startsWith("application/json");
+      const news = isNew ? readIsland(await answer.text()) : { version: VERSION };
+      if (!isNew && answer.status !== 304) throw new Error(`status ${answer.status}`);
+      if (news.version !== VERSION) return false;
+      take(news, answer.headers);
+    } catch (error) {
+      form.noData?.(answer ?? error); // the answer, or why there is none
+      if (answer && isOver(answer)) return false;
+      throw error;
+    }
+    form.noData?.();
+    const again = Number(answer.headers.get("Gpuspawner-Again"));
+    expectNext(again);
+    return again * 1000 || true;
+  }
+
+  function take(news, headers) {
+    const age = headers.get("Gpuspawner-Age");
+    renew(data, news);
+    [tag, since, data.age_s] = [headers.get("ETag"), Date.now(), age === null ? null : Number(age)];
+    answered = JSON.stringify(sentValues(data.values, data));
+    data.gpus.forEach((gpu) => showCounts(root, gpu));
+    data.news = news; // for parts that show more of it
     refresh();
-    return true;
   }
 
   on(document, "visibilitychange", () => (document.hidden ? asker.rest() : asker.now()));

@@ -6,6 +6,7 @@ const SETTLE_MS = 300;
 const LONGEST_MS = 60_000;
 const LONGEST_TEXT = 200;
 const OLD_S = 60;
+const LATE_S = 15; // how old counts may be when they come, and how late
 
 const NOT_KNOWN = told("unknown", t("Availability unknown: {reason}.", { reason: t("the hub can't read what is free") }));
 const TOO_OLD = told("unknown", t("Availability unknown: {reason}.", { reason: t("the data about the cluster is out of date") }));
@@ -45,9 +46,16 @@ export function linkOf(values, data, address) {
   return link.href;
 }
 
+let oldAfter = OLD_S;
+
+/** Counts are old once newer ones should have come, which the server may ask for as rarely as this. */
+export function expectNext(seconds) {
+  oldAfter = Math.max(OLD_S, seconds + LATE_S);
+}
+
 /** "as of 2 min ago" for what is too old to go by, empty for what is not. */
 export function ageText(seconds) {
-  if (seconds === null || seconds <= OLD_S) return "";
+  if (seconds === null || seconds <= oldAfter) return "";
   const minutes = Math.floor(seconds / 60);
   if (minutes < 2) return t("as of {seconds} s ago", { seconds: Math.floor(seconds) });
   if (minutes < 90) return t("as of {minutes} min ago", { minutes });
@@ -62,11 +70,11 @@ function requestedOf(name, values, data) {
   return amount === Infinity ? 0 : amount * guarantee;
 }
 
-/** [millicores, bytes] that have to be free on a node, null where the form does not say. */
+/** [millicores, MiB] that have to be free on a node, null where the form does not say. */
 function requestOf(values, data) {
   if (!data.cpu || !data.memory) return null;
   const whole = (name, unit) => Math.ceil(requestedOf(name, values, data) * unit - 1e-3);
-  return [whole("cpu", 1000), whole("memory", 1024 ** 3)];
+  return [whole("cpu", 1000), whole("memory", 1024)];
 }
 
 function holds(shapes, [cpu, memory], count) {
@@ -139,12 +147,13 @@ export function shownVerdict(values, data, { isAnswered, isAsking, age }) {
 }
 
 /**
- * Asks again and again while the page is visible, one question at a time: `REFRESH_MS` after the last, `SETTLE_MS` after
- * `soon()`, at once after `now()`, and less and less often while `ask` fails, which `onFailure` hears of. It ends when
- * `ask` returns false.
+ * Asks again and again while the page is visible, one question at a time: `REFRESH_MS` after the last, or after as many
+ * milliseconds as `ask` returns; `SETTLE_MS` after `soon()`, at once after `now()`, and less and less often while `ask`
+ * fails, which `onFailure` hears of. It ends when `ask` returns false.
  */
-export function refresher({ ask, isVisible, onFailure, clock = globalThis }) {
+export function refresher({ ask, isVisible, onFailure, clock = globalThis, random = Math.random }) {
   let timer;
+  let pause = REFRESH_MS;
   let [busy, again, over] = [false, false, false];
   let failures = 0;
 
@@ -159,14 +168,17 @@ export function refresher({ ask, isVisible, onFailure, clock = globalThis }) {
     if (busy || over || !isVisible()) return;
     [busy, again] = [true, false];
     try {
-      over = !(await ask()) || over;
+      const found = await ask();
+      over = !found || over;
+      // Forms that were told the same do not all ask at once.
+      if (found > 1) pause = Math.min(Math.max(found, REFRESH_MS), LONGEST_MS) * (0.95 + 0.1 * random());
       failures = 0;
     } catch {
       failures += 1;
       onFailure();
     }
     busy = false;
-    const wait = Math.min(REFRESH_MS * 2 ** failures, LONGEST_MS);
+    const wait = Math.min(pause * 2 ** failures, LONGEST_MS);
     plan(again && !failures ? SETTLE_MS : wait);
   }
 
@@ -177,7 +189,7 @@ export function refresher({ ask, isVisible, onFailure, clock = globalThis }) {
       else if (!failures) plan(SETTLE_MS);
     },
     /** Start counting down to the next question, or stop doing so while the page is hidden. */
-    rest: () => plan(REFRESH_MS),
+    rest: () => plan(pause),
     /** Whether an answer can be expected soon. */
     isHopeful: () => !over && !failures,
   };

@@ -12,23 +12,39 @@ function leftOf({ policy, cpu, memory, run_time, gpus }) {
   return JSON.stringify([policy, cpu, memory, run_time, gpus.map(({ max_count: most }) => most)]);
 }
 
+/** How long a server with a GPU type runs at most, and how many it may have, as the row says it; empty where it does not. */
+function limitsOf({ longest_text: longest, max_count: most, state }) {
+  return [longest, most > 1 && state !== "denied" ? ` ${t("up to {number}", { number: most })}` : ""];
+}
+
 /** Nothing that is out of reach can be picked, whatever was when the page was loaded; what stands in the fields stays. */
 parts.push((root, data, { find, read, update, complain }) => {
-  let { page } = data;
+  let { news } = data;
   let left = leftOf(data);
   let isBlocked = false;
+  const limits = new Map(data.gpus.map((gpu) => [gpu.slug, limitsOf(gpu)]));
+
+  /** How long a server with a GPU type runs at most, and how many of them it may have, where its row says it. */
+  function showLimits(gpu) {
+    const [was, now] = [limits.get(gpu.slug), limitsOf(gpu)];
+    const facts = rowOf(root, "gpu", gpu.slug)?.querySelector("span > small");
+    if (!facts || now.join() === was.join()) return;
+    limits.set(gpu.slug, now);
+    if (was[1]) facts.lastChild.remove(); // a text of its own
+    const shown = was[0] && all(facts, "span").findLast(({ textContent }) => textContent === was[0]);
+    if (!now[0]) shown?.remove?.();
+    else if (shown) write(shown, now[0]);
+    else facts.append(" ", made("span", { textContent: now[0] }));
+    facts.append(...now.slice(1).filter(Boolean));
+  }
 
   /** Take over what the server says now; returns whether anything changed. */
   function renew() {
-    if (page === data.page) return false;
-    page = data.page;
-    const fresh = islandOf(page);
-    data.policy = fresh.policy;
-    AMOUNTS.forEach((name) => { if (data[name]) Object.assign(data[name], fresh[name]); });
-    data.gpus.forEach(({ slug }) => {
-      const [shown, now] = [root, page].map((each) => rowOf(each, "gpu", slug)?.querySelector("span > small"));
-      if (shown && now && shown.innerHTML !== now.innerHTML) shown.replaceChildren(...now.childNodes);
-    });
+    if (news === data.news) return false;
+    ({ news } = data);
+    if ("policy" in news) data.policy = news.policy;
+    AMOUNTS.forEach((name) => { if (data[name]) Object.assign(data[name], news[name]); });
+    data.gpus.forEach(showLimits);
     const before = left;
     left = leftOf(data);
     return left !== before;

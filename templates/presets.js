@@ -8,10 +8,12 @@ function heldBy(card, isLoaded) {
   return Object.fromEntries(all(card, "select, input").map((field) => [field.name, isLoaded ? loaded(field) : field.value.trim()]));
 }
 
-/** What the server says of a card: what it is about, and what becomes of that. */
-function tellingOf(card) {
-  const [outlook, holds] = [".gs-outlook", ".gs-holds"].map((name) => card?.querySelector(name));
-  if (!outlook) return { sentence: t("Reload the page to see what is offered now."), outcome: "never", isDenied: true };
+// A preset that the server no longer offers.
+const GONE_PRESET = { sentence: t("Reload the page to see what is offered now."), outcome: "never", isDenied: true };
+
+/** What the page says of a card: what it is about, and what becomes of that. */
+function loadedFor(card) {
+  const [outlook, holds] = [".gs-outlook", ".gs-holds"].map((name) => card.querySelector(name));
   return {
     about: JSON.stringify(heldBy(card, true)),
     outcome: outlook.dataset.outcome ?? "",
@@ -19,6 +21,11 @@ function tellingOf(card) {
     holds: holds.textContent.trim(),
     isDenied: card.hasAttribute("data-denied"),
   };
+}
+
+/** The same as the server says it later. */
+function toldFor({ fields, outlook, summary, is_denied: isDenied }) {
+  return { about: JSON.stringify(fields), outcome: "", sentence: "", ...outlook, holds: summary, isDenied };
 }
 
 /** The lists and text fields of a card as a query: `preset_choices`, and `custom_image` where a text field is used. */
@@ -45,9 +52,9 @@ export function sentOf(cards, most = MOST_SENT) {
 }
 
 parts.push((root, data, form) => {
-  let { page } = data;
+  let { news } = data;
   const cards = all(root, ".gs-fixed");
-  const told = new Map(cards.map((card) => [card, tellingOf(card)]));
+  const told = new Map(cards.map((card) => [card, loadedFor(card)]));
   let picked = root.querySelector(".gs-fixed[data-picked]");
 
   /** A list's text field is there where the list leaves it to the person. */
@@ -60,16 +67,19 @@ parts.push((root, data, form) => {
 
   /** Take over what the server says of the cards now; what is picked in them stays. */
   function renew() {
-    if (page === data.page) return;
-    page = data.page;
+    if (news === data.news) return;
+    ({ news } = data);
+    if (!news.fixed_presets) return;
     cards.forEach((card) => {
-      const fresh = all(page, ".gs-fixed").find(({ dataset }) => dataset.preset === card.dataset.preset);
-      told.set(card, tellingOf(fresh));
+      const fresh = bySlug(news.fixed_presets, card.dataset.preset);
+      if (fresh && !fresh.fields) return; // as it was
+      told.set(card, fresh ? toldFor(fresh) : GONE_PRESET);
       all(card, "option").forEach((option) => {
-        const now = fresh?.querySelector(`[name="${CSS.escape(option.parentElement.name)}"] [value="${CSS.escape(option.value)}"]`);
+        const [, entries] = fresh?.entries.find(([name]) => name === option.parentElement.name) ?? [];
+        const [, text, isDenied = true] = entries?.find(([slug]) => slug === option.value) ?? [];
         // What is picked stays so until the person picks something else: a disabled one would not be sent.
-        option.disabled = !option.selected && (now?.disabled ?? true);
-        if (now) write(option, now.textContent);
+        option.disabled = !option.selected && isDenied;
+        if (text) write(option, text);
       });
     });
   }

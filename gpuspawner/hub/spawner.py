@@ -19,8 +19,6 @@ from traitlets import default, observe
 from typing_extensions import override
 
 from gpuspawner.core.errors import SelectionError
-from gpuspawner.core.form.build import build_view
-from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.policy.admission import Admission, UnreadClusterError
 from gpuspawner.core.request.options import parse_form, parse_query, read_typed_amounts, split_form, split_options
 from gpuspawner.core.text.i18n import ENGLISH, use_language
@@ -38,7 +36,8 @@ from gpuspawner.hub.errors import (
     make_refusal,
     make_unread_cluster_failure,
 )
-from gpuspawner.hub.form.live import build_live
+from gpuspawner.hub.form.live import build_form
+from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
 from gpuspawner.hub.kubespawner import private_api
@@ -85,6 +84,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
 
     offer_factory = OfferFactory(override_checks.parse_settings)
     admin_warnings = AdminWarnings()
+    form_updates = FormUpdates()
+    refresh_pace = RefreshPace()
     admission = AdmissionService()
     _events_access = EventsAccess()
     _gpu_node_exclusion = GPUNodeExclusion()
@@ -121,37 +122,32 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _show_form(self, spawner: KubeSpawner) -> Awaitable[str]:
         # Do not make this method a coroutine: JupyterHub may run a coroutine in another task, but take_draft() works
         # only in the request's own task.
-        return self._render_form(context.take_draft(), context.read_choice_header())
+        return self._render_form(context.take_draft(), context.read_choice_header(), refresh=context.find_refresh())
 
-    async def _render_form(self, draft: context.FormDraft | None, header: Mapping[str, str] | None) -> str:
+    async def _render_form(
+        self, draft: context.FormDraft | None, header: Mapping[str, str] | None, *, refresh: Any
+    ) -> str:
         spawner = await copy_with_group_overrides(self)
         offer = await spawner.make_offer()
-        own = split_options(self.user_options, spawner.extra_options).own
-        options = own if isinstance(own, Mapping) else None
-        typed = draft.typed if draft else header
         allowance = await self.admission.find_allowance(spawner, offer)
-        filled = fill_fields(offer.catalog, options=options, typed=typed, allowance=allowance)
-        view = build_view(
-            offer.catalog,
-            offer.inventory,
-            filled=filled,
-            problems=draft.problems if draft else (),
-            live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
-            allowance=allowance,
-        )
+        own = split_options(self.user_options, spawner.extra_options).own
+        view = await build_form(spawner, offer, allowance=allowance, options=own, draft=draft, header=header)
+        if refresh is not None:
+            answer_refresh(refresh, view, updates=self.form_updates, pace=self.refresh_pace)
         with use_language(ENGLISH):  # The warnings are in English, as in the hub's log.
             warnings = (
                 build_warnings_view(self.admin_warnings.find_warnings(offer, spawner._make_warning_scope()))
                 if context.is_viewer_admin()
                 else None
             )
-        view = replace(view, flags=warnings, link_prefix=LINK_PREFIX)
+        view = replace(view, flags=warnings, link_prefix=LINK_PREFIX, tag=self.form_updates.remember(view))
         return render(view, template_dirs=tuple(spawner.additional_profile_form_template_paths))
 
     @observe("handler")
     def _note_viewer(self, change: Any) -> None:
         context.note_viewer(change.new)
         context.note_choice_header(change.new)
+        context.note_refresh(change.new)
         languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
             guard_stored_options()

@@ -194,7 +194,7 @@ UNIT_TEXTS = {
 
 GPU_COLUMNS = (
     *("slug", "display_name", "memory_gib", "max_count", "total", "free"),
-    *("state", "reason", "shapes", "largest_shapes", "scales", "share"),
+    *("state", "reason", "shapes", "largest_shapes", "scales", "longest_text", "share"),
 )
 """Attributes of :class:`GPUTypeView` that form.js reads, in the order of the columns of :func:`encode_gpu_row`."""
 _PRESET_FIELDS = frozenset({START_PRESET, "preset", PRESET_CHOICES})
@@ -204,6 +204,7 @@ _READING_ORDER = (START_PRESET, GPU.name, GPU_COUNT.name, CPU.name, MEMORY.name,
 _IMAGE_COLUMNS = ("slug", "display_name", "misfits")
 _PRESET_COLUMNS = ("slug", "outlook", *FORM_FIELDS)
 _get_gpu_values = attrgetter(*GPU_COLUMNS)
+_BYTES_PER_MIB = 1024**2
 
 
 def build_view(
@@ -301,7 +302,13 @@ def encode_gpu_row(gpu: GPUTypeView) -> tuple[object, ...]:
 
     :param gpu: view of the GPU type.
     """
-    return tuple(_get_gpu_values(gpu))
+    values = zip(GPU_COLUMNS, _get_gpu_values(gpu), strict=True)
+    return tuple(_encode_shapes(value) if name.endswith("shapes") else value for name, value in values)
+
+
+def _encode_shapes(shapes: tuple[tuple[int, int, int], ...]) -> list[tuple[int, int, int]]:
+    """Return shapes with the memory in whole MiB, which are half as many digits as bytes."""
+    return [(cpu_millis, memory_bytes // _BYTES_PER_MIB, count) for cpu_millis, memory_bytes, count in shapes]
 
 
 def encode_view_without_gpus(view: FormView) -> dict[str, object]:
@@ -329,6 +336,7 @@ def encode_view_without_gpus(view: FormView) -> dict[str, object]:
         "age_s": view.age_s,
         "link_prefix": view.link_prefix,
         "policy": view.policy and _encode_policy(view.policy, view.presets),
+        "tag": view.tag,
     }
 
 

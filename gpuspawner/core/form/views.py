@@ -422,9 +422,10 @@ class FormView:
     :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
     :param policy: the user's limits; None without limits.
     :param only_presets: whether users can start nothing but fixed presets; the form then has no other fields.
+    :param tag: entity tag of the data that may change while the form is open; "" if the hub did not keep these data.
     """
 
-    version: int = 6
+    version: int = 7
     images: tuple[ImageView, ...]
     custom_image: CustomImageView | None = None
     cpu: NumberView | None
@@ -449,6 +450,7 @@ class FormView:
     link_prefix: str = ""
     policy: PolicyView | None = None
     only_presets: bool = False
+    tag: str = ""
 
     @property
     def has_fixed_presets(self) -> bool:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from itertools import islice
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
-from gpuspawner.core.form.build import LiveState
-from gpuspawner.core.form.fields import FilledFields, try_validate
+from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.fields import FilledFields, fill_fields, try_validate
+from gpuspawner.core.form.views import FormView
+from gpuspawner.core.policy.allowance import Allowance
 from gpuspawner.core.request.pod_requirements import calculate_resources
 from gpuspawner.core.request.selection import Selection
 from gpuspawner.core.text.wording import quote
@@ -26,6 +28,7 @@ from gpuspawner.hub.config.offer import Offer
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
+from gpuspawner.hub.request.context import FormDraft
 from gpuspawner.hub.spawner_protocol import PodBuildingSpawner
 
 _MAX_TYPES = 2
@@ -40,6 +43,40 @@ The limit saves time, because the hub compares the pod of each preset with all n
 
 _SETTLED = frozenset({Outcome.NOW, Outcome.UNKNOWN})
 """Outcomes of a prediction (starts now, unknown) for which the form suggests no other selections."""
+
+
+async def build_form(
+    spawner: PodBuildingSpawner,
+    offer: Offer,
+    *,
+    allowance: Allowance,
+    options: object,
+    draft: FormDraft | None = None,
+    header: Mapping[str, str] | None = None,
+) -> FormView:
+    """Return the view of a user's form.
+
+    :param spawner: the user's spawner; it stays unchanged.
+    :param offer: what the hub offers now.
+    :param allowance: what the user may have of the offer's catalog.
+    :param options: user options of an earlier start, untrusted; any JSON value.
+    :param draft: the values that the request sent as a form or in a link, and the problems in these values.
+    :param header: field name → text in an open form that refreshes itself; None for another request.
+    """
+    filled = fill_fields(
+        offer.catalog,
+        options=options if isinstance(options, Mapping) else None,
+        typed=draft.typed if draft else header,
+        allowance=allowance,
+    )
+    return build_view(
+        offer.catalog,
+        offer.inventory,
+        filled=filled,
+        problems=draft.problems if draft else (),
+        live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
+        allowance=allowance,
+    )
 
 
 async def build_live(

@@ -7,7 +7,8 @@ them in four cases:
   this handler may belong to a different request.
 - After a user has sent an invalid form, JupyterHub asks the spawner of the user's default server for the form again,
   but does not pass the sent values. :class:`FormDraft` keeps the values, even those of a form for a named server.
-- An open form refreshes itself. The form sends its values in a header, because a query would start a server.
+- An open form refreshes itself. The form sends its values in a header, because a query would start a server. The answer
+  is data instead of a page, so the spawner needs the handler of this very request.
 - A link fills in the form if its query has fields whose names begin with :data:`PREFILL_PREFIX`. The spawner removes
   these fields before JupyterHub reads the query, so that the link does not start a server.
 """
@@ -15,6 +16,7 @@ them in four cases:
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -99,6 +101,29 @@ def is_refresh(handler: Any) -> bool:
     """
     request = getattr(handler, "request", None)
     return request is not None and request.method == "GET" and CHOICE_HEADER in request.headers
+
+
+_JSON = "application/json"
+
+_refresh: ContextVar[weakref.ref[Any] | None] = ContextVar("gpuspawner_refresh", default=None)
+
+
+def note_refresh(handler: Any) -> None:
+    """Remember the handler of a refresh that wants data, not a page; call this in the request's own task.
+
+    A form that was opened before an upgrade of gpuspawner does not accept JSON: it gets the page, as before.
+
+    :param handler: tornado's handler of the request; None outside a request.
+    """
+    takes_json = is_refresh(handler) and _JSON in handler.request.headers.get("Accept", "")
+    # Keep only a weak reference: tasks that begin during the request would keep the handler in memory.
+    _refresh.set(weakref.ref(handler) if takes_json else None)
+
+
+def find_refresh() -> Any:
+    """Return the handler of the current request if it is a refresh that wants data; else None."""
+    found = _refresh.get()
+    return None if found is None else found()
 
 
 _QUERY_PREFIX = "opt-"

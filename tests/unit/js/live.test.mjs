@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { form, island } from "./load.mjs";
 
 const { ageText, headerOf, linkOf, localVerdict, reasonOf, sentValues, shownVerdict } = form;
-const GIB = 1024 ** 3;
+const GIB = 1024; // MiB
 const NOW = { isAnswered: false, isAsking: true, age: 0 };
 
 function values(changes = {}) {

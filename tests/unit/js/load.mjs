@@ -20,12 +20,18 @@ export const island = script.readIsland(read(process.env.ISLAND ?? "island.json"
 
 // Data that the tests hand to the script is data that a page may hold: test_javascript.py compares all of it with the
 // schema, by what the schema calls it.
-const kinds = { island: "images", gpu: "shapes", preset: "outlook" };
+const kinds = { island: "link_prefix", gpu: "shapes", preset: "outlook" };
+
+/** Have a value compared with the schema that the script gets as text; returns the text. */
+export function written(kind, value) {
+  if (process.env.HANDED_TO_THE_SCRIPT) appendFileSync(process.env.HANDED_TO_THE_SCRIPT, `${JSON.stringify([kind, value])}\n`);
+  return JSON.stringify(value);
+}
 
 function report(given) {
   for (const each of given.filter((value) => value && typeof value === "object")) {
     const kind = Object.keys(kinds).find((name) => kinds[name] in each);
-    if (kind) appendFileSync(process.env.HANDED_TO_THE_SCRIPT, `${JSON.stringify([kind, each])}\n`);
+    if (kind) written(kind, each);
   }
 }
 
@@ -35,6 +41,9 @@ function reporting(call) {
     return call(...given);
   };
 }
+
+/** For data that the script has already changed: they are no longer what a page holds. */
+export const { renew } = script;
 
 export const form = process.env.HANDED_TO_THE_SCRIPT
   ? Object.fromEntries(Object.entries(script).map(([name, call]) => [name, reporting(call)]))

@@ -9,6 +9,7 @@ function setUp({ isVisible = () => true } = {}) {
   const world = {
     answers: [],
     failures: 0,
+    dice: 0.5,
     asked,
     clock: {
       setTimeout: (run, delay) => { timer = { run, at: now + delay }; return timer; },
@@ -31,7 +32,7 @@ function setUp({ isVisible = () => true } = {}) {
     const answer = world.answers.shift();
     return answer === undefined ? Promise.resolve(true) : answer();
   };
-  const asker = form.refresher({ ask, isVisible, onFailure: () => { world.failures += 1; }, clock: world.clock });
+  const asker = form.refresher({ ask, isVisible, onFailure: () => { world.failures += 1; }, clock: world.clock, random: () => world.dice });
   return { world, asker };
 }
 
@@ -43,6 +44,39 @@ test("a visible page asks every ten seconds", async () => {
   asker.rest();
   await world.pass(35);
   assert.deepEqual(world.asked, [10, 20, 30]);
+});
+
+test("it asks again when the server wants it, with a little chance so that not all forms ask at once", async () => {
+  const { world, asker } = setUp();
+  const again = (seconds) => () => Promise.resolve(seconds * 1000);
+  world.answers.push(again(20), again(40), again(40), again(40));
+  asker.rest();
+  await world.pass(30);
+  assert.deepEqual(world.asked, [10, 30]);
+  world.dice = 0;
+  await world.pass(40);
+  world.dice = 1;
+  await world.pass(38);
+  await world.pass(42);
+  assert.deepEqual(world.asked, [10, 30, 70, 108, 150]);
+});
+
+test("it asks every ten seconds at most and every minute at least, whatever it is told", async () => {
+  const { world, asker } = setUp();
+  world.answers.push(() => Promise.resolve(50), () => Promise.resolve(1e9));
+  asker.now();
+  await world.pass(70);
+  assert.deepEqual(world.asked, [0, 10, 70]);
+});
+
+test("a change is asked about at once also where the server wants to be asked rarely", async () => {
+  const { world, asker } = setUp();
+  world.answers.push(() => Promise.resolve(60_000));
+  asker.now();
+  await world.pass(20);
+  asker.soon();
+  await world.pass(1);
+  assert.deepEqual(world.asked, [0, 20.3]);
 });
 
 test("changes are asked about once they have settled", async () => {
