@@ -55,7 +55,7 @@ def test_the_row_of_a_gpu_type_has_what_the_page_shows_of_its_counts():
 
 def test_every_attribute_of_a_gpu_type_that_may_change_while_nodes_stay_is_told():
     told_by_page_alone = {
-        *("vendor", "memory_text", "unit", "unit_text", "badges", "caution", "description", "note"),
+        *("vendor", "card", "memory_text", "unit", "unit_text", "badges", "caution", "description", "note"),
         *("largest", "waiting"),  # in details_text
     }
     assert {each.name for each in fields(GPUTypeView)} == told_by_page_alone | set(REFRESHED_GPU_COLUMNS)
