@@ -549,6 +549,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             return True
         return not self._parse_settings().is_empty
 
+    shows_own_form = property(_is_ours)
+
     async def make_offer(self) -> Offer:
         """Return what users can choose and the cluster's state; schedule a task that logs new warnings for admins.
 

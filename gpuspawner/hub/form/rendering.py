@@ -131,6 +131,15 @@ def render(view: FormView, *, template_dirs: Sequence[str] = ()) -> str:
     return page
 
 
+def render_template(name: str, **values: object) -> str:
+    """Return the HTML of one of gpuspawner's templates for another page than the form, in the current language.
+
+    :param name: name of the template, such as ``waiting.html``.
+    :param values: the template's variables.
+    """
+    return _environment(()).get_template(name).render(**values)
+
+
 @lru_cache(maxsize=8)
 def _environment(template_dirs: tuple[str, ...]) -> Environment:
     own = FileSystemLoader(str(data_dir("templates")))
