@@ -15,9 +15,13 @@ from typing import Any
 from jupyterhub.utils import url_escape_path, url_path_join
 from markupsafe import Markup
 
+from gpuspawner.core.catalog.model import Catalog
+from gpuspawner.core.form.fields import try_validate
 from gpuspawner.core.json_access import as_dict, as_dicts, as_text
+from gpuspawner.core.request.options import split_options
 from gpuspawner.core.request.pod_requirements import ANNOTATION_PREFIX, GPU_VARIABLES
-from gpuspawner.core.text.i18n import ENGLISH, gettext, use_language
+from gpuspawner.core.request.selection import summarize_selection
+from gpuspawner.core.text.i18n import ENGLISH, get_language, gettext, use_language
 from gpuspawner.core.units.duration import format_duration
 from gpuspawner.hub.form.rendering import render_template
 from gpuspawner.hub.kubespawner import private_api
@@ -73,7 +77,7 @@ class ServerDescription:
 class HomePage:
     """Renders what gpuspawner adds to JupyterHub's pages about a user's servers."""
 
-    def render(self, user: Any, static_url: Any) -> Markup:
+    async def render(self, user: Any, static_url: Any) -> Markup:
         """Return the HTML of the section about all servers of a user; empty if there is nothing to show.
 
         After an error, the result is empty, too: JupyterHub's own part of the page stays usable.
@@ -83,9 +87,9 @@ class HomePage:
             which JupyterHub does not pass to templates.
         """
         viewed = _Viewed.of(user, static_url)
-        return Markup() if viewed is None else viewed.render_servers()
+        return Markup() if viewed is None else await viewed.render_servers()
 
-    def render_last_choice(self, user: Any, static_url: Any, *, server_name: str) -> Markup:
+    async def render_last_choice(self, user: Any, static_url: Any, *, server_name: str) -> Markup:
         """Return the HTML about the last choice for a server that does not run; empty if there is nothing to show.
 
         :param user: JupyterHub's user, who must also be the viewer of the page.
@@ -93,7 +97,7 @@ class HomePage:
         :param static_url: JupyterHub's function of this name in a template.
         """
         viewed = _Viewed.of(user, static_url)
-        return Markup() if viewed is None else viewed.render_last_choice(server_name)
+        return Markup() if viewed is None else await viewed.render_last_choice(server_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,40 +120,54 @@ class _Viewed:
             return None
         return cls(user, handler) if getattr(user.spawner, "shows_own_form", False) is True else None
 
-    def render_servers(self) -> Markup:
+    async def render_servers(self) -> Markup:
         try:
             with use_language(ENGLISH):  # restores the language afterwards
                 note_request_language(self.handler, choice=self.user.spawner.language)
-                servers = describe_servers(self.user)
+                servers = describe_servers(self.user, catalog=await self._find_catalog())
                 return Markup(render_template(_SERVERS_TEMPLATE, servers=servers, status_url=_status_url(self.user)))  # noqa: S704 - rendered with autoescape
         except Exception:  # whatever is wrong, the page of JupyterHub is shown
             self.user.spawner.log.exception("Cannot describe the servers of %s", self.user.name)
             return Markup()
 
-    def render_last_choice(self, server_name: str) -> Markup:
+    async def render_last_choice(self, server_name: str) -> Markup:
         try:
             with use_language(ENGLISH):  # restores the language afterwards
                 note_request_language(self.handler, choice=self.user.spawner.language)
-                choice = _read_stored_choice(self.user.orm_spawners.get(server_name))
+                row = self.user.orm_spawners.get(server_name)
+                choice = _translate(
+                    _read_stored_choice(row), user=self.user, server=row, catalog=await self._find_catalog()
+                )
                 return Markup(render_template(_LAST_CHOICE_TEMPLATE, choice=choice))  # noqa: S704 - rendered with autoescape
         except Exception:  # whatever is wrong, the page of JupyterHub is shown
             self.user.spawner.log.exception("Cannot describe the last server of %s", self.user.name)
             return Markup()
 
+    async def _find_catalog(self) -> Catalog | None:
+        """Return what users can choose; None in English, because the stored choices are in English, too."""
+        if get_language() is ENGLISH:
+            return None
+        catalog: Catalog = (await self.user.spawner.make_offer()).catalog
+        return catalog
 
-def describe_servers(user: Any, *, now: datetime | None = None) -> tuple[ServerDescription, ...]:
+
+def describe_servers(
+    user: Any, *, catalog: Catalog | None = None, now: datetime | None = None
+) -> tuple[ServerDescription, ...]:
     """Return descriptions of a user's servers, the default server first.
 
     A server without a choice that does not run is left out: the user has never started it.
 
     :param user: JupyterHub's user.
+    :param catalog: what users can choose, to translate choices that were stored in English; None to leave them.
     :param now: current time, for tests.
     """
-    described = (_describe(user, each, now=now or datetime.now(UTC)) for each in user.all_spawners())
+    at = now or datetime.now(UTC)
+    described = (_describe(user, each, catalog=catalog, now=at) for each in user.all_spawners())
     return tuple(each for each in described if each.choice or each.state != STOPPED)
 
 
-def _describe(user: Any, server: Any, *, now: datetime) -> ServerDescription:
+def _describe(user: Any, server: Any, *, catalog: Catalog | None, now: datetime) -> ServerDescription:
     """Return the description of a server.
 
     :param server: the spawner; for a server that does not run, JupyterHub may give its row of the database instead.
@@ -165,7 +183,7 @@ def _describe(user: Any, server: Any, *, now: datetime) -> ServerDescription:
         name=server.name,
         title=(getattr(server, "display_name", "") or server.name) if server.name else default_title,
         state=state,
-        choice=summary or _read_stored_choice(server),
+        choice=_translate(summary or _read_stored_choice(server), user=user, server=server, catalog=catalog),
         gpus="" if pod is None else _describe_gpus(pod),
         ends_at=ends_at,
         end=_describe_end(pod, ends_at, state=state, now=now),
@@ -198,6 +216,22 @@ def _read_stored_choice(server: Any) -> str:
     """Return the summary in a server's stored user options, which may contain anything; empty if there is none."""
     options = getattr(server, "user_options", None)
     return as_text(options.get("profile")) if isinstance(options, Mapping) else ""
+
+
+def _translate(choice: str, *, user: Any, server: Any, catalog: Catalog | None) -> str:
+    """Return a server's choice in the current language if it is the English text of the stored options, else unchanged.
+
+    :param user: the server's user.
+    :param server: the spawner, or the server's row of the database.
+    """
+    if catalog is None or choice != _read_stored_choice(server):
+        return choice
+    selection = try_validate(as_dict(split_options(server.user_options, user.spawner.extra_options).own), catalog)
+    if selection is None:
+        return choice
+    with use_language(ENGLISH):
+        is_same = summarize_selection(selection, catalog) == choice
+    return summarize_selection(selection, catalog) if is_same else choice
 
 
 def _annotations(pod: Mapping[str, object]) -> dict[str, object]:

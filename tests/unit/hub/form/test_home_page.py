@@ -11,11 +11,19 @@ from typing import Any
 
 import pytest
 
+from gpuspawner.core.catalog.model import Bounds, Catalog, Image
 from gpuspawner.hub.form.home_page import HomePage, ServerDescription, describe_servers
 from tests.unit.hub.conftest import SETTINGS
 from tests.unit.hub.real_hub import RealHub, real_hub
 from tests.unit.kube.watch_server import WatchServer
 
+CATALOG = Catalog(
+    images={"pytorch": Image(slug="pytorch", display_name="PyTorch", image="registry.example/pytorch:1")},
+    cpu=Bounds(min=1000, max=8000, step=1000, default=1000),
+    memory=Bounds(min=2**30, max=2**36, step=2**30, default=2**30),
+    run_time=Bounds(min=3600, max=36_000, step=3600, default=3600),
+    gpus={},
+)
 NOW = datetime(2026, 11, 27, 10, tzinfo=UTC)
 PROFILE = "PyTorch · 4 CPUs · 16 GiB · 2 × A100"
 OURS = "gpuspawner.jupyter.org/"
@@ -41,8 +49,19 @@ class User:
         hub = SimpleNamespace(base_url="/hub/")
         log = logging.getLogger("home-page")
         self.servers = servers
-        self.spawner = SimpleNamespace(hub=hub, shows_own_form=is_ours, language=language, log=log)
+        self.spawner = SimpleNamespace(
+            hub=hub,
+            shows_own_form=is_ours,
+            language=language,
+            log=log,
+            make_offer=self.make_offer,
+            extra_options=["course"],
+        )
         self.orm_spawners = {each.name: each for each in servers}
+
+    async def make_offer(self) -> Any:
+        """Return what the hub offers, as the spawner's method of this name does."""
+        return SimpleNamespace(catalog=CATALOG)
 
     def all_spawners(self) -> tuple[Any, ...]:
         return self.servers
@@ -176,10 +195,10 @@ def test_a_pod_without_our_marks_is_shown_without_a_choice():
 # -- the section ----------------------------------------------------------------------------------------------------
 
 
-def test_the_section_shows_texts_of_users_as_text():
+async def test_the_section_shows_texts_of_users_as_text():
     hostile = "<script>alert(1)</script>"
     servers = [make_row(hostile, {"profile": f'{hostile}" onload="x'}), make_row("", {"profile": PROFILE})]
-    page = render(User(*servers))
+    page = await render(User(*servers))
     assert (hostile in page, "&lt;script&gt;alert(1)&lt;/script&gt;&#34; onload=&#34;x" in page) == (False, True)
     assert PROFILE in page
 
@@ -192,34 +211,52 @@ def test_the_section_shows_texts_of_users_as_text():
         pytest.param("de-AT,en;q=0.5", "zh-CN", "您的服务器", id="the admin's"),
     ],
 )
-def test_the_section_is_in_the_language_of_the_form(languages: str, language: str, word: str):
+async def test_the_section_is_in_the_language_of_the_form(languages: str, language: str, word: str):
     user = User(make_row(options={"profile": PROFILE}), language=language)
-    assert word in render(user, Handler(user, languages))
+    assert word in await render(user, Handler(user, languages))
 
 
-def test_nothing_is_shown_to_a_viewer_who_is_another_user():
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        pytest.param(
+            "PyTorch · 2 CPUs · 1 GiB · up to 2 hours",
+            "PyTorch · 2 CPUs · 1 GiB · höchstens 2 Stunden",
+            id="as it was stored",
+        ),
+        pytest.param("PyTorch · 2 CPUs · old name", "PyTorch · 2 CPUs · old name", id="settings changed since"),
+    ],
+)
+async def test_a_choice_that_was_stored_in_english_is_translated_if_it_still_means_the_same(stored: str, shown: str):
+    options = {"image": "pytorch", "cpu": 2, "gpu": None, "run_time": "2h", "profile": stored, "course": "a"}
+    user = User(make_row(options=options))
+    last = await HomePage().render_last_choice(user, Handler(user, "de").static_url, server_name="")
+    assert [shown in page for page in (await render(user, Handler(user, "de")), last)] == [True, True]
+
+
+async def test_nothing_is_shown_to_a_viewer_who_is_another_user():
     user, admin = User(make_server(pod=make_pod())), User()
     admin.name = "admin"
-    assert [render(user, Handler(viewer)) for viewer in (admin, None)] == ["", ""]
-    assert str(HomePage().render_last_choice(user, Handler(admin).static_url, server_name="")) == ""
+    assert [await render(user, Handler(viewer)) for viewer in (admin, None)] == ["", ""]
+    assert str(await HomePage().render_last_choice(user, Handler(admin).static_url, server_name="")) == ""
 
 
-def test_nothing_is_shown_beside_a_form_that_is_not_gpuspawners():
-    assert render(User(make_server(pod=make_pod()), is_ours=False)) == ""
+async def test_nothing_is_shown_beside_a_form_that_is_not_gpuspawners():
+    assert await render(User(make_server(pod=make_pod()), is_ours=False)) == ""
 
 
-def test_nothing_is_shown_without_servers():
-    assert render(User()).strip() == ""
+async def test_nothing_is_shown_without_servers():
+    assert (await render(User())).strip() == ""
 
 
-def test_an_error_leaves_jupyterhubs_page_as_it_is_and_is_logged(caplog: pytest.LogCaptureFixture):
+async def test_an_error_leaves_jupyterhubs_page_as_it_is_and_is_logged(caplog: pytest.LogCaptureFixture):
     user = User(SimpleNamespace(name=1))
-    assert render(user) == ""
+    assert await render(user) == ""
     assert [each.getMessage() for each in caplog.records] == ["Cannot describe the servers of ada@x"]
 
 
-def render(user: Any, handler: Handler | None = None) -> str:
-    return str(HomePage().render(user, (handler or Handler(user)).static_url))
+async def render(user: Any, handler: Handler | None = None) -> str:
+    return str(await HomePage().render(user, (handler or Handler(user)).static_url))
 
 
 async def begin(hub: RealHub, options: dict[str, Any]) -> None:
