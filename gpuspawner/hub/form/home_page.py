@@ -1,7 +1,7 @@
 """Describes a user's servers on JupyterHub's home page: the choice, the GPU, the state and the end of the run time.
 
-The templates in ``templates/hub`` extend pages of JupyterHub. They get a :class:`HomePage` as a variable, which renders
-``templates/servers.html``. The script ``templates/servers.js`` shows times in the browser's time zone, and makes the
+The pages in ``templates/hub`` extend pages of JupyterHub. They get a :class:`HomePage` as a variable, which renders
+``templates/hub/servers.html``. The script ``servers.js`` beside it shows times in the browser's time zone, and makes the
 button that stops a server and opens the form with the server's choice.
 """
 
@@ -37,8 +37,8 @@ STARTING = "starting"
 STOPPING = "stopping"
 STOPPED = "stopped"
 
-_SERVERS_TEMPLATE = "servers.html"
-_LAST_CHOICE_TEMPLATE = "last_choice.html"
+_SERVERS_TEMPLATE = "hub/servers.html"
+_LAST_CHOICE_TEMPLATE = "hub/last_choice.html"
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
