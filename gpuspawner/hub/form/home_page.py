@@ -1,8 +1,8 @@
 """Describes a user's servers on JupyterHub's home page: the choice, the GPU, the state and the end of the run time.
 
 The pages in ``templates/hub`` extend pages of JupyterHub. They get a :class:`HomePage` as a variable, which renders
-``templates/hub/servers.html``. The script ``servers.js`` beside it shows times in the browser's time zone, and makes the
-button that stops a server and opens the form with the server's choice.
+``templates/hub/servers.html``. The script beside it, ``servers.js``, shows times in the browser's time zone. It also
+makes the button that stops a server and opens the form with the server's choice.
 """
 
 from __future__ import annotations
