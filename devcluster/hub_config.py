@@ -30,7 +30,8 @@ class HubSettings:
     :param extra: further sections (``{"KubeSpawner": {"uid": 0}}``), merged over everything else.
     :param python: interpreter that runs the hub and, from the same environment, the notebook servers.
     :param port: of the address people open; 0 = any free one.
-    :param password: everyone's, at least eight characters; empty = any password is right.
+    :param password: everyone's but the admins', at least eight characters; empty = any password is right.
+    :param admin_password: the admins', at least 32 characters; empty beside a password = no admin can log in.
     """
 
     namespace: str
@@ -40,6 +41,7 @@ class HubSettings:
     python: Path = Path(sys.executable)
     port: int = 0
     password: str = ""
+    admin_password: str = ""
     admin_users: Sequence[str] = ()
 
 
@@ -82,7 +84,7 @@ def hub_config(settings: HubSettings, wiring: Wiring, *, notebook: Notebook) -> 
             "api_url": f"http://127.0.0.1:{wiring.proxy_api_port}",
         },
         "Authenticator": {"allow_all": True, "admin_users": list(settings.admin_users)},
-        "SharedPasswordAuthenticator": {"user_password": settings.password} if settings.password else {},
+        "SharedPasswordAuthenticator": _passwords(settings),
         "Spawner": {"default_url": "/lab", "notebook_dir": HOME, "start_timeout": 120, "http_timeout": 90},
         "KubeSpawner": _kubespawner(settings, notebook),
         "GPUSpawner": dict(settings.gpuspawner),
@@ -90,6 +92,11 @@ def hub_config(settings: HubSettings, wiring: Wiring, *, notebook: Notebook) -> 
     for name, section in settings.extra.items():
         sections[name] = {**sections.get(name, {}), **section}
     return sections
+
+
+def _passwords(settings: HubSettings) -> dict[str, str]:
+    given = {"user_password": settings.password, "admin_password": settings.admin_password}
+    return {name: value for name, value in given.items() if value and settings.password}
 
 
 def _hub(settings: HubSettings, wiring: Wiring) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def _notebook(busybox: Path) -> bytes:
     layer.file("etc/nsswitch.conf", b"passwd: files\ngroup: files\nhosts: files dns\n")
     for program in sorted(_DEMO_PROGRAMS.iterdir()):
         layer.file(f"opt/demo/bin/{program.name}", program.read_bytes(), mode=0o755)
+    layer.link("opt/demo/bin/rocm-smi", "nvidia-smi")
     return layer.finish()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
-from devcluster.demo.local import PASSWORD, LocalDemo, Report
+from devcluster.demo.local import ADMIN, PASSWORD, LocalDemo, Report
 from devcluster.demo.own_cluster import NAMESPACE, OwnClusterDemo
 from devcluster.demo.values import LOCAL, OWN_CLUSTER
 from devcluster.errors import DevclusterError
@@ -23,6 +23,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 LOCAL_HINTS = (
     "the preset One GPU, then `!nvidia-smi` in a notebook: it lists the GPUs your server holds",
+    "Home in the hub's menu: what your server has and when it ends; add a second server there, by a name",
     "a second user (another browser profile) with 4 × A100 40 GB: it waits and says why; stop the first, it starts",
     "H100 or another simulated type: what waiting for a full cluster looks like",
 )
@@ -33,7 +34,12 @@ OWN_HINTS = (
 
 
 class Demo(Protocol):
-    """What the command line starts and stops."""
+    """What the command line starts and stops.
+
+    :ivar admin_password: the password of the admin's login.
+    """
+
+    admin_password: str
 
     def start(self) -> str:
         """Start everything and return the address to open."""
@@ -63,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         url = demo.start()
         report("ready")
-        print(_instructions(url, hints), flush=True)
+        print(_instructions(url, hints, admin_password=demo.admin_password), flush=True)
         return _watch(demo)
     except DevclusterError as error:
         print(f"demo: {error}", file=sys.stderr, flush=True)
@@ -92,10 +98,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _instructions(url: str, hints: Sequence[str]) -> str:
+def _instructions(url: str, hints: Sequence[str], *, admin_password: str) -> str:
     rows = [
         ("Open", url),
         ("Log in", f"any user name, for example ada; the password is {PASSWORD}"),
+        # A browser keeps the cookies of the two addresses apart.
+        (
+            "Admin",
+            f"{url.replace('127.0.0.1', 'localhost')}/hub/spawn in a second tab: its form ends with notes for admins;",
+        ),
+        ("", f"the user name is {ADMIN}, the password {admin_password}"),
         *zip(["Try", *[""] * len(hints)], hints, strict=False),
         ("Stop", "Ctrl-C: it stops everything that was started here"),
     ]

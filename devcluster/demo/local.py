@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,6 +18,8 @@ from devcluster.hub_config import HubSettings
 FLEET = Path(__file__).parent.parent / "fleet.yaml"
 NAMESPACE = "demo"
 PASSWORD = "gpuspawner"  # noqa: S105 - printed on purpose: the hub listens on this machine only
+ADMIN = "admin"
+"""The user who sees what admins see."""
 
 Report = Callable[[str], object]
 
@@ -36,6 +39,7 @@ class LocalDemo:
         self._port = port
         self._report = report
         self._started = ExitStack()
+        self.admin_password = make_admin_password()
         self.hub: Hub | None = None
 
     def start(self) -> str:
@@ -53,7 +57,13 @@ class LocalDemo:
         sections = self._values.hub_sections()
         offer = sections.pop("GPUSpawner", {})
         settings = HubSettings(
-            namespace=NAMESPACE, gpuspawner=offer, extra=sections, port=self._port, password=PASSWORD
+            namespace=NAMESPACE,
+            gpuspawner=offer,
+            extra=sections,
+            port=self._port,
+            password=PASSWORD,
+            admin_users=(ADMIN,),
+            admin_password=self.admin_password,
         )
         self.hub = Hub(cluster, settings)
         self._started.callback(self._stop_hub, self.hub)
@@ -76,6 +86,11 @@ class LocalDemo:
     def _stop_cluster(self) -> None:
         self._report("stopping Kubernetes")
         Cluster.remove(self._name)
+
+
+def make_admin_password() -> str:
+    """Return a new password for the admin, as long as JupyterHub demands; no two demos have the same."""
+    return secrets.token_urlsafe(24)
 
 
 def refuse_taken_port(port: int) -> None:

@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from devcluster.demo.forward import Forward
 from devcluster.demo.hub_pod import HUB_PORT, POD, PROXY_API_PORT, PROXY_PORT, STATE_DIR, HubPod
-from devcluster.demo.local import PASSWORD, Report, refuse_taken_port
+from devcluster.demo.local import ADMIN, PASSWORD, Report, make_admin_password, refuse_taken_port
 from devcluster.demo.values import OWN_CLUSTER, Values
 from devcluster.errors import DevclusterError
 from devcluster.hub_config import HubSettings, Notebook, Wiring, hub_config
@@ -60,6 +60,7 @@ class OwnClusterDemo:
         self._port = port
         self._report = report
         self._adapt = adapt
+        self.admin_password = make_admin_password()
         self._started = ExitStack()
         self._told = ""
 
@@ -102,7 +103,14 @@ class OwnClusterDemo:
     def _hub_pod(self) -> HubPod:
         sections = self._values.hub_sections()
         offer = sections.pop("GPUSpawner", {})
-        settings = HubSettings(namespace=NAMESPACE, gpuspawner=offer, extra=sections, password=PASSWORD)
+        settings = HubSettings(
+            namespace=NAMESPACE,
+            gpuspawner=offer,
+            extra=sections,
+            password=PASSWORD,
+            admin_users=(ADMIN,),
+            admin_password=self.admin_password,
+        )
         wiring = Wiring(
             hub_host="0.0.0.0",  # noqa: S104 - servers in other pods have to reach it; it asks for their tokens
             hub_port=HUB_PORT,

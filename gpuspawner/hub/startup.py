@@ -24,6 +24,7 @@ from gpuspawner.core.request.field_definitions import IMAGE
 from gpuspawner.core.request.selection import OPTION_FIELDS
 from gpuspawner.core.text.wording import quote
 from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
+from gpuspawner.hub.form.home_page import HOME_PAGE_VARIABLE, HomePage
 from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.request.languages import load_languages
 from gpuspawner.hub.spawner import GPUSpawner
@@ -141,6 +142,7 @@ def _check_or_exit(hub: JupyterHub) -> None:
     hub.template_paths = _add_template_folder(hub.template_paths, hubs=str(Path(hub.data_files_path) / "templates"))
     merged = _merge_sections(hub.config)
     _remember_files(merged, log=hub.log)
+    hub.template_vars = {HOME_PAGE_VARIABLE: HomePage(), **hub.template_vars}
     has_settings = bool(merged.get("settings_files")) or not _parse_settings(merged).is_empty
     if hub not in _warned and merged.get("profile_list") and has_settings:
         _warned.add(hub)

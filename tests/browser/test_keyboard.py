@@ -68,7 +68,7 @@ async def test_a_choice_is_called_by_its_name_and_described_by_the_rest(person: 
 
     await expect(card).to_have_accessible_name("A100 40 GB")
     await expect(card).to_have_accessible_description(
-        re.compile(r"40 GiB full GPU NVLink up to 4 .*\bfree\b.*Runs on this machine\.")
+        re.compile(r"40 GiB full GPU NVLink up to 4 .*\bfree\b.*Starts on this machine, without hardware\.")
     )
 
 

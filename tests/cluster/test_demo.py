@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from devcluster import Cluster
-from devcluster.demo.local import NAMESPACE, PASSWORD
+from devcluster.demo.local import ADMIN, NAMESPACE, PASSWORD
 from devcluster.hub import CHECKOUT
 from devcluster.ports import free_ports
 from tests.cluster.support.demo import Demo, demo, is_free, refusal
@@ -70,6 +70,24 @@ def test_it_prints_address_user_and_password(running: Running) -> None:
     assert re.search(rf"ada; the password is {PASSWORD}", running.demo.printed)
 
 
+def test_the_printed_admin_sees_the_admins_notes_beside_a_users_login(running: Running) -> None:
+    (address,) = re.findall(rf"http://localhost:{running.port}(?=/hub/spawn)", running.demo.printed)
+    (password,) = re.findall(rf"the user name is {ADMIN}, the password (\S+)", running.demo.printed)
+    admin = Visitor(address)
+    admin.log_in(ADMIN, password)
+
+    visitors = (admin, running.visitor("reader"))
+    notes = [each.get("/hub/spawn").soup.select("#gpuspawner-admin li") for each in visitors]
+
+    assert [len(each) > 0 for each in notes] == [True, False]
+    assert admin.get("/hub/admin").status == 200
+
+
+def test_a_second_server_can_be_added_by_a_name(running: Running) -> None:
+    page = running.visitor("reader").get("/hub/home")
+    assert page.soup.select_one(".new-server-name") is not None
+
+
 def test_simulated_types_are_taken_and_real_ones_free(running: Running) -> None:
     offered = running.visitor("reader").get("/hub/spawn").offered()
     real = {"a100-40gb": 4, "a100-40gb-mig-1g.5gb": 7, "mi300x": 2}
@@ -86,6 +104,18 @@ def test_a_preset_starts_on_the_node_that_runs_pods(running: Running, demo_pods:
     assert demo_pods.wait_bound(preset) == Cluster.real_node
     lab = wait_for(lambda: _lab(visitor, preset), "JupyterLab's page", timeout_s=120)
     assert "JupyterLab" in lab
+
+
+def test_each_vendors_program_lists_its_own_gpus_and_no_others(running: Running, demo_pods: Pods) -> None:
+    running.visitor("painter").post("/hub/spawn", {"image": "jupyterlab", "gpu": "mi300x", "gpu_count": "1"})
+    wait_for(lambda: demo_pods.of("painter").status.phase == "Running", "the server runs", timeout_s=60)
+
+    listed = {name: demo_pods.run("painter", name).out.splitlines() for name in ("nvidia-smi", "rocm-smi")}
+
+    assert listed["nvidia-smi"][1:] == ["No devices were found"]
+    assert [re.sub(r"\d+\)$", "N)", line) for line in listed["rocm-smi"][1:]] == [
+        "GPU 0: AMD Instinct MI300X OAM (/dev/dri/renderDN)"
+    ]
 
 
 def test_a_server_with_a_simulated_type_waits(running: Running, demo_pods: Pods) -> None:

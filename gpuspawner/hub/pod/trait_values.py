@@ -81,11 +81,7 @@ def build_trait_values(choice: PodChoice, base: AdminValues) -> dict[str, Any]:
             base["node_affinity_preferred"], build_preferences(placement.avoided)
         ),
         "tolerations": append_entries(base["tolerations"], format_tolerations(placement.tolerations)),
-        "environment": {
-            **{name: escape_braces(value) for name, value in placement.information.items()},
-            **_drop_names(base["environment"], placement.removed_environment),
-            **{name: escape_braces(value) for name, value in placement.environment.items()},
-        },
+        "environment": _build_environment(placement, base),
         "extra_annotations": {
             **(base["extra_annotations"] or {}),
             **{name: escape_braces(value) for name, value in placement.annotations.items()},
@@ -190,6 +186,14 @@ def _convert_amounts(placement: PodRequirements, base: AdminValues) -> dict[str,
     return {
         **{name: base[name] if value is None else value / 1000 for name, value in millis.items()},
         **{name: base[name] if value is None else value for name, value in size.items()},
+    }
+
+
+def _build_environment(placement: PodRequirements, base: AdminValues) -> dict[str, Any]:
+    return {
+        **{name: escape_braces(value) for name, value in placement.information.items()},
+        **_drop_names(base["environment"], placement.removed_environment),
+        **{name: escape_braces(value) for name, value in placement.environment.items()},
     }
 
 

@@ -52,6 +52,7 @@ def test_the_stand_in_comes_before_the_hosts_nvidia_smi(archives: dict[str, Path
     member = layer(archives["notebook"])["opt/demo/bin/nvidia-smi"]
     search = configuration(archives["notebook"])["Env"]
     assert member.mode == 0o755
+    assert layer(archives["notebook"])["opt/demo/bin/rocm-smi"].linkname == "nvidia-smi"
     assert isinstance(search, list)
     assert search[0].startswith("PATH=/opt/demo/bin:")
 
