@@ -42,14 +42,8 @@ function run(root) {
   const bar = document.getElementById("progress-bar");
   const log = document.getElementById("progress-log");
   const lines = [];
-  let shown = data.status;
-  let began = 0;
-  let source;
-  let tries = 0;
-  let isOver = false;
-  let isLeaving = false;
-  let isNotifying = false;
-  let connection = "on";
+  let [shown, began, source, tries, connection] = [data.status, 0, null, 0, "on"];
+  let [isOver, isLeaving, isNotifying] = [false, false, false];
 
   // -- what the page shows --------------------------------------------------------------------------------------------
 
@@ -75,8 +69,7 @@ function run(root) {
     const items = [...part("steps").children];
     items.forEach((item, number) => {
       item.classList.toggle("gs-done", number < step);
-      if (number === step) item.setAttribute("aria-current", "step");
-      else item.removeAttribute("aria-current");
+      item.ariaCurrent = number === step ? "step" : null;
     });
     bar.setAttribute("aria-valuetext", items[step].textContent);
     // How long it takes to find a node is unknown: the bar shows a share only after that.
@@ -248,10 +241,16 @@ function run(root) {
     isNotifying = true;
     part("notify").hidden = true;
     part("notified").textContent = t("You'll be notified when your server is ready or has failed.");
+    remember("1");
+  }
+
+  /** Whether the person wanted it before the page was reloaded; a browser without storage asks again. */
+  function remember(value) {
     try {
-      sessionStorage.setItem(REMEMBERED, "1");
+      if (value) sessionStorage.setItem(REMEMBERED, value);
+      return sessionStorage.getItem(REMEMBERED) === "1";
     } catch {
-      // A browser without storage asks again after the page is reloaded.
+      return false;
     }
   }
 
@@ -262,13 +261,7 @@ function run(root) {
 
   function offerNotification() {
     if (!window.isSecureContext || !window.Notification || Notification.permission === "denied") return;
-    let isRemembered = false;
-    try {
-      isRemembered = sessionStorage.getItem(REMEMBERED) === "1";
-    } catch {
-      // As above.
-    }
-    if (isRemembered && Notification.permission === "granted") startNotifying();
+    if (remember() && Notification.permission === "granted") startNotifying();
     else part("notify").hidden = false;
     part("notify").onclick = askToNotify;
   }
@@ -329,7 +322,7 @@ function run(root) {
     if (meaning === "over" && before === "over") endCanceled();
     else if (meaning === "on" && before) connect();
     else {
-      if (meaning !== "on" && meaning !== "over") showConnection(meaning);
+      if (meaning === "away" || meaning === "out") showConnection(meaning);
       reconnect(meaning);
     }
   }

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from jupyterhub.utils import url_path_join
 from markupsafe import Markup
@@ -80,7 +80,7 @@ class _Choice:
 class WaitingPages:
     """Builds pages of starting servers; a template variable of JupyterHub's template ``spawn_pending.html``."""
 
-    async def build(self, spawner: Any, progress_url: str) -> WaitingPage | None:
+    async def build(self, spawner: object, progress_url: str) -> WaitingPage | None:
         """Return the page of a starting server, or None if JupyterHub's own page is the right one.
 
         That is the case for spawners of other classes, for a GPUSpawner that behaves like KubeSpawner, and after an
@@ -91,11 +91,12 @@ class WaitingPages:
         """
         if getattr(spawner, "shows_own_form", False) is not True:
             return None
+        ours = cast("StartingSpawner", spawner)
         try:
-            with use_language(spawner.start_state.feed.language):
-                return _build_page(spawner, await _find_choice(spawner), progress_url=progress_url)
+            with use_language(ours.start_state.feed.language):
+                return _build_page(ours, await _find_choice(ours), progress_url=progress_url)
         except Exception:  # log any exception: JupyterHub's own page shows the progress, too
-            spawner.log.exception("Cannot build the page of %s", private_api.get_log_name(spawner))
+            ours.log.exception("Cannot build the page of %s", private_api.get_log_name(ours))
             return None
 
 
