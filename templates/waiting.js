@@ -7,8 +7,6 @@ const RETRY_MS = [1_000, 2_000, 4_000, 8_000, 15_000];
 const OVER_CONFIRMED_MS = 2_000;
 const SESSION_MS = 60_000;
 const STOPPED_POLL_MS = 500;
-const CANCELED = "Spawn cancelled"; // JupyterHub's own words, the same in each language
-const NOT_NEWS = "Server requested";
 const REMEMBERED = "gpuspawner-notify";
 
 /** A time as on a timer: "2 min 10 s". gpuspawner.core.units.duration.format_clock writes the same. */
@@ -84,7 +82,7 @@ function run(root) {
     part("instead").hidden = !choices.length;
     const buttons = choices.map(([text, url]) => {
       const button = Object.assign(document.createElement("button"), { type: "button", textContent: text });
-      button.className = "btn btn-success";
+      button.classList.add("btn", "btn-success");
       button.onclick = () => leave(url, true);
       return button;
     });
@@ -164,7 +162,7 @@ function run(root) {
 
   function endFailed(event) {
     const message = (event.message ?? "").replace(/^Spawn failed: /, "");
-    if (message === CANCELED && !event.html_message) {
+    if (message === data.hubs_words.canceled && !event.html_message) {
       // A hub that is told to end says the same, and its start goes on in the next hub: see whether the hub stays.
       source.close();
       reconnect("");
@@ -296,7 +294,7 @@ function run(root) {
     if (event.ready) endReady();
     else if (event.failed) endFailed(event);
     else if (event.gpuspawner) tell(event.gpuspawner);
-    else if (event.message && event.message !== NOT_NEWS) {
+    else if (event.message && event.message !== data.hubs_words.requested) {
       const elapsed_s = (performance.now() - began) / 1000;
       tell({ ...shown, detail: event.message, place: "", note: "", at: Date.now() / 1000, elapsed_s });
     }

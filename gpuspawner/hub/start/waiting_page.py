@@ -49,6 +49,11 @@ _STEPS: Mapping[Stage, int] = {
 """Stage of a start → position of the page's step for it."""
 
 
+_HUBS_WORDS = {"requested": "Server requested", "canceled": "Spawn cancelled"}
+"""Messages of JupyterHub's own progress events, which are English on all pages: the first event of a start, and the
+last event of a start that was canceled."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPage:
     """The content of a page.
@@ -132,6 +137,7 @@ def _build_page(spawner: StartingSpawner, choice: _Choice, *, progress_url: str)
         "steps": {stage.value: number for stage, number in _STEPS.items()},
         "states": {stage.value: find_state(stage.value) for stage in Stage},
         "status": status,
+        "hubs_words": _HUBS_WORDS,
     }
     content = render_template(
         _TEMPLATE,
@@ -213,7 +219,7 @@ def _build_log(feed: ProgressFeed, *, timeout_s: float) -> list[dict[str, Any]]:
         text, at = _format_line(report), datetime.fromtimestamp(status["at"], UTC)
         recent = [each["text"] for each in lines if status["at"] - each["seconds"] < _REPEATED_AFTER_S]
         if text not in recent and not (lines and lines[0]["text"] == text):
-            lines.insert(0, {"text": text, "seconds": status["at"], "at": at})
+            lines.insert(0, {"text": text, "seconds": status["at"], "at": at.isoformat(), "time": f"{at:%H:%M:%S} UTC"})
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 
+from gpuspawner._resources import data_dir
 from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.core.text.i18n import use_language
 from gpuspawner.hub.request.languages import load_languages
@@ -23,6 +25,7 @@ from tests.unit.hub.real_hub import real_hub
 from tests.unit.hub.starts import GPU_OPTIONS, begin
 from tests.unit.kube.watch_server import WatchServer
 
+ASSETS = ("waiting.css", "language.js", "waiting.js")
 PROGRESS = "/hub/api/users/ada/server/progress?_xsrf=x"
 WAITS = Report(
     stage=Stage.WAITING,
@@ -188,6 +191,30 @@ async def test_an_error_leaves_jupyterhubs_own_page(spawner: GPUSpawner):
 
     spawner.make_offer = broken
     assert await WaitingPages().build(spawner, PROGRESS) is None
+
+
+async def test_the_page_holds_its_style_sheet_and_script(spawner: GPUSpawner):
+    page = await WaitingPages().build(spawner, PROGRESS)
+    assert page is not None
+    folder = data_dir("templates")
+    assert [name for name in ASSETS if (folder / name).read_text().strip() not in page.content] == []
+
+
+def test_the_style_sheet_changes_nothing_outside_of_the_page():
+    text = re.sub(r"/\*.*?\*/", "", (data_dir("templates") / "waiting.css").read_text(), flags=re.DOTALL)
+    while "{" in text:
+        text = re.sub(r"\{[^{}]*\}", ";", text)
+    assert text.split() == [".gpuspawner-waiting", ";", "@keyframes", "gs-unknown", ";"]
+
+
+def test_the_page_loads_nothing_but_the_hubs_own_addresses():
+    script = (data_dir("templates") / "waiting.js").read_text()
+    assert set(re.findall(r"(?:fetch|EventSource)\(([^,)(]*)", script)) == {
+        "data.progress_url",
+        "data.server_url + xsrf",
+        "data.user_url + xsrf",
+    }
+    assert re.findall(r"https?:|@import|\bimport\b|XMLHttpRequest|sendBeacon", script) == []
 
 
 @pytest.mark.slow
