@@ -7,8 +7,6 @@ const RETRY_MS = [1_000, 2_000, 4_000, 8_000, 15_000];
 const OVER_CONFIRMED_MS = 2_000;
 const SESSION_MS = 60_000;
 const STOPPED_POLL_MS = 500;
-const CANCELED = "Spawn cancelled"; // JupyterHub's own words, the same in each language
-const NOT_NEWS = "Server requested";
 const REMEMBERED = "gpuspawner-notify";
 
 /** A time as on a timer: "2 min 10 s". gpuspawner.core.units.duration.format_clock writes the same. */
@@ -42,14 +40,8 @@ function run(root) {
   const bar = document.getElementById("progress-bar");
   const log = document.getElementById("progress-log");
   const lines = [];
-  let shown = data.status;
-  let began = 0;
-  let source;
-  let tries = 0;
-  let isOver = false;
-  let isLeaving = false;
-  let isNotifying = false;
-  let connection = "on";
+  let [shown, began, source, tries, connection] = [data.status, 0, null, 0, "on"];
+  let [isOver, isLeaving, isNotifying] = [false, false, false];
 
   // -- what the page shows --------------------------------------------------------------------------------------------
 
@@ -75,8 +67,7 @@ function run(root) {
     const items = [...part("steps").children];
     items.forEach((item, number) => {
       item.classList.toggle("gs-done", number < step);
-      if (number === step) item.setAttribute("aria-current", "step");
-      else item.removeAttribute("aria-current");
+      item.ariaCurrent = number === step ? "step" : null;
     });
     bar.setAttribute("aria-valuetext", items[step].textContent);
     // How long it takes to find a node is unknown: the bar shows a share only after that.
@@ -91,7 +82,7 @@ function run(root) {
     part("instead").hidden = !choices.length;
     const buttons = choices.map(([text, url]) => {
       const button = Object.assign(document.createElement("button"), { type: "button", textContent: text });
-      button.className = "btn btn-success";
+      button.classList.add("btn", "btn-success");
       button.onclick = () => leave(url, true);
       return button;
     });
@@ -171,7 +162,7 @@ function run(root) {
 
   function endFailed(event) {
     const message = (event.message ?? "").replace(/^Spawn failed: /, "");
-    if (message === CANCELED && !event.html_message) {
+    if (message === data.hubs_words.canceled && !event.html_message) {
       // A hub that is told to end says the same, and its start goes on in the next hub: see whether the hub stays.
       source.close();
       reconnect("");
@@ -248,10 +239,16 @@ function run(root) {
     isNotifying = true;
     part("notify").hidden = true;
     part("notified").textContent = t("You'll be notified when your server is ready or has failed.");
+    remember("1");
+  }
+
+  /** Whether the person wanted it before the page was reloaded; a browser without storage asks again. */
+  function remember(value) {
     try {
-      sessionStorage.setItem(REMEMBERED, "1");
+      if (value) sessionStorage.setItem(REMEMBERED, value);
+      return sessionStorage.getItem(REMEMBERED) === "1";
     } catch {
-      // A browser without storage asks again after the page is reloaded.
+      return false;
     }
   }
 
@@ -262,13 +259,7 @@ function run(root) {
 
   function offerNotification() {
     if (!window.isSecureContext || !window.Notification || Notification.permission === "denied") return;
-    let isRemembered = false;
-    try {
-      isRemembered = sessionStorage.getItem(REMEMBERED) === "1";
-    } catch {
-      // As above.
-    }
-    if (isRemembered && Notification.permission === "granted") startNotifying();
+    if (remember() && Notification.permission === "granted") startNotifying();
     else part("notify").hidden = false;
     part("notify").onclick = askToNotify;
   }
@@ -303,7 +294,7 @@ function run(root) {
     if (event.ready) endReady();
     else if (event.failed) endFailed(event);
     else if (event.gpuspawner) tell(event.gpuspawner);
-    else if (event.message && event.message !== NOT_NEWS) {
+    else if (event.message && event.message !== data.hubs_words.requested) {
       const elapsed_s = (performance.now() - began) / 1000;
       tell({ ...shown, detail: event.message, place: "", note: "", at: Date.now() / 1000, elapsed_s });
     }
@@ -329,7 +320,7 @@ function run(root) {
     if (meaning === "over" && before === "over") endCanceled();
     else if (meaning === "on" && before) connect();
     else {
-      if (meaning !== "on" && meaning !== "over") showConnection(meaning);
+      if (meaning === "away" || meaning === "out") showConnection(meaning);
       reconnect(meaning);
     }
   }

@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
-from tests.browser.test_pending import waiting, watch
+from tests.browser.test_pending import INSTEAD_MS, waiting, watch
 from tests.cluster.support.servers import Servers
 
 
@@ -118,10 +118,11 @@ async def test_a_full_cluster_says_what_would_fit_instead(person: Person, tmp_pa
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.window(viewport={"width": 1000, "height": 420}, color_scheme="light")
+@pytest.mark.window(viewport={"width": 1000, "height": 640}, color_scheme="light")
 async def test_the_page_of_a_server_that_waits(person: Person, servers: Servers, tmp_path: Path) -> None:
     with waiting(servers, "waiting-reader"):
         await watch(person, "waiting-reader")
+        await expect(person.page.locator("#gpuspawner-instead")).to_be_visible(timeout=INSTEAD_MS)
         path = await shoot(person.page, "waiting", tmp_path)
 
     assert path.stat().st_size < MOST_BYTES

@@ -73,6 +73,8 @@ def test_the_wheel_holds_what_git_tracks_and_the_compiled_messages(wheel: Path):
         "gpuspawner/templates/form.html",
         "gpuspawner/templates/form.css",
         "gpuspawner/templates/form.js",
+        "gpuspawner/templates/hub/spawn_pending.html",
+        "gpuspawner/templates/waiting.html",
         "gpuspawner/helm-values/Dockerfile",
         "gpuspawner/helm-values/gpuspawner.yaml",
         "gpuspawner/helm-values/rbac.yaml",

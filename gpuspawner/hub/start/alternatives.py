@@ -71,7 +71,7 @@ class AlternativesFinder:
     """
 
     def __init__(self, spawner: StartingSpawner, feed: ProgressFeed) -> None:
-        self._spawner = spawner
+        self.spawner = spawner
         self.feed = feed
         self._next_s = 0.0
 
@@ -84,7 +84,7 @@ class AlternativesFinder:
         if not self.feed.is_read or now_s < self._next_s:
             return
         with use_language(self.feed.language):
-            found = await _find_named_alternatives(self._spawner, "", throttle=_waiting_throttle, patience_s=0)
+            found = await _find_named_alternatives(self.spawner, "", throttle=_waiting_throttle, patience_s=0)
         if found is not None:
             self._next_s = now_s + _WAITING_PAUSE_S
             self.feed.suggest(tuple(found))

@@ -266,7 +266,7 @@ async def stream_progress(spawner: ProgressSpawner, feed: ProgressFeed) -> Async
                 report, seen = feed.reports[seen], seen + 1
                 percent, shown = report.percent, feed.alternatives
                 with use_language(feed.language):
-                    event = _build_event(spawner, feed, report)
+                    event = _build_event(spawner, feed, report=report)
             elif feed.last is not None and (feed.percent >= percent + _BAR_STEP or feed.alternatives != shown):
                 percent, shown = feed.percent, feed.alternatives
                 with use_language(feed.language):
@@ -354,7 +354,7 @@ def _repeat_last(
     return {**message, PAGE_MEMBER: {**status, **note}}
 
 
-def _build_event(spawner: ProgressSpawner, feed: ProgressFeed, report: Report) -> ProgressEvent:
+def _build_event(spawner: ProgressSpawner, feed: ProgressFeed, *, report: Report) -> ProgressEvent:
     status = build_status(feed, report=report, timeout_s=float(spawner.start_timeout))
     event = {"progress": report.percent, **_build_message(spawner, report.sentence), PAGE_MEMBER: status}
     if report.raw_event is None:

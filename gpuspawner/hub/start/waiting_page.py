@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from jupyterhub.utils import url_path_join
 from markupsafe import Markup
@@ -49,6 +49,11 @@ _STEPS: Mapping[Stage, int] = {
 """Stage of a start → position of the page's step for it."""
 
 
+_HUBS_WORDS = {"requested": "Server requested", "canceled": "Spawn cancelled"}
+"""Messages of JupyterHub's own progress events, which are English on all pages: the first event of a start, and the
+last event of a start that was canceled."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPage:
     """The content of a page.
@@ -80,7 +85,7 @@ class _Choice:
 class WaitingPages:
     """Builds pages of starting servers; a template variable of JupyterHub's template ``spawn_pending.html``."""
 
-    async def build(self, spawner: Any, progress_url: str) -> WaitingPage | None:
+    async def build(self, spawner: object, progress_url: str) -> WaitingPage | None:
         """Return the page of a starting server, or None if JupyterHub's own page is the right one.
 
         That is the case for spawners of other classes, for a GPUSpawner that behaves like KubeSpawner, and after an
@@ -91,11 +96,12 @@ class WaitingPages:
         """
         if getattr(spawner, "shows_own_form", False) is not True:
             return None
+        ours = cast("StartingSpawner", spawner)
         try:
-            with use_language(spawner.start_state.feed.language):
-                return _build_page(spawner, await _find_choice(spawner), progress_url=progress_url)
+            with use_language(ours.start_state.feed.language):
+                return _build_page(ours, await _find_choice(ours), progress_url=progress_url)
         except Exception:  # log any exception: JupyterHub's own page shows the progress, too
-            spawner.log.exception("Cannot build the page of %s", private_api.get_log_name(spawner))
+            ours.log.exception("Cannot build the page of %s", private_api.get_log_name(ours))
             return None
 
 
@@ -131,6 +137,7 @@ def _build_page(spawner: StartingSpawner, choice: _Choice, *, progress_url: str)
         "steps": {stage.value: number for stage, number in _STEPS.items()},
         "states": {stage.value: find_state(stage.value) for stage in Stage},
         "status": status,
+        "hubs_words": _HUBS_WORDS,
     }
     content = render_template(
         _TEMPLATE,
@@ -212,7 +219,7 @@ def _build_log(feed: ProgressFeed, *, timeout_s: float) -> list[dict[str, Any]]:
         text, at = _format_line(report), datetime.fromtimestamp(status["at"], UTC)
         recent = [each["text"] for each in lines if status["at"] - each["seconds"] < _REPEATED_AFTER_S]
         if text not in recent and not (lines and lines[0]["text"] == text):
-            lines.insert(0, {"text": text, "seconds": status["at"], "at": at})
+            lines.insert(0, {"text": text, "seconds": status["at"], "at": at.isoformat(), "time": f"{at:%H:%M:%S} UTC"})
     return lines
 
 

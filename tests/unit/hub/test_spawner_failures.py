@@ -371,6 +371,18 @@ async def test_a_cancelled_start_has_not_failed_in_the_turn_of_the_event_loop_in
     assert (user.get_spawner("", replace_failed=True) is spawner, spawner.active) == (True, False)
 
 
+async def test_a_cancelled_start_is_not_ready_in_the_second_before_jupyterhub_stops_it(
+    make_hub: MakeHub, server: WatchServer
+):
+    hub = make_hub()
+    user = hub.add_user("ada")
+    await cancel_start(hub, user, server)
+    spawner = user.spawners[""]
+    while spawner._spawn_pending:  # noqa: ASYNC110  # JupyterHub's own callback ends it in the next turn
+        await asyncio.sleep(0)
+    assert (spawner.server is None, spawner.pending, spawner.ready) == (False, None, False)
+
+
 # -- the reason, after a restart of the hub ----------------------------------------------------------------------------
 
 

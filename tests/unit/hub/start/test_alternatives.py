@@ -153,19 +153,30 @@ async def test_no_choices_are_looked_for_where_no_page_is_open(waiting: Alternat
     assert waiting.feed.alternatives == ()
 
 
-async def test_choices_are_looked_for_again_after_a_while(
-    waiting: AlternativesFinder, server: WatchServer, clock: Clock
-):
+async def test_choices_are_looked_for_four_times_a_minute(waiting: AlternativesFinder, clock: Clock):
+    spawner, offers = waiting.spawner, []
+    look = spawner.make_offer
+
+    async def counted() -> Any:
+        offers.append(clock.now)
+        return await look()
+
+    spawner.make_offer = counted
+    began = clock.now
+    with waiting.feed.read():
+        for _ in range(60):
+            await waiting.update()
+            clock.now += 1
+    assert [at - began for at in offers] == [0, 15, 30, 45]
+
+
+async def test_choices_are_withdrawn_once_the_server_has_a_node(waiting: AlternativesFinder):
     with waiting.feed.read():
         await waiting.update()
-        found = waiting.feed.alternatives
-        server.status[NODES] = 403
-        clock.now += 14
-        await waiting.update()
-        assert waiting.feed.alternatives == found
+        assert waiting.feed.alternatives != ()
         waiting.feed.publish([replace(WAITS, lacks_room=False)], percent=50)
         await waiting.update()
-        assert waiting.feed.alternatives == ()
+    assert waiting.feed.alternatives == ()
 
 
 async def test_many_servers_that_wait_take_a_small_share_of_the_hubs_time(

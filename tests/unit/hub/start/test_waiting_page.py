@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
 
+from gpuspawner._resources import data_dir
 from gpuspawner.core.progress.model import Report, Stage
 from gpuspawner.core.text.i18n import use_language
 from gpuspawner.hub.request.languages import load_languages
@@ -17,9 +20,12 @@ from gpuspawner.hub.spawner import GPUSpawner
 from gpuspawner.hub.start.stream import Alternative
 from gpuspawner.hub.start.waiting_page import WaitingPages
 from tests.unit.clocks import Clock
-from tests.unit.hub.conftest import MakeSpawner
+from tests.unit.hub.conftest import SETTINGS, MakeSpawner
+from tests.unit.hub.real_hub import real_hub
 from tests.unit.hub.starts import GPU_OPTIONS, begin
+from tests.unit.kube.watch_server import WatchServer
 
+ASSETS = ("waiting.css", "language.js", "waiting.js")
 PROGRESS = "/hub/api/users/ada/server/progress?_xsrf=x"
 WAITS = Report(
     stage=Stage.WAITING,
@@ -185,3 +191,52 @@ async def test_an_error_leaves_jupyterhubs_own_page(spawner: GPUSpawner):
 
     spawner.make_offer = broken
     assert await WaitingPages().build(spawner, PROGRESS) is None
+
+
+async def test_the_page_holds_its_style_sheet_and_script(spawner: GPUSpawner):
+    page = await WaitingPages().build(spawner, PROGRESS)
+    assert page is not None
+    folder = data_dir("templates")
+    assert [name for name in ASSETS if (folder / name).read_text().strip() not in page.content] == []
+
+
+def test_the_style_sheet_changes_nothing_outside_of_the_page():
+    text = re.sub(r"/\*.*?\*/", "", (data_dir("templates") / "waiting.css").read_text(), flags=re.DOTALL)
+    while "{" in text:
+        text = re.sub(r"\{[^{}]*\}", ";", text)
+    assert text.split() == [".gpuspawner-waiting", ";", "@keyframes", "gs-unknown", ";"]
+
+
+def test_the_page_loads_nothing_but_the_hubs_own_addresses():
+    script = (data_dir("templates") / "waiting.js").read_text()
+    assert set(re.findall(r"(?:fetch|EventSource)\(([^,)(]*)", script)) == {
+        "data.progress_url",
+        "data.server_url + xsrf",
+        "data.user_url + xsrf",
+    }
+    assert re.findall(r"https?:|@import|\bimport\b|XMLHttpRequest|sendBeacon", script) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_jupyterhub_shows_our_page_unless_a_site_has_one_of_its_own(server: WatchServer, tmp_path: Path):
+    own = tmp_path / "pages"
+    own.mkdir()
+    config = {"GPUSpawner": SETTINGS, "KubeSpawner": {"namespace": "default"}}
+    hub_config = {"JupyterHub": {"template_paths": [str(own)]}}
+    async with real_hub(tmp_path, api=server.url, config={**config, **hub_config}) as hub:
+        await hub.begin("ada", {**GPU_OPTIONS})
+        await hub.follow("ada", "set up")
+        (page,) = await hub.read_pages("ada", "/hub/spawn-pending/ada")
+        found = BeautifulSoup(page, "html.parser")
+        assert (text(found, "title"), text(found, "h1")) == ("Starting · 2 × A100", "Starting PyTorch · 2 × A100")
+        assert len(found.select("noscript meta[http-equiv=refresh]")) == 1
+        assert (len(found.select("#gpuspawner-waiting")), "evtSource" in page) == (1, False)
+
+        (own / "spawn_pending.html").write_text('{% extends "templates/spawn_pending.html" %}')
+        await hub.kill()
+        await hub.start()
+        (page,) = await hub.read_pages("ada", "/hub/spawn-pending/ada")
+        found = BeautifulSoup(page, "html.parser")
+        assert (text(found, "title"), len(found.select("#gpuspawner-waiting"))) == ("JupyterHub", 0)
+        assert "evtSource" in page
