@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "repository"
 """Where such pages are in the site."""
 
+_BEHIND, _LESS = (f"{FOLDER}/", "decisions/"), 0.01
+"""Pages that a search shows after all others, and how much they count: admins look for guides, not for files."""
+
 _LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python", ".toml": "toml", "": "text"}
 _IN_NAV = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
@@ -39,6 +42,8 @@ def on_page_markdown(markdown: str, /, *, page: Page, config: MkDocsConfig, file
     """Let the links of a page lead to the pages made by :func:`on_files`, and those of such a page into docs/."""
     docs = Path(config.docs_dir)
     source = _source(page.file, docs=docs)
+    if page.file.src_uri.startswith(_BEHIND):
+        page.meta["search"] = {"boost": _LESS}
     change = {}
     for link in links(markdown):
         target, mark, anchor = link.target.partition("#")

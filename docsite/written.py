@@ -34,7 +34,7 @@ def _listed(values: Any) -> str:
 _UNLIMITED = ", or `unlimited`"
 _CPU = Notation("number of CPUs (`0.5`, `500m`)", lambda millis: f"{millis / 1000:g}")
 _MEMORY = Notation("amount (`16G`, powers of 1024)", format_memory)
-_LENGTH = Notation("length of time (`30m`, `8h`, `2h30m`)", format_duration)
+_LENGTH = Notation("duration (`30m`, `8h`, `2h30m`)", format_duration)
 _TEXT = Notation("text")
 
 # By the name of the validator, with its module where two are called the same.

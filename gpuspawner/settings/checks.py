@@ -77,7 +77,7 @@ def check_policy(settings: SettingsModel) -> Iterator[Problem]:
     policy, known = settings.policy, _KnownNames(settings)
     if policy is not None:
         if policy.default.deny:
-            message = "must be left out: what holds for everybody is not capped but said as it is"
+            message = "must be left out: default is no cap. Write the limits of all users directly"
             yield Problem(field="policy.default.deny", code="conflict", message=message)
         yield from _check_rule("policy.default", policy.default, known=known)
         yield from _check_duplicate_groups(

@@ -54,24 +54,24 @@ class TolerationSetting(StrictModel):
         default="", description="Of the taint; empty with operator Exists: every taint."
     )
     operator: Literal["Exists", "Equal"] = Field(
-        default="Equal", description="Equal: the taint has this value. Exists: any."
+        default="Equal", description="Equal: the taint must have this value. Exists: any value."
     )
-    value: LabelValue = Field(default="", description="Of the taint, with operator Equal.")
+    value: LabelValue = Field(default="", description="Value of the taint, with operator Equal.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
-        default=None, description="Of the taint. Omitted: any."
+        default=None, description="Effect of the taint. Omitted: any."
     )
 
 
 class ScaleUpSetting(StrictModel):
     """The nodes that a cluster autoscaler may add."""
 
-    max_nodes: Annotated[int, Field(ge=1, description="Nodes of the type that there may be at most.")]
+    max_nodes: Annotated[int, Field(ge=1, description="Greatest number of nodes of the type, existing ones included.")]
     gpus_per_node: Annotated[
-        int, Field(ge=1, description="Units on each node; without max_count as many may be asked for in one server.")
+        int, Field(ge=1, description="GPUs on each node; without max_count, one server may have as many.")
     ]
     minutes: Annotated[
         float,
-        Field(gt=0, allow_inf_nan=False, description="How long a new node takes to be ready."),
+        Field(gt=0, allow_inf_nan=False, description="Minutes until a new node is ready."),
     ]
 
 
@@ -79,20 +79,22 @@ class GPUEntry(OverridingEntry):
     """A GPU type that users may pick, or a choice that combines several types (``any_of``, ``min_memory``)."""
 
     any_of: Annotated[
-        list[Slug], Field(min_length=1, description="GPU types of which any will do, all of the same resource.")
+        list[Slug],
+        Field(min_length=1, description="GPU types of which the server gets any one; all must have the same resource."),
     ] = Field(default_factory=list)
     min_memory: Memory | None = Field(
-        default=None, description="Any GPU type of this resource with at least so much memory will do."
+        default=None, description="The server gets any GPU type of this resource with at least this memory."
     )
     resource: Annotated[str, StringConstraints(pattern=rf"^{DOMAIN_PATTERN}/{NAME_PATTERN}$")] | None = Field(
         default=None, description="Extended resource that counts the GPUs, such as nvidia.com/gpu."
     )
     vendor: GPUVendor | None = Field(
         default=None,
-        description="Whose GPU it is, or other for accelerators such as TPUs. Omitted: the resource tells.",
+        description="Vendor of the GPU, or other for accelerators such as TPUs. Omitted: as the resource implies.",
     )
     unit: Literal["card", "mig", "shared"] | None = Field(
-        default=None, description="What one of them is: a whole card, a slice, or a share. Omitted: the names tell."
+        default=None,
+        description="What one unit is: a full GPU, a MIG slice, or a share. Omitted: as resource and labels imply.",
     )
     match: dict[LabelKey, LabelValues] = Field(
         default_factory=dict,
@@ -100,18 +102,20 @@ class GPUEntry(OverridingEntry):
         " not have.",
     )
     max_count: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        default=None, description="Most in one server. Omitted: as many as the largest node has."
+        default=None, description="Largest number in one server. Omitted: as many as the largest node has."
     )
-    memory: Memory | None = Field(default=None, description="Memory of one GPU. Omitted: that of the model.")
+    memory: Memory | None = Field(
+        default=None, description="Memory of one unit. Omitted: as the labels or the model imply."
+    )
     note: Text = Field(default="", description="A sentence shown with the type.")
     spot: bool | None = Field(
-        default=None, description="Whether the cloud may take its nodes back at any time. Omitted: labels say it."
+        default=None, description="Whether the cloud may take its nodes back at any time. Omitted: as labels imply."
     )
     interconnect: ShortText | None = Field(
-        default=None, description="What links several GPUs in one node, such as NVLink. Omitted: labels say it."
+        default=None, description="Link between the GPUs of a node, such as NVLink. Omitted: as labels imply."
     )
     tolerations: list[TolerationSetting] | None = Field(
-        default=None, description="Omitted: taints that keep other pods off GPU nodes by convention are tolerated."
+        default=None, description="Replace the default tolerations, which are for the usual taints of GPU nodes."
     )
     environment: dict[EnvironmentName, Text] = Field(
         default_factory=dict, description="Environment variables of servers with the type."
@@ -122,10 +126,11 @@ class GPUEntry(OverridingEntry):
     shm: UnitFraction | None = Field(default=None, description="Size of /dev/shm as a fraction of the memory limit.")
     scale_up: ScaleUpSetting | None = Field(default=None, description="What an autoscaler may add.")
     start_timeout: Annotated[int, Field(ge=1, le=24 * 3600)] | None = Field(
-        default=None, description="Seconds that the hub waits for a server with the type. Omitted: KubeSpawner's."
+        default=None,
+        description="Seconds that the hub waits for a server with the type. Omitted: KubeSpawner's start_timeout.",
     )
     max_runtime: RunTime | None = Field(
-        default=None, description="After which every server with the type is stopped, whoever's it is."
+        default=None, description="Time after which every server with the type is stopped, for all users."
     )
 
     @property
@@ -140,12 +145,12 @@ class AcceleratorEntry(StrictModel):
     :param enabled: false removes the model from the table, as null does.
     """
 
-    enabled: bool = Field(default=True, description="False takes the model out of the table, as null does.")
-    name: Title | None = Field(default=None, description="What people read.")
-    vendor: Vendor | None = Field(default=None, description="Whose GPU it is.")
+    enabled: bool = Field(default=True, description="False removes the model from the table, as null does.")
+    name: Title | None = Field(default=None, description="Name in the form.")
+    vendor: Vendor | None = Field(default=None, description="Vendor of the GPU.")
     memory: Memory | None = Field(default=None, description="Memory of one GPU.")
     labels: dict[Literal["gfd", "gke", "karpenter", "amd", "intel"], list[LabelValue]] | None = Field(
-        default=None, description="What labels of nodes call the model, by who sets them."
+        default=None, description="Names of the model in node labels, by the program that sets the labels."
     )
     karpenter_memory_mib: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="What Karpenter's memory label holds; tells models of the same name apart."

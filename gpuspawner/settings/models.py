@@ -56,8 +56,8 @@ class QueueSetting(StrictModel):
     )
 
 
-_MIN, _MAX = "Least that may be asked for.", "Most that may be asked for."
-_STEP, _DEFAULT = "What may be asked for differs by whole steps.", "What is selected at first."
+_MIN, _MAX = "Smallest amount that users may choose.", "Largest amount that users may choose."
+_STEP, _DEFAULT = "Amounts differ from min by multiples of it.", "Selected at first."
 
 
 class ImageEntry(OverridingEntry):
@@ -68,15 +68,15 @@ class ImageEntry(OverridingEntry):
     )
     cuda: Version | None = Field(
         default=None,
-        description="CUDA version inside: checked against the nodes' driver and GPUs. Omitted: not checked.",
+        description="CUDA version in the image, compared with driver and GPUs of the nodes. Omitted: not compared.",
     )
-    rocm: Version | None = Field(default=None, description="ROCm version inside.")
+    rocm: Version | None = Field(default=None, description="ROCm version in the image.")
     vendors: list[Vendor] | None = Field(
         default=None,
-        description="Whose GPUs the image can use; empty: none. Omitted: those that cuda and rocm stand for, else any.",
+        description="Vendors whose GPUs the image can use; empty: none. Omitted: as cuda and rocm imply, else any.",
     )
     architectures: list[LabelValue] = Field(
-        default_factory=list, description="Values of kubernetes.io/arch that the image is started on; empty: any."
+        default_factory=list, description="Values of kubernetes.io/arch that the image is built for; empty: any."
     )
 
     @property
@@ -88,10 +88,10 @@ class ImageEntry(OverridingEntry):
 class CustomImagesSetting(StrictModel):
     """Images that users may enter by their reference."""
 
-    allowed: bool = Field(default=False, description="Whether people may name an image by its reference.")
+    allowed: bool = Field(default=False, description="Whether users may enter an image reference.")
     registries: list[Origin] = Field(
         default_factory=list,
-        description="Registries, or beginnings of names in them, that images must come from; empty: any.",
+        description="Registries, or prefixes of repositories in them, that images must come from; empty: any.",
     )
     description: Text = Field(default="", description="A sentence below the field.")
 
@@ -99,7 +99,7 @@ class CustomImagesSetting(StrictModel):
 class AmountSetting(StrictModel):
     """Base class of CPU and memory settings; says which fraction of a pod's limit is the pod's request."""
 
-    guarantee: UnitFraction | None = Field(default=None, description="Part of the limit that is requested.")
+    guarantee: UnitFraction | None = Field(default=None, description="Fraction of the limit that the pod requests.")
 
 
 class CPUSetting(AmountSetting):
@@ -168,7 +168,7 @@ class PriorityEntry(ChoiceEntry):
         default=None, alias="class", description="Name of a PriorityClass of the cluster."
     )
     value: Annotated[int, Field(ge=-(2**31), le=10**9)] | None = Field(
-        default=None, description="The number in that PriorityClass; more than a billion is Kubernetes' own."
+        default=None, description="The PriorityClass's value; Kubernetes reserves values above a billion."
     )
 
     @override
@@ -189,14 +189,14 @@ class PresetValues(OverridingEntry):
     image: Slug | None = Field(default=None, description="Slug of an image.")
     cpu: PresetCPUs | None = Field(default=None, description="CPU limit, or unlimited.")
     cpu_guarantee: CPUGuarantee | None = Field(
-        default=None, description="CPU request. Omitted: the part of the limit that cpu.guarantee says."
+        default=None, description="CPU request. Omitted: the limit times cpu.guarantee."
     )
     memory: PresetMemory | None = Field(default=None, description="Memory limit, or unlimited.")
     memory_guarantee: Memory | None = Field(
-        default=None, description="Memory request. Omitted: the part of the limit that memory.guarantee says."
+        default=None, description="Memory request. Omitted: the limit times memory.guarantee."
     )
     gpu: Slug | None = Field(default=None, description="Slug of a GPU type; empty: none.")
-    gpu_count: Annotated[int, Field(ge=0)] | None = Field(default=None, description="How many GPUs.")
+    gpu_count: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Number of GPUs.")
     run_time: RunTime | None = Field(default=None, description="How long the server runs at most.")
     shared_memory: Memory | None = Field(default=None, description="Size of /dev/shm.")
     priority: Slug | None = Field(default=None, description="Slug of a priority.")
@@ -211,11 +211,12 @@ class PresetChoiceEntry(PresetValues):
 class ImageInputSetting(StrictModel):
     """A text field in which users may name an image."""
 
-    display_name: Title | None = Field(default=None, description="What people read beside the field.")
+    display_name: Title | None = Field(default=None, description="Label of the field.")
     pattern: Annotated[str, StringConstraints(max_length=1000)] = Field(
-        default="", description="Regular expression that the beginning of the name must match; empty: any name."
+        default="",
+        description="Regular expression that the beginning of the reference must match; empty: any reference.",
     )
-    message: Text = Field(default="", description="A sentence for users whose name does not match.")
+    message: Text = Field(default="", description="Error message if the reference does not match.")
     kubespawner_override: dict[str, Any] = Field(
         default_factory=dict, description="Traits of KubeSpawner for servers with such an image, as in an entry."
     )
@@ -224,9 +225,11 @@ class ImageInputSetting(StrictModel):
 class PresetChoiceSetting(Entry):
     """A list in a preset, from which users pick one entry."""
 
-    entries: dict[str, PresetChoiceEntry] = Field(default_factory=dict, description="What users may pick, by slug.")
+    entries: dict[str, PresetChoiceEntry] = Field(
+        default_factory=dict, description="Entries that users may pick, by slug."
+    )
     custom_image: ImageInputSetting | None = Field(
-        default=None, description="A text field in which users may name an image instead. Omitted: none."
+        default=None, description="A text field in which users may enter an image instead. Omitted: none."
     )
 
 
@@ -249,7 +252,7 @@ class SettingsModel(StrictModel):
         description="Images users may pick, by slug. Omitted: KubeSpawner's image is the only one.",
     )
     custom_images: CustomImagesSetting = Field(
-        default_factory=CustomImagesSetting, description="Whether users may also name an image by its reference."
+        default_factory=CustomImagesSetting, description="Whether users may also enter an image reference."
     )
     cpu: CPUSetting | None = Field(
         default=None, description="Bounds of the CPU limit. Omitted: KubeSpawner's, up to the largest node."
@@ -258,13 +261,13 @@ class SettingsModel(StrictModel):
         default=None, description="Bounds of the memory limit. Omitted: KubeSpawner's, up to the largest node."
     )
     run_time: RunTimeSetting | None = Field(
-        default=None, description="Bounds of how long a server runs at most. Omitted: servers run on."
+        default=None, description="Bounds of the run time. Omitted: servers have no time limit."
     )
     shared_memory: SharedMemorySetting | None = Field(
-        default=None, description="Bounds of the size of /dev/shm. Omitted: nobody is asked."
+        default=None, description="Bounds of the size of /dev/shm. Omitted: users cannot choose it."
     )
     priorities: dict[str, PriorityEntry] = Field(
-        default_factory=dict, description="Priorities users may pick, by slug; the first one is the usual one."
+        default_factory=dict, description="Priorities that users may pick, by slug; the first one is the default."
     )
     gpus: dict[str, GPUEntry] = Field(
         default_factory=dict, description="GPU types users may pick, by slug; before those found by node labels."
@@ -276,15 +279,15 @@ class SettingsModel(StrictModel):
         default=False, description="Whether users may start only presets, and change nothing in them but their choices."
     )
     policy: PolicySetting | None = Field(
-        default=None, description="Who may have what. Omitted: everybody may have all that is offered."
+        default=None, description="Who may have what. Omitted: every user may have everything on offer."
     )
     pools: dict[str, PoolEntry] = Field(
-        default_factory=dict, description="GPUs that the people of some groups share, by slug."
+        default_factory=dict, description="GPUs that the members of some groups share, by slug."
     )
     accelerators: dict[str, AcceleratorEntry | None] = Field(
-        default_factory=dict, description="Changes to the built-in table of GPU models, by model; null takes one out."
+        default_factory=dict, description="Changes to the built-in table of GPU models, by model; null removes one."
     )
-    discover_gpus: bool = Field(default=True, description="Whether GPU types are also taken from labels of nodes.")
+    discover_gpus: bool = Field(default=True, description="Whether gpuspawner also finds GPU types by node labels.")
     queue: QueueSetting | None = Field(
         default=None, description="A queue of Kueue that servers with a GPU go through. Omitted: none."
     )

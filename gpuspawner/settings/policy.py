@@ -95,52 +95,55 @@ SlugList = Annotated[list[Slug], BeforeValidator(_parse_slugs), WithJsonSchema({
 class CPURange(StrictModel):
     """A rule's bounds of the CPU limit, within the bounds for all users."""
 
-    min: CPUs | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
+    min: CPUs | None = Field(default=None, description="Least that a user may choose. Omitted: as for all users.")
     max: Annotated[int, BeforeValidator(_parse_cpu_limit), WithJsonSchema(allow_unlimited(CPU_SCHEMA))] | None = Field(
-        default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody."
+        default=None, description="Most that a user may choose, or unlimited. Omitted: as for all users."
     )
 
 
 class MemoryRange(StrictModel):
     """A rule's bounds of the memory limit, within the bounds for all users."""
 
-    min: Memory | None = Field(default=None, description="Least that may be asked for. Omitted: as for everybody.")
+    min: Memory | None = Field(default=None, description="Least that a user may choose. Omitted: as for all users.")
     max: Annotated[int, BeforeValidator(_parse_memory_limit), WithJsonSchema(allow_unlimited(MEMORY_SCHEMA))] | None = (
-        Field(default=None, description="Most that may be asked for, or unlimited. Omitted: as for everybody.")
+        Field(default=None, description="Most that a user may choose, or unlimited. Omitted: as for all users.")
     )
 
 
 class TypeLimits(StrictModel):
     """A rule's limits for one GPU type."""
 
-    max_gpus: CountLimit | None = Field(default=None, description="Over all servers of a person.")
-    max_gpus_per_server: CountLimit | None = Field(default=None, description="In one server.")
+    max_gpus: CountLimit | None = Field(default=None, description="GPUs in all servers of a user together.")
+    max_gpus_per_server: CountLimit | None = Field(default=None, description="GPUs in one server.")
     max_runtime: RunTimeLimit | None = Field(
-        default=None, description="After which every server with the type is stopped."
+        default=None, description="Time after which each server with the type is stopped."
     )
 
 
 class RuleEntry(StrictModel):
     """A rule for all users, the users of a group, or one user. If a key is omitted, the rule sets no such limit."""
 
-    images: SlugList | None = Field(default=None, description="Slugs of images that may be used, or *.")
+    images: SlugList | None = Field(default=None, description="Slugs of images that the user may choose, or *.")
     custom_images: bool | None = Field(
         default=None,
-        description="Whether images may be named by reference; only less than custom_images allows. Omitted: false if"
-        " images lists some.",
+        description="Whether the user may enter image references; true allows no more than custom_images. Omitted:"
+        " false if images lists some.",
     )
     gpus: Annotated[dict[str, TypeLimits], BeforeValidator(_parse_types), _ListedTypesSchema()] | None = Field(
-        default=None, description="GPU types that may be had: *, slugs, or slugs with limits; * is all others then."
+        default=None,
+        description="GPU types that the user may choose: *, slugs, or slugs with limits, where * means all others.",
     )
-    max_gpus: CountLimit | None = Field(default=None, description="Over all servers of a person.")
-    max_gpus_per_server: CountLimit | None = Field(default=None, description="In one server, of whichever type.")
-    max_servers_with_gpu: CountLimit | None = Field(default=None, description="Servers of a person that have a GPU.")
-    cpu: CPURange | None = Field(default=None, description="Bounds of the CPU limit, within those of everybody.")
+    max_gpus: CountLimit | None = Field(default=None, description="GPUs in all servers of a user together.")
+    max_gpus_per_server: CountLimit | None = Field(default=None, description="GPUs in one server, of any type.")
+    max_servers_with_gpu: CountLimit | None = Field(default=None, description="Servers with a GPU of one user.")
+    cpu: CPURange | None = Field(default=None, description="Bounds of the CPU limit, within those for all users.")
     memory: MemoryRange | None = Field(
-        default=None, description="Bounds of the memory limit, within those of everybody."
+        default=None, description="Bounds of the memory limit, within those for all users."
     )
-    max_runtime: RunTimeLimit | None = Field(default=None, description="After which every server is stopped.")
-    deny: bool = Field(default=False, description="True: caps what other rules give instead of giving anything.")
+    max_runtime: RunTimeLimit | None = Field(default=None, description="Time after which each server is stopped.")
+    deny: bool = Field(
+        default=False, description="True: the rule caps what other rules allow, and allows nothing itself."
+    )
 
 
 class NamedRule(RuleEntry):
@@ -149,28 +152,29 @@ class NamedRule(RuleEntry):
     :param enabled: false disables a rule that another values file contains.
     """
 
-    enabled: bool = Field(default=True, description="False takes the rule out without removing it.")
+    enabled: bool = Field(default=True, description="False disables the rule without removing it.")
 
 
 class PolicySetting(StrictModel):
     """Who may have what."""
 
-    hide: bool = Field(default=False, description="True: what is out of reach is not shown at all.")
-    default: RuleEntry = Field(default_factory=RuleEntry, description="What holds for everybody.")
+    hide: bool = Field(default=False, description="True: the form omits what the user may never have.")
+    default: RuleEntry = Field(default_factory=RuleEntry, description="Limits of all users.")
     groups: dict[GroupName, NamedRule] = Field(
-        default_factory=dict, description="By group: takes the place of the default; the most generous group wins."
+        default_factory=dict,
+        description="Rules by group. They replace the default, key by key; the most generous group wins.",
     )
     users: dict[UserName, NamedRule] = Field(
-        default_factory=dict, description="By name of a person: takes the place of all else."
+        default_factory=dict, description="Rules by user name. They replace all others, key by key."
     )
 
 
 class PoolEntry(Entry):
     """GPUs that the users of some groups share."""
 
-    groups: list[GroupName] | None = Field(default=None, description="Groups whose people share the pool.")
+    groups: list[GroupName] | None = Field(default=None, description="Groups whose members share the pool.")
     gpus: SlugList = Field(default_factory=lambda: [ANY], description="GPU types that count here, or *.")
-    max_gpus: CountLimit | None = Field(default=None, description="That all their servers together may hold.")
+    max_gpus: CountLimit | None = Field(default=None, description="GPUs that all their servers together may hold.")
 
 
 def convert_access(entry: RestrictedEntry) -> Access | None:

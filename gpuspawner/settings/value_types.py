@@ -177,8 +177,8 @@ class Entry(StrictModel):
     """
 
     order: int | None = Field(default=None, description="Sorts entries, smallest first; those without one come after.")
-    enabled: bool = Field(default=True, description="False takes the entry out without removing it.")
-    display_name: Title | None = Field(default=None, description="What people read. Omitted: the slug, or the model.")
+    enabled: bool = Field(default=True, description="False disables the entry without removing it.")
+    display_name: Title | None = Field(default=None, description="Name in the form. Omitted: the slug, or the model.")
     description: Text = Field(default="", description="A sentence below the name.")
 
 
@@ -189,7 +189,7 @@ class RestrictedEntry(Entry):
     """
 
     allowed_groups: Annotated[list[GroupName], Field(min_length=1)] | None = Field(
-        default=None, description="Groups whose users may choose it. Omitted, with allowed_users omitted: every user."
+        default=None, description="Groups whose members may choose it. If allowed_users is omitted, too: every user."
     )
     allowed_users: Annotated[list[UserName], Field(min_length=1)] | None = Field(
         default=None, description="Names of users who may choose it, in addition to those of allowed_groups."

@@ -116,7 +116,7 @@ def test_it_is_silent_where_all_is_well(cluster: Cluster, tmp_path: Path, capsys
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(well(cluster)))
     status = main(["doctor", *connection(cluster, WELL), "-f", str(file)])
-    assert (status, *capsys.readouterr()) == (0, "Nothing to complain of.\n", "")
+    assert (status, *capsys.readouterr()) == (0, "No problems found.\n", "")
 
 
 # -- many at once ------------------------------------------------------------------------------------------------------

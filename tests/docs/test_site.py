@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -66,6 +67,12 @@ def test_a_page_can_be_searched_and_read_in_the_dark(site: Path, html: dict[Path
     assert {tag["data-md-color-scheme"] for tag in home.find_all("input", attrs={"data-md-color-scheme": True})} >= {
         "slate"
     }
+
+
+def test_a_search_shows_decisions_and_files_after_other_pages(site: Path):
+    sections = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    behind = {each["location"].partition("/")[0] for each in sections if each.get("boost", 1) < 1}
+    assert behind == {"decisions", "repository"}
 
 
 def test_what_the_repository_shows_is_a_page(html: dict[Path, BeautifulSoup]):

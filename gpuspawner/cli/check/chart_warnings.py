@@ -72,8 +72,8 @@ def _check_profiles(values: HelmValues) -> Iterator[Finding]:
     profiles = find_trait_source(values, "profile_list")
     if profiles is not None and profiles.value and _has_settings(values):
         message = (
-            "is not shown to anybody: gpuspawner's form takes its place. `gpuspawner convert` makes presets of the "
-            "profiles; an empty list takes them away"
+            "is not shown: gpuspawner's form replaces it. `gpuspawner convert` turns the profiles into presets; an "
+            "empty list removes them"
         )
         yield make_finding(values, profiles.path, severity=Severity.WARNING, code="unused", message=message)
 
@@ -212,7 +212,7 @@ def find_unpulled_images(values: HelmValues, images: Mapping[str, Image]) -> Ite
             severity=Severity.HINT,
             code="not_pulled",
             path=format_path(path),
-            message="nodes pull these images when somebody starts a server with one; to have them pulled before:",
+            message="nodes pull these images when a server needs them; to pull them earlier:",
             place=values.locate(path),
             more=yaml.safe_dump({"prePuller": {"extraImages": entries}}, sort_keys=False),
         )

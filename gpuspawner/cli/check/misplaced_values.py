@@ -163,7 +163,7 @@ def _find_misplaced_sections(values: HelmValues) -> Iterator[Finding]:
         # If the path is as long as the right path, probably one key is misspelled: end the shown path with that key.
         wrong = next((index for index, key in enumerate(path[: len(home)]) if key != home[index]), len(home))
         shown = path[: wrong + 1] if len(path) == len(home) else path
-        message = f"is read by nobody here: this section belongs at {format_path(home)}"
+        message = f"is ignored here; move this section to {format_path(home)}"
         yield _make_error(values, (*values.root, *shown), code="misplaced", message=message)
 
 
@@ -183,7 +183,7 @@ def _find_misplaced_keys(values: HelmValues) -> Iterator[Finding]:
         for key, value in values.get_chart_section(place).items():
             home = (*HUB_CONFIG_PATH, "JupyterHub") if key == "spawner_class" else SETTINGS_PATH
             if key in own and place != home and isinstance(value, Mapping | list | bool | int | float | str):
-                message = f"is read by nobody here: it belongs at {format_path((*home, key))}"
+                message = f"is ignored here; move it to {format_path((*home, key))}"
                 yield _make_error(values, (*values.root, *place, key), code="misplaced", message=message)
 
 
@@ -226,15 +226,14 @@ def find_misplaced_values(values: HelmValues) -> Iterator[Finding]:
             if key in _CHART_SECTIONS:
                 severity, message = (
                     Severity.ERROR,
-                    (
-                        f"is read by nobody here: the chart's values are below {format_path(values.root)}, and so must "
-                        "this be"
-                    ),
+                    f"is ignored here; move it below {format_path(values.root)}, where the chart's values are",
                 )
             elif _holds_chart_values(value):
                 severity = Severity.ERROR if key.lower() == (root or CHART_NAME).lower() else Severity.WARNING
                 known = f"those below {format_path(values.root)}" if root else "those at the top of the files"
-                message = f"holds values of the chart as well, which are not looked at: {known} are. Is one misplaced?"
+                message = (
+                    f"has values of the chart that are not checked: only {known} are. Is one of the two misplaced?"
+                )
             else:
                 continue
             yield make_finding(values, (*above, key), severity=severity, code="misplaced", message=message, of_key=True)

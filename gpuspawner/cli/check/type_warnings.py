@@ -61,7 +61,7 @@ def find_type_warnings(values: HelmValues, configured: ConfiguredCatalog) -> Ite
         return
     yield from find_undeclared_images(configured.images, configured.gpus)
     if not configured.discover and not configured.gpus:
-        message = "is false, and there are no GPU types under gpus: nobody can pick a GPU"
+        message = "is false, and gpus has no GPU types: no user can pick a GPU"
         yield Problem(field="discover_gpus", code="unused", message=message)
     pod_tolerations, terms = list_pod_tolerations(values), _parse_node_selector_terms(values)
     slugs_by_resource: dict[str, list[str]] = {}
@@ -94,8 +94,8 @@ def find_undeclared_images(images: Mapping[str, Image], gpus: Mapping[str, GPUTy
     for slug, image in images.items():
         if image.cuda is None and (image.vendors is None or "nvidia" in image.vendors):
             message = (
-                "does not say for which CUDA it is made, so nobody is told when a node's driver is too old for it: "
-                'say cuda: "12.8", or vendors: [] where it is not for GPUs'
+                "does not declare its CUDA version, so the form cannot warn of a node's driver that is too old: add "
+                'cuda: "12.8", or vendors: [] if the image is not for GPUs'
             )
             yield Problem(field=f"images.{slug}", code="no_cuda", message=message)
 

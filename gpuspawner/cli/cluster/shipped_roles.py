@@ -108,7 +108,7 @@ def list_dangerous_permissions(
         Permission("create", "pods/exec"): "run commands in every pod of the cluster",
         Permission("create", "pods"): "start pods in every namespace, also the control plane's",
         Permission("patch", "nodes"): "change nodes",
-        Permission("impersonate", "users"): "act as anybody",
+        Permission("impersonate", "users"): "act as any user",
         Permission("create", "clusterrolebindings", "rbac.authorization.k8s.io"): "give itself more rights",
         Permission("escalate", "clusterroles", "rbac.authorization.k8s.io"): "give itself more rights",
     }

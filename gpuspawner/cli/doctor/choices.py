@@ -117,9 +117,9 @@ def check_any_gpu(facts: ClusterFacts) -> Iterator[Diagnosis]:
     if any(gpu.scale_up is not None for gpu in facts.configured.gpus.values()):
         severity, why = DiagnosisSeverity.NOTE, "GPU types are those of the settings with a scale_up."
     elif can_scale_up(facts):
-        severity, why = DiagnosisSeverity.NOTE, "Nobody gets a GPU, unless an autoscaler adds nodes with some."
+        severity, why = DiagnosisSeverity.NOTE, "No server gets a GPU unless an autoscaler adds nodes with GPUs."
     else:
-        severity, why = DiagnosisSeverity.FAULT, "Nobody gets a GPU."
+        severity, why = DiagnosisSeverity.FAULT, "No server gets a GPU."
     yield Diagnosis(
         severity=severity,
         code="no-gpu",
@@ -153,7 +153,9 @@ def check_types_exist(facts: ClusterFacts) -> Iterator[Diagnosis]:
             severity=DiagnosisSeverity.WARNING if may_grow else DiagnosisSeverity.FAULT,
             code="type-without-node",
             what=what,
-            why="A server with it waits for an autoscaler, if that adds such nodes." if may_grow else "Nobody gets it.",
+            why="A server with it waits for an autoscaler, if that adds such nodes."
+            if may_grow
+            else "No server gets it.",
             fix=f"kubectl get nodes -L {','.join(gpu.match) or gpu.resource}\n"
             f"# Correct gpus.{slug}.match or .resource; or, where an autoscaler adds such nodes:\n"
             f"{_VALUES}      gpus:\n        {slug}:\n"

@@ -95,8 +95,8 @@ def diagnose(facts: ClusterFacts) -> tuple[Diagnosis, ...]:
     return tuple(sorted((finding for rule in RULES for finding in rule(facts)), key=rank_diagnosis))
 
 
-NO_DIAGNOSIS = "Nothing to complain of."
-NO_DIAGNOSIS_IN_READ_PART = "Nothing to complain of in what could be read."
+NO_DIAGNOSIS = "No problems found."
+NO_DIAGNOSIS_IN_READ_PART = "No problems found in what could be read."
 
 
 def format_diagnoses(findings: Sequence[Diagnosis], paint: Paint, *, unread: Mapping[ObjectKind, str]) -> Iterator[str]:

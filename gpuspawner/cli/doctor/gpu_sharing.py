@@ -152,7 +152,7 @@ def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
             code="gpu-leak",
             what=f"{name_nodes(open_nodes)}: A pod without a GPU sees {shorten_list(seen)}, even with "
             f"{VISIBLE_DEVICES_VARIABLE}=void.",
-            why="Every server there can use everybody's GPUs, and nothing in its manifest prevents it.",
+            why="Every server there can use the GPUs of all others, and nothing in its manifest prevents it.",
             fix=f"# What gives it to pods: a default runtime, a webhook, a device rule of the node?\n{_CLOSE}",
             objects=tuple(open_nodes),
         )
@@ -165,7 +165,7 @@ def check_gpu_leaks(facts: ClusterFacts) -> Iterator[Diagnosis]:
             code="gpu-leak",
             what=f"{name_nodes(leaking)}: A pod without a GPU sees {shorten_list(seen)}, {how}.",
             why=f"Servers of gpuspawner are shielded ({VISIBLE_DEVICES_VARIABLE}=void); other pods there can use "
-            "everybody's GPUs.",
+            "all of the node's GPUs.",
             fix=_CLOSE,
             objects=tuple(leaking),
         )

@@ -73,7 +73,7 @@ def check_hub_runs(facts: ClusterFacts) -> Iterator[Diagnosis]:
                 severity=DiagnosisSeverity.FAULT,
                 code="hub-failing",
                 what=f"The hub does not run: {trouble} (pod {facts.namespace}/{get_object_name(pod)}).",
-                why="Nobody can start anything.",
+                why="No user can start a server.",
                 fix=f"kubectl describe pod -n {facts.namespace} {get_object_name(pod)}\n"
                 f"kubectl logs -n {facts.namespace} {get_object_name(pod)} --tail=50  # of its last crash: --previous",
                 objects=(get_object_name(pod),),
@@ -194,7 +194,7 @@ def check_dangerous_rights(facts: ClusterFacts) -> Iterator[Diagnosis]:
             severity=DiagnosisSeverity.WARNING,
             code="rights-dangerous",
             what=f"{_describe_hub(facts)} may {rights}, which no hub needs.",
-            why=f"Whoever takes the hub over could {'; '.join(reasons)}.",
+            why=f"An attacker in the hub could {'; '.join(reasons)}.",
             fix="# Find the binding, and take it away:\n"
             f"kubectl auth can-i --list --as={account} -n {facts.namespace}\n"
             "kubectl get clusterrolebindings,rolebindings -A -o wide | "
@@ -224,7 +224,7 @@ def check_hub_account(facts: ClusterFacts) -> Iterator[Diagnosis]:
             code="rights-unknown",
             what=f"What {name} may do could not be asked for.",
             why="Rights that are missing would show in the form only.",
-            fix="# Ask as somebody who may:\nkubectl auth can-i create subjectaccessreviews.authorization.k8s.io",
+            fix="# Ask with an account that may:\nkubectl auth can-i create subjectaccessreviews.authorization.k8s.io",
             objects=(name,),
         )
 

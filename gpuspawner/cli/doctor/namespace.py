@@ -77,7 +77,9 @@ def check_quotas(facts: ClusterFacts) -> Iterator[Diagnosis]:
             )
         for resource in offered:
             if hard.get(key := f"requests.{resource}") == 0:
-                yield _make_quota_diagnosis(facts, name, key=key, code="quota-no-gpu", why=f"Nobody gets {resource}.")
+                yield _make_quota_diagnosis(
+                    facts, name, key=key, code="quota-no-gpu", why=f"No server gets {resource}."
+                )
 
 
 def check_limit_ranges(facts: ClusterFacts) -> Iterator[Diagnosis]:

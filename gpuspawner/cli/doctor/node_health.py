@@ -48,7 +48,7 @@ def check_nodes_ready(facts: ClusterFacts) -> Iterator[Diagnosis]:
             severity=DiagnosisSeverity.FAULT if is_all else DiagnosisSeverity.WARNING,
             code="node-not-ready",
             what=f"{name_nodes(found)}: not Ready{_describe_reasons(facts, found)}.",
-            why="Nobody gets the GPUs there, and servers that run there are lost after some minutes.",
+            why="No server gets the GPUs there, and servers that run there are lost after some minutes.",
             fix=format_node_commands(found, "kubectl describe node {node}"),
             objects=tuple(found),
         )
@@ -62,7 +62,7 @@ def check_cordoned_nodes(facts: ClusterFacts) -> Iterator[Diagnosis]:
             severity=DiagnosisSeverity.WARNING,
             code="node-cordoned",
             what=f"{name_nodes(found)}: cordoned.",
-            why="Nobody new gets the GPUs there, though they work.",
+            why="No new server gets the GPUs there, although they work.",
             fix="# Once the work there is done:\n" + format_node_commands(found, "kubectl uncordon {node}"),
             objects=tuple(found),
         )
@@ -143,7 +143,7 @@ class _Advice(NamedTuple):
 
 _ADVICE_BY_CONCERN = {
     WarningKind.PRESET: _Advice(
-        DiagnosisSeverity.FAULT, "preset-invalid", "People who look for it find nothing.", _PRESET
+        DiagnosisSeverity.FAULT, "preset-invalid", "Users cannot find it in the form.", _PRESET
     ),
     WarningKind.POLICY: _Advice(
         DiagnosisSeverity.WARNING, "policy-type-unknown", "The rule allows and limits nothing.", _POLICY
@@ -151,13 +151,15 @@ _ADVICE_BY_CONCERN = {
     WarningKind.DROPPED_GPUS: _Advice(
         DiagnosisSeverity.WARNING, "gpu-dropped", "KubeSpawner would give every server these GPUs.", _DROPPED
     ),
-    WarningKind.MIG_INVALID: _Advice(DiagnosisSeverity.FAULT, "mig-invalid", "Nobody gets these GPUs.", _MIG),
-    WarningKind.MIXED_MODELS: _Advice(DiagnosisSeverity.WARNING, "gpu-models-mixed", "Nobody gets these GPUs.", _MIXED),
-    WarningKind.NO_TYPE: _Advice(DiagnosisSeverity.WARNING, "gpu-not-offered", "Nobody can pick these GPUs.", _NO_TYPE),
-    WarningKind.UNTOLERATED: _Advice(DiagnosisSeverity.WARNING, "taint-untolerated", "These GPUs stay idle.", ""),
-    WarningKind.BROKEN: _Advice(
-        DiagnosisSeverity.FAULT, "gpu-unhealthy", "These GPUs are given to nobody.", _UNHEALTHY
+    WarningKind.MIG_INVALID: _Advice(DiagnosisSeverity.FAULT, "mig-invalid", "No server gets these GPUs.", _MIG),
+    WarningKind.MIXED_MODELS: _Advice(
+        DiagnosisSeverity.WARNING, "gpu-models-mixed", "No server gets these GPUs.", _MIXED
     ),
+    WarningKind.NO_TYPE: _Advice(
+        DiagnosisSeverity.WARNING, "gpu-not-offered", "No user can pick these GPUs.", _NO_TYPE
+    ),
+    WarningKind.UNTOLERATED: _Advice(DiagnosisSeverity.WARNING, "taint-untolerated", "These GPUs stay idle.", ""),
+    WarningKind.BROKEN: _Advice(DiagnosisSeverity.FAULT, "gpu-unhealthy", "No server gets these GPUs.", _UNHEALTHY),
     WarningKind.NO_RESOURCE: _Advice(
         DiagnosisSeverity.FAULT,
         "device-plugin-missing",

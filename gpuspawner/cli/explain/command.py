@@ -203,7 +203,11 @@ def _format_lines(found: Explanation, notices: Iterable[str], *, paint: Paint) -
     if found.details is not None:
         yield from map(sanitize, _format_details(found.details))
     if not found.invalid and not found.refused:
-        yield "Policy: allowed." if found.refused is not None else "Policy: not asked, as nobody is named (--user)."
+        yield (
+            "Policy: allowed."
+            if found.refused is not None
+            else "Policy: not checked, because no user is named (--user)."
+        )
     if found.groups:
         yield ""
         yield from format_columns(

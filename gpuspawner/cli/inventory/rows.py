@@ -44,8 +44,8 @@ class TypeAccess:
         """Return the users as text, such as "group guests, user ann"."""
         named = [f"group {name}" for name in self.groups] + [f"user {name}" for name in self.users]
         if self.everybody:
-            return f"everybody but {', '.join(named)}" if named else "everybody"
-        return ", ".join(named) or "nobody"
+            return f"all users except {', '.join(named)}" if named else "all users"
+        return ", ".join(named) or "no user"
 
 
 def find_type_access(catalog: Catalog) -> dict[str, TypeAccess]:

@@ -27,10 +27,10 @@ class GPUSpawnerTraits(LoggingConfigurable):
     images = Dict(
         allow_none=True,
         help="""
-        Container images users may pick, by slug. Left out: `KubeSpawner.image` is the only one.
+        Container images that users may pick, by slug. Left out: `KubeSpawner.image` is the only one.
 
-        The first one (the smallest `order`, else as they stand) is selected at first. The slug is what is saved and
-        what links and the REST API name; changing it makes saved choices fall back to the default. ::
+        The first one (the smallest `order`, else in the order of the file) is selected at first. Saved choices, links
+        and the REST API use the slug: if you change it, saved choices fall back to the default. ::
 
             hub:
               config:
@@ -47,8 +47,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       image: quay.io/jupyter/minimal-notebook:2026-10-01
                       vendors: []
 
-        `vendors` names the GPU vendors the image can use; `[]` stands for work without a GPU, and an image without
-        `vendors` goes with every GPU. `null` removes an entry of another values file, `enabled: false` hides it.
+        `vendors` lists the vendors whose GPUs the image can use; `[]` means none. An image without `vendors` may be
+        used with every GPU. `null` removes an entry of another values file, `enabled: false` hides it.
 
         .. versionadded:: 0.1
         """,
@@ -57,7 +57,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
     custom_images = Dict(
         allow_none=True,
         help="""
-        Whether users may also name an image by its reference. Left out: they may pick from `images` alone. ::
+        Whether users may also enter an image reference. Left out: they may pick only from `images`. ::
 
             hub:
               config:
@@ -67,10 +67,10 @@ class GPUSpawnerTraits(LoggingConfigurable):
                     registries: [quay.io/jupyter, ghcr.io]
                     description: Any image that was made for JupyterHub
 
-        `registries` holds where such images must come from: registries, or the beginning of names in one, in whole
-        parts (`ghcr.io/acme` is none of `ghcr.io/acme-labs`). Left out: anywhere. A name without a registry is one of
-        `docker.io`. What is inside such an image is not known, so it goes with every GPU, unless `images` lists the
-        same reference and says what is inside: docs/images-and-gpus.md.
+        `registries` lists where such images must come from: registries, or prefixes of repositories in whole parts
+        (`ghcr.io/acme` does not match `ghcr.io/acme-labs`). Left out: anywhere. A reference without a registry is in
+        `docker.io`. The hub does not know the contents of such an image, so it may be used with every GPU, unless
+        `images` lists the same reference: docs/images-and-gpus.md.
 
         .. versionadded:: 0.1
         """,
@@ -88,8 +88,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
                 GPUSpawner:
                   cpu: {min: 0.5, max: 32, step: 0.5, default: 2, guarantee: 0.5}
 
-        `guarantee` is the part of the limit that is requested, 0 to 1. With `cpu`, KubeSpawner's two traits have no
-        effect.
+        `guarantee` is the fraction of the limit that the pod requests, above 0 to 1. With `cpu`, KubeSpawner's two
+        traits have no effect.
 
         .. versionadded:: 0.1
         """,
@@ -107,9 +107,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
                 GPUSpawner:
                   memory: {min: 1G, max: 256G, step: 1G, default: 8G, guarantee: 1.0}
 
-        As everywhere in JupyterHub K, M, G and T are powers of 1024. `guarantee` is the part of the limit that is
-        requested; with less than 1 a server can be ended when its node runs out of memory. With `memory`, KubeSpawner's
-        two traits have no effect.
+        As everywhere in JupyterHub, K, M, G and T are powers of 1024. `guarantee` is the fraction of the limit that the
+        pod requests. With less than 1, Kubernetes may end a server when its node runs out of memory. With `memory`,
+        KubeSpawner's two traits have no effect.
 
         .. versionadded:: 0.1
         """,
@@ -118,18 +118,17 @@ class GPUSpawnerTraits(LoggingConfigurable):
     run_time = Dict(
         allow_none=True,
         help="""
-        Bounds of how long a server runs at most, chosen by users under "More". Left out: servers run on, and nobody is
-        asked. ::
+        Bounds of the run time, which users choose under "More". Left out: users do not choose, and servers have no time
+        limit. ::
 
             hub:
               config:
                 GPUSpawner:
                   run_time: {min: 30m, max: 24h, step: 30m, default: 8h}
 
-        Lengths of time are written `30m`, `8h`, `2d` or `2h30m`. Without them, `min` and `step` are 15 minutes and
-        `default` is 8 hours, or the nearest that is allowed. Kubernetes itself ends the pod
-        (`activeDeadlineSeconds`), counted from when its node has taken it; where `extra_pod_config` has a shorter time,
-        that counts: docs/form.md.
+        Durations are written `30m`, `8h`, `2d` or `2h30m`. `min` and `step` default to 15 minutes, `default` to 8 hours
+        or the nearest allowed value. Kubernetes ends the pod (`activeDeadlineSeconds`); the time counts from when a
+        node has accepted the pod. If `extra_pod_config` has a shorter time, that time counts: docs/form.md.
 
         .. versionadded:: 0.1
         """,
@@ -138,17 +137,17 @@ class GPUSpawnerTraits(LoggingConfigurable):
     shared_memory = Dict(
         allow_none=True,
         help="""
-        Bounds of the size of /dev/shm, which users may choose under "More". Left out: nobody is asked, and the GPU
-        types decide (`shm` in `gpus`). ::
+        Bounds of the size of /dev/shm, which users may choose under "More". Left out: users do not choose, and the GPU
+        type decides (`shm` in `gpus`). ::
 
             hub:
               config:
                 GPUSpawner:
                   shared_memory: {min: 1G, max: 32G, step: 1G}
 
-        Without them, `min` and `step` are 256 MiB. It is a part of the memory limit, so nobody gets more than the
-        memory chosen. A field that is left empty leaves it to the GPU type, or to the container runtime (64 MiB). Where
-        `volume_mounts` has a /dev/shm of yours, that is the only one, whatever is chosen.
+        `min` and `step` default to 256 MiB. Shared memory is part of the memory limit, so it cannot exceed the chosen
+        memory. If the field is empty, the GPU type decides, or else the container runtime (64 MiB). If `volume_mounts`
+        has a /dev/shm of yours, it is the only one, whatever users choose.
 
         .. versionadded:: 0.1
         """,
@@ -157,7 +156,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
     priorities = Dict(
         allow_none=True,
         help="""
-        Priorities users may pick under "More", by slug; the first one is the usual one. Left out: nobody is asked. ::
+        Priorities that users may pick under "More", by slug; the first one is the default. Left out: users do not
+        choose. ::
 
             hub:
               config:
@@ -170,8 +170,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       class: jupyter-low
                       value: -10
 
-        `class` is the name of a PriorityClass of the cluster, `value` the number in it, by which those who wait are
-        counted. It takes the place of `KubeSpawner.priority_class_name`.
+        `class` is the name of a PriorityClass of the cluster, and `value` is the value of this class: the hub needs it
+        to count the servers ahead. The class replaces `KubeSpawner.priority_class_name`.
 
         .. versionadded:: 0.1
         """,
@@ -180,10 +180,10 @@ class GPUSpawnerTraits(LoggingConfigurable):
     gpus = Dict(
         allow_none=True,
         help="""
-        GPU types users may pick, by slug. They come before those found by node labels (see `discover_gpus`) and take
-        the place of the ones that stand for the same GPUs. Other nodes of the same model keep the type that was found,
-        where one label tells all of them apart: none of them has it, or all have it with other values, at most 32. The
-        hub's log and `gpuspawner inventory` name those that nobody is offered. ::
+        GPU types that users may pick, by slug. They precede the types that gpuspawner finds by node labels (see
+        `discover_gpus`), and replace found types for the same GPUs. Other nodes of the same model keep the found type
+        if one label distinguishes all of them: none of them has the label, or all have it with at most 32 other values.
+        The hub's log and `gpuspawner inventory` list GPUs that the form does not offer. ::
 
             hub:
               config:
@@ -202,14 +202,13 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       start_timeout: 900
                       max_runtime: 12h
 
-        `match` holds node labels and their allowed values; all labels must match. `tolerations` that are left out are
-        those of the taints that keep other pods off GPU nodes by convention. `shm` is the size of /dev/shm as a
-        fraction of the memory limit. `start_timeout` takes the place of `KubeSpawner.start_timeout` for this type, in
-        seconds: for nodes that are made when they are needed; `scale_up` says what may be made.
-        `max_runtime` ends every server with the type after so long, whoever's it is: docs/policy.md. `any_of` and
-        `min_memory` make one choice of several types. `spot` (true or false) says whether the cloud may take the nodes
-        back at any time, `interconnect` in a few words what links several GPUs in one node (``NVLink``); without them
-        labels do. All of these: docs/live-capacity.md.
+        `match` has node labels and their allowed values; all labels must match. Without `tolerations`, servers tolerate
+        the usual taints of GPU nodes. `shm` is the size of /dev/shm as a fraction of the memory limit. `start_timeout`
+        (seconds) replaces `KubeSpawner.start_timeout` for this type; set it for nodes that an autoscaler adds, which
+        `scale_up` describes. `max_runtime` ends each server with the type after this time: docs/policy.md. `any_of` and
+        `min_memory` combine several types into one choice. `spot` says whether the cloud may take the nodes back at any
+        time, `interconnect` what links the GPUs of a node (``NVLink``); without these keys, labels decide. All of these
+        keys: docs/live-capacity.md.
 
         .. versionadded:: 0.1
         """,
@@ -272,8 +271,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
     accelerators = Dict(
         allow_none=True,
         help="""
-        Changes to the built-in table of GPU models, from which the names and memory sizes of discovered types come, by
-        model. ::
+        Changes to the built-in table of GPU models, by model. The table has names and memory sizes for types that
+        gpuspawner finds. ::
 
             hub:
               config:
@@ -281,7 +280,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
                   accelerators:
                     a100-40gb: {name: A100 of the physics department}
 
-        `null` or `enabled: false` takes a model out of the table.
+        `null` or `enabled: false` removes a model from the table.
 
         .. versionadded:: 0.1
         """,
@@ -290,9 +289,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
     discover_gpus = Bool(
         default_value=True,
         help="""
-        Whether GPU types are also taken from the labels of the cluster's nodes, as NVIDIA's GPU Feature Discovery,
-        AMD's node labeller, GKE and Karpenter set them. Needs the right to list nodes (`helm-values/rbac.yaml`). A
-        single one is taken out by its slug, with `enabled: false` in `gpus`. ::
+        Whether gpuspawner also finds GPU types by the node labels that NVIDIA's GPU Feature Discovery, AMD's node
+        labeller, GKE and Karpenter set. The hub needs the right to list nodes (`helm-values/rbac.yaml`). To remove a
+        single type, set `enabled: false` for its slug in `gpus`. ::
 
             hub:
               config:
@@ -312,7 +311,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
         3.0,
         min=0.1,
         help="""
-        Seconds a form waits for the cluster before it is shown without numbers. ::
+        Seconds that a form waits for answers of the cluster before it opens without numbers. ::
 
             hub:
               config:
@@ -326,9 +325,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
     dry_run = Bool(
         True,
         help="""
-        Have the API server look at each pod before anything is created for it, so that a quota, an admission webhook or
-        a mistake in the settings refuses a start at once and leaves no volume claim behind. `modify_pod_hook` is
-        therefore called before the volume claim is made, once a start. ::
+        Whether the hub sends each pod to the API server as a dry run before it creates anything. A quota, an admission
+        webhook or a mistake in the settings then refuses the start at once, and leaves no volume claim behind. The hub
+        therefore calls `modify_pod_hook` before it creates the volume claim, once for each start. ::
 
             hub:
               config:
@@ -342,19 +341,19 @@ class GPUSpawnerTraits(LoggingConfigurable):
     extra_options = List(
         Unicode(),
         help="""
-        User options of your own that are let through to your hooks, by name: to `pre_spawn_hook`, to
-        `modify_pod_hook` and to methods of a subclass, in `spawner.user_options`. Any other option that is not
-        gpuspawner's refuses the start. ::
+        Names of user options for your own hooks. `pre_spawn_hook`, `modify_pod_hook` and methods of a subclass find
+        them in `spawner.user_options`. The hub refuses a start with any other unknown option. ::
 
             hub:
               config:
                 GPUSpawner:
                   extra_options: [repo_url, token]
 
-        They come from the REST API, or from fields of these names that you put into the form, and are stored with the
-        choice. gpuspawner does not look at their values and writes them into no log, annotation or message; your hooks
-        must check them, because users can send anything. `image` in the list lets the REST API send the reference of
-        an image as `image`, as BinderHub does, where `custom_images` allows it: docs/form.md.
+        The values come from the REST API, or from fields of these names that you add to the form
+        (docs/how-to/own-field.md), and are stored with the choice. gpuspawner does not check the values, and writes
+        them into no log, annotation or message. Your hooks must check them, because users can send anything. With
+        `image` in the list, the REST API accepts an image reference as `image`, as BinderHub sends it, if
+        `custom_images` allows the image: docs/form.md.
 
         .. versionadded:: 0.1
         """,
@@ -363,9 +362,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
     language = Unicode(
         "",
         help="""
-        The language of the form and of its messages, such as `de` or `zh-CN`. Empty: what each person's browser asks
-        for, of the languages that are there (docs/form.md), else English. Names and descriptions that you give are
-        shown as you write them. ::
+        Language of the form and of its messages, such as `de` or `zh-CN`. Empty: the first available language that the
+        user's browser asks for (docs/form.md), else English. Your own names and descriptions are not translated. ::
 
             hub:
               config:
@@ -379,7 +377,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
     policy = Dict(
         allow_none=True,
         help="""
-        Who may have what. Left out: everybody may have all that is offered. ::
+        Who may have what. Left out: every user may have everything on offer. ::
 
             hub:
               config:
@@ -401,13 +399,13 @@ class GPUSpawnerTraits(LoggingConfigurable):
                     users:
                       ada: {max_gpus: unlimited}
 
-        `default` holds for everybody. Each group of `groups` that a person is in puts its own keys in place of those;
-        of several groups the most generous wins, key by key. A group with `deny: true` caps the outcome. The keys of
-        `users` come last. `images`, `custom_images`, `gpus`, `max_gpus`, `max_gpus_per_server`, `max_servers_with_gpu`,
-        `cpu`, `memory` and `max_runtime` may be said; what nobody says has no limit, except that a rule which lists
-        `images` allows custom images only with `custom_images: true`. `null` removes a group, a person or a GPU type of
-        another values file, `enabled: false` a group's or a person's rule. `hide: true` leaves what is out of reach out
-        of the form, where it is grayed out otherwise. How it all goes together: docs/policy.md.
+        Put limits of all users in `default`. The keys of a user's groups replace those of `default`; of several groups,
+        the most generous wins, key by key. A group with `deny: true` caps the result. The keys of `users` come last. A
+        rule may have `images`, `custom_images`, `gpus`, `max_gpus`, `max_gpus_per_server`, `max_servers_with_gpu`,
+        `cpu`, `memory` and `max_runtime`. A key that no rule has is no limit, except that a rule with `images` allows
+        custom images only with `custom_images: true`. `null` removes a group, a user or a GPU type of another values
+        file; `enabled: false` disables the rule of a group or a user. With `hide: true`, the form omits what the user
+        may never have, instead of graying it out. How rules combine: docs/policy.md.
 
         .. versionadded:: 0.1
         """,
@@ -416,7 +414,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
     pools = Dict(
         allow_none=True,
         help="""
-        GPUs that the people of some groups share, by slug: all their servers together hold at most so many. ::
+        GPUs that the members of some groups share, by slug. All of their servers together hold at most `max_gpus`. ::
 
             hub:
               config:
@@ -428,7 +426,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
                       gpus: [a100-80gb]
                       max_gpus: 16
 
-        `gpus` left out stands for all types. Nobody else is kept from these types: that is for `policy` to say.
+        Without `gpus`, all types count. A pool does not restrict other users: use `policy` for that.
 
         .. versionadded:: 0.1
         """,
@@ -437,8 +435,7 @@ class GPUSpawnerTraits(LoggingConfigurable):
     queue = Dict(
         allow_none=True,
         help="""
-        A queue of Kueue (https://kueue.sigs.k8s.io) that servers with a GPU go through. Left out: they ask the
-        scheduler for a node at once. ::
+        A queue of Kueue (https://kueue.sigs.k8s.io) for servers with a GPU. Left out: servers do not use a queue. ::
 
             hub:
               config:
@@ -446,9 +443,9 @@ class GPUSpawnerTraits(LoggingConfigurable):
                   queue: {local_queue: gpu-queue, priority_class: interactive, timeout: 3600, gpus: ["*"]}
 
         `local_queue` is the name of a LocalQueue in the namespace of the servers, `priority_class` that of a
-        WorkloadPriorityClass. `timeout` is how long the hub waits for a server that is queued, in seconds; where its
-        type has a longer `start_timeout`, that counts. `gpus` holds the GPU types whose servers are queued, by slug.
-        Labels of yours in `KubeSpawner.extra_labels` stay as they are: docs/queue.md.
+        WorkloadPriorityClass. `timeout` is how many seconds the hub waits for a queued server; a longer `start_timeout`
+        of the GPU type counts instead. `gpus` lists the slugs of GPU types whose servers are queued. Labels in
+        `KubeSpawner.extra_labels` have precedence: docs/queue.md.
 
         .. versionadded:: 0.1
         """,
@@ -457,8 +454,8 @@ class GPUSpawnerTraits(LoggingConfigurable):
     settings_files = List(
         Unicode(),
         help="""
-        YAML files with settings, or folders of such files, that are put over the settings here as Helm puts values
-        files over each other. When they change the hub reads them again, without a restart. ::
+        YAML files with settings, or folders of such files. They override the settings in Helm values, as Helm merges
+        values files. The hub reads changed files again without a restart. ::
 
             hub:
               config:
@@ -472,12 +469,11 @@ class GPUSpawnerTraits(LoggingConfigurable):
                   mountPath: /etc/gpuspawner
                   readOnly: true
 
-        Each file holds settings as they stand below `hub.config.GPUSpawner`, by themselves or as the only thing in
-        Helm values; traits that are no settings (`dry_run`, `language` and KubeSpawner's) are set in Helm values alone.
-        Of a folder all `.yaml`, `.yml` and `.json` count, in the order of their names. A later file goes over an
-        earlier one: mappings are merged, `null` takes out, anything else is taken whole. What a group override or a
-        hook changes for a person goes over the files. A file mounted with `subPath` never changes. What happens when a
-        file is wrong, and how to see it: docs/operations.md.
+        A file contains the settings below `hub.config.GPUSpawner`, either at its top or at their place in Helm values.
+        It may not contain other traits (`dry_run`, `language` and KubeSpawner's). In a folder, the hub reads all
+        `.yaml`, `.yml` and `.json` files in the order of their names. Later files override earlier ones: mappings are
+        merged, `null` removes, any other value replaces. Group overrides and hooks for single users override the files.
+        A file that is mounted with `subPath` never changes. What happens if a file is wrong: docs/operations.md.
 
         .. versionadded:: 0.1
         """,

@@ -44,7 +44,7 @@ _BUCKETS_S = (1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)
 
 _SPAWNS = Counter(
     "spawns",
-    "Starts that have ended, by GPU type and by what became of them: ready, or the code of the reason",
+    "Starts that have ended, by GPU type and outcome: ready, or the code of the reason",
     ["gpu", "outcome"],
     namespace=metrics_prefix,
     subsystem=_SUBSYSTEM,
@@ -67,14 +67,14 @@ _STAGES = Histogram(
 )
 _VERDICTS = Counter(
     "verdicts",
-    "Starts by what was foretold when they began, and what came of it",
+    "Starts by the verdict at their beginning, and by their outcome",
     ["verdict", "outcome"],
     namespace=metrics_prefix,
     subsystem=_SUBSYSTEM,
 )
 _REFUSALS = Counter(
     "refusals",
-    "Choices that were refused before anything was created, on the form or at a start, by the code of the first reason",
+    "Choices refused in the form or at a start, before anything was created, by the code of the first reason",
     ["reason"],
     namespace=metrics_prefix,
     subsystem=_SUBSYSTEM,

@@ -59,7 +59,7 @@ def test_traits_may_stand_beside_settings_with_the_types_that_are_ours():
     found = build_trait_schemas()
     assert found["dry_run"]["type"] == "boolean"
     assert found["capacity_timeout"] == {
-        "description": "Seconds a form waits for the cluster before it is shown without numbers.",
+        "description": "Seconds that a form waits for answers of the cluster before it opens without numbers.",
         "type": "number",
         "default": 3.0,
     }

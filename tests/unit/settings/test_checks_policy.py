@@ -55,7 +55,7 @@ def test_what_is_right_is_no_problem(raw: dict[str, Any]):
         (
             default(deny=True),
             "policy.default.deny",
-            "must be left out: what holds for everybody is not capped but said as it is",
+            "must be left out: default is no cap. Write the limits of all users directly",
         ),
         (default(gpus=["t5"]), "policy.default.gpus.t5", "there is no GPU type 't5'"),
         (default(gpus=["t4s"]), "policy.default.gpus.t4s", "there is no GPU type 't4s'. Did you mean 't4'?"),

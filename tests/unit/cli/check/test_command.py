@@ -87,7 +87,7 @@ def test_all_kinds_of_problems_are_told_at_once(tmp_path: Path, capsys: pytest.C
     assert checked(tmp_path, lower, "a: 1\na: 2\n---\nb: 1\n") == 1
     told = capsys.readouterr().out
     parts = ("cpu.max: is written twice", "imagse: there is no such setting", "gpus.A: must be lower-case")
-    parts += ("presets: is read by nobody", "1.yaml:2:1: error: a: is written twice", "second document")
+    parts += ("presets: is ignored here; move it to", "1.yaml:2:1: error: a: is written twice", "second document")
     for part in parts:
         assert part in told, part
 

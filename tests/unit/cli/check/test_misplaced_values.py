@@ -9,7 +9,7 @@ from gpuspawner.cli.check.misplaced_values import find_unread_keys
 from gpuspawner.cli.common.findings import Severity
 from tests.unit.cli_support import section, written
 
-HERE = "is read by nobody here"
+HERE = "is ignored here"
 
 
 def found(folder: Path, text: str) -> list[tuple[str, int, str]]:
@@ -51,7 +51,7 @@ def test_a_section_that_nobody_reads_is_told(text: str, path: str, line: int, tm
     ],
 )
 def test_a_setting_beside_its_section_is_told_with_its_home(text: str, path: str, home: str, tmp_path: Path):
-    assert (path, 1, f"{HERE}: it belongs at {home}") in found(tmp_path, text)
+    assert (path, 1, f"{HERE}; move it to {home}") in found(tmp_path, text)
 
 
 def test_the_charts_own_keys_are_left_alone(tmp_path: Path):

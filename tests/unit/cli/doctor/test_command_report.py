@@ -25,12 +25,12 @@ def test_a_finding_stands_with_its_reason_and_its_fix():
 
 
 def test_nothing_is_said_in_a_line():
-    assert list(format_diagnoses([], PLAIN, unread={})) == ["Nothing to complain of."]
+    assert list(format_diagnoses([], PLAIN, unread={})) == ["No problems found."]
 
 
 def test_what_could_not_be_read_is_not_said_to_be_well():
     unread = {ObjectKind.DEPLOYMENTS: "HTTP status 403"}
-    assert list(format_diagnoses([], PLAIN, unread=unread)) == ["Nothing to complain of in what could be read."]
+    assert list(format_diagnoses([], PLAIN, unread=unread)) == ["No problems found in what could be read."]
     assert serialize_diagnoses([], unread) == {
         "findings": [],
         "unread": [{"kind": "deployments", "reason": "HTTP status 403"}],

@@ -21,7 +21,7 @@ async def test_what_is_missing_is_told_with_what_is_lost(parsed: Parsed, server:
         "lost": found["nodes"].right.lost,
     }
     assert found["nodes"].format_cells()[:3] == ("nodes", "cluster", "list watch:no")
-    assert "Without it no GPU type is found by itself" in found["nodes"].lost
+    assert "Without it the hub finds no GPU types" in found["nodes"].lost
     assert found["persistentvolumes"].lost == ""
 
 

@@ -31,16 +31,16 @@ def test_without_a_policy_everybody_may_have_everything():
 @pytest.mark.parametrize(
     ("policy", "a100", "mi300"),
     [
-        ({"default": {"gpus": {"a100": {}}}}, "everybody", "nobody"),
+        ({"default": {"gpus": {"a100": {}}}}, "all users", "no user"),
         (
             {"default": {"gpus": {"a100": {}}}, "groups": {"Physics": {"gpus": {"*": {}}}}},
-            "everybody",
+            "all users",
             "group physics",
         ),
         (
             {"groups": {"guests": {"deny": True, "gpus": {"mi300": {}}}}},
-            "everybody but group guests",
-            "everybody",
+            "all users except group guests",
+            "all users",
         ),
         (
             {"default": {"max_gpus": 0}, "users": {"ada": {"max_gpus": 1}, "bob": {"max_gpus": 0}}},
