@@ -124,6 +124,36 @@ English. JupyterHub 6 can change stored options with `PATCH`. It does not check 
 """
 
 
+_SCHEMAS: dict[str, Any] = {
+    "ServerRequest": {
+        "description": "From JupyterHub 6.",
+        "type": "object",
+        "anyOf": [{"required": ["user_options"]}, {"required": ["display_name"]}],
+        "properties": {
+            "display_name": {"type": "string"},
+            "user_options": {"$ref": "#/components/schemas/UserOptions"},
+        },
+    },
+    "Error": {
+        "type": "object",
+        "required": ["status", "message"],
+        "properties": {"status": {"type": "integer"}, "message": {"type": "string"}},
+    },
+    "Progress": {
+        "type": "object",
+        "required": ["progress", "message"],
+        "properties": {
+            "progress": {"type": "number", "minimum": 0, "maximum": 100},
+            "message": {"type": "string"},
+            "html_message": {"type": "string"},
+            "ready": {"type": "boolean"},
+            "failed": {"type": "boolean"},
+            "url": {"type": "string"},
+        },
+    },
+}
+
+
 def page() -> str:
     """Return the page in Markdown."""
     examples = "\n".join(f"```json\n{json.dumps(example)}\n```\n" for example in EXAMPLES if example)
@@ -161,35 +191,7 @@ def openapi() -> dict[str, Any]:
             "securitySchemes": {
                 "token": {"type": "apiKey", "in": "header", "name": "Authorization", "description": "`token TOKEN`"}
             },
-            "schemas": {
-                "UserOptions": options,
-                "ServerRequest": {
-                    "description": "From JupyterHub 6.",
-                    "type": "object",
-                    "anyOf": [{"required": ["user_options"]}, {"required": ["display_name"]}],
-                    "properties": {
-                        "display_name": {"type": "string"},
-                        "user_options": {"$ref": "#/components/schemas/UserOptions"},
-                    },
-                },
-                "Error": {
-                    "type": "object",
-                    "required": ["status", "message"],
-                    "properties": {"status": {"type": "integer"}, "message": {"type": "string"}},
-                },
-                "Progress": {
-                    "type": "object",
-                    "required": ["progress", "message"],
-                    "properties": {
-                        "progress": {"type": "number", "minimum": 0, "maximum": 100},
-                        "message": {"type": "string"},
-                        "html_message": {"type": "string"},
-                        "ready": {"type": "boolean"},
-                        "failed": {"type": "boolean"},
-                        "url": {"type": "string"},
-                    },
-                },
-            },
+            "schemas": {"UserOptions": options, **_SCHEMAS},
         },
     }
 
