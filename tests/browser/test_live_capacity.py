@@ -85,7 +85,7 @@ class Site:
             raise web.HTTPFound("/user/ada/lab")
         if self.status == 200 and is_refresh(request):
             answer = refreshed(request, self.view(self.asked[-1]), again_s=self.again_s)
-            self.answers.append((answer.status, len(answer.body or b"")))
+            self.answers.append((answer.status, answer.content_length or 0))
             return answer
         html = self.form(self.asked[-1]) if self.status == 200 else "no form"
         return web.Response(text=PAGE.format(html), status=self.status, content_type="text/html")

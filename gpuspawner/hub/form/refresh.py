@@ -167,7 +167,7 @@ class RefreshPace:
 
     def __init__(
         self,
-        share: float = 0.08,
+        share: float = 0.06,
         *,
         least_s: float = 10.0,
         most_s: float = 60.0,
