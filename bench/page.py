@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import statistics
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,9 +27,10 @@ from gpuspawner._resources import data_dir
 from gpuspawner.core.catalog.model import Catalog
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
-from gpuspawner.core.form.views import FormCache
+from gpuspawner.core.form.views import FormCache, FormView
 from gpuspawner.core.verdict.availability import count_availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.hub.form.refresh import FormUpdates, build_answer
 from gpuspawner.hub.form.rendering import render
 from hatch_build import minify_all
 
@@ -76,11 +78,31 @@ def measure() -> Result:
         minified = Path(folder, "gpuspawner")
         minified.mkdir()
         minify_all(data_dir("templates"), minified)
-        cache = FormCache()
-        return asyncio.run(_measure(lambda number: form(ours, number, template_dirs=[folder], cache=cache), theirs))
+        return asyncio.run(_measure(Ours(ours, folder), theirs))
 
 
-async def _measure(ours: Callable[[int], str], theirs: str) -> Result:
+class Ours:
+    """Our form, as a hub has it.
+
+    :param folder: of templates that come before the package's.
+    """
+
+    def __init__(self, offered: Catalog, folder: str) -> None:
+        self.updates = FormUpdates()
+        self._offered = offered
+        self._folder = folder
+        self._cache = FormCache()
+
+    def view(self, number: int) -> FormView:
+        """Return a form; the counts differ by its number."""
+        return form(self._offered, number, cache=self._cache)
+
+    def page(self, view: FormView) -> str:
+        """Return the page of a form."""
+        return render(replace(view, tag=self.updates.remember(view)), template_dirs=[self._folder])
+
+
+async def _measure(ours: Ours, theirs: str) -> Result:
     async with _site(ours, theirs) as url, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium.PROGRAM, args=list(chromium.FLAGS))
         page = await browser.new_page()
@@ -90,7 +112,7 @@ async def _measure(ours: Callable[[int], str], theirs: str) -> Result:
         await page.goto(f"{url}/theirs")
         peer = await _clicks(page, "#none")
         await browser.close()
-    our_bytes, their_bytes = ours(0).encode(), theirs.encode()
+    our_bytes, their_bytes = ours.page(ours.view(0)).encode(), theirs.encode()
     return Result(
         name="page",
         values={
@@ -142,11 +164,10 @@ def catalog() -> Catalog:
     return rich_catalog(images=IMAGES, gpu_types=GPU_TYPES)
 
 
-def form(offered: Catalog, number: int, *, template_dirs: Sequence[str], cache: FormCache) -> str:
+def form(offered: Catalog, number: int, *, cache: FormCache) -> FormView:
     """Return our form on a cluster that is a little different each time.
 
     :param number: of the form; the counts of free GPUs differ by it.
-    :param template_dirs: folders of templates that come before the package's.
     :param cache: the hub's.
     """
     inventory = busy_inventory(gpu_types=GPU_TYPES, taken=number)
@@ -156,8 +177,7 @@ def form(offered: Catalog, number: int, *, template_dirs: Sequence[str], cache: 
         cache=cache,
     )
     saved = {"image": "image-3", "cpu": 4, "memory": "16G", "gpu": "gpu-1", "gpu_count": 2}
-    view = build_view(offered, inventory, filled=fill_fields(offered, options=saved), live=live)
-    return render(view, template_dirs=template_dirs)
+    return build_view(offered, inventory, filled=fill_fields(offered, options=saved), live=live)
 
 
 def profiles(offered: Catalog) -> list[dict[str, object]]:
@@ -179,12 +199,16 @@ def profiles(offered: Catalog) -> list[dict[str, object]]:
 
 
 @asynccontextmanager
-async def _site(ours: Callable[[int], str], theirs: str) -> AsyncIterator[str]:
-    """Serve both pages; ours is asked for again and again, by its own address."""
+async def _site(ours: Ours, theirs: str) -> AsyncIterator[str]:
+    """Serve both pages; ours asks again and again what is new, by its own address."""
     numbers = count()
 
-    async def show_ours(_: web.Request) -> web.Response:
-        return web.Response(text=PAGE.format(ours(next(numbers))), content_type="text/html")
+    async def show_ours(request: web.Request) -> web.Response:
+        view = ours.view(next(numbers))
+        if "application/json" in request.headers.get("Accept", ""):
+            status, headers, body = build_answer(view, sent=request.headers, updates=ours.updates, again_s=10)
+            return web.Response(status=status, headers=headers, body=body)
+        return web.Response(text=PAGE.format(ours.page(view)), content_type="text/html")
 
     async def show_theirs(_: web.Request) -> web.Response:
         return web.Response(text=PAGE.format(theirs), content_type="text/html")

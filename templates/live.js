@@ -171,7 +171,7 @@ export function refresher({ ask, isVisible, onFailure, clock = globalThis, rando
       const found = await ask();
       over = !found || over;
       // Forms that were told the same do not all ask at once.
-      if (found > 1) pause = Math.min(Math.max(found, REFRESH_MS), LONGEST_MS) * (0.95 + 0.1 * random());
+      if (found > 1) pause = Math.min(Math.max(found, REFRESH_MS), LONGEST_MS) * (1 - 0.1 * random());
       failures = 0;
     } catch {
       failures += 1;

@@ -55,6 +55,7 @@ parts.push((root, data, form) => {
   let { news } = data;
   const cards = all(root, ".gs-fixed");
   const told = new Map(cards.map((card) => [card, loadedFor(card)]));
+  const denied = new Map(); // entries that an answer was about, and whether they are out of reach
   let picked = root.querySelector(".gs-fixed[data-picked]");
 
   /** A list's text field is there where the list leaves it to the person. */
@@ -77,8 +78,7 @@ parts.push((root, data, form) => {
       all(card, "option").forEach((option) => {
         const [, entries] = fresh?.entries.find(([name]) => name === option.parentElement.name) ?? [];
         const [, text, isDenied = true] = entries?.find(([slug]) => slug === option.value) ?? [];
-        // What is picked stays so until the person picks something else: a disabled one would not be sent.
-        option.disabled = !option.selected && isDenied;
+        denied.set(option, isDenied);
         if (text) write(option, text);
       });
     });
@@ -97,6 +97,10 @@ parts.push((root, data, form) => {
     if (isAbout && holds) write(card.querySelector(".gs-holds"), holds);
     card.toggleAttribute("data-denied", isDenied);
     button.disabled = isDenied || form.isLeaving();
+    // What is picked stays so until the person picks something else: a disabled one would not be sent.
+    all(card, "option").filter((option) => denied.has(option)).forEach((option) => {
+      option.toggleAttribute("disabled", !option.selected && denied.get(option));
+    });
     showOther(card);
   }
 

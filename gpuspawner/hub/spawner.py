@@ -168,6 +168,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
             private_api.set_spawn_future(self, failed)
+            # JupyterHub 6 forgets the new spawner after the request, so its other pages would not show the error.
+            self.user.spawners[self.name] = self
 
     # -- the choice ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import pytest_asyncio
@@ -22,12 +22,12 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.views import FormView
 from gpuspawner.core.request.options import parse_form
 from gpuspawner.core.request.selection import Selection, validate
 from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.hub.form.rendering import render
-from tests.browser.support.site import serving
+from tests.browser.support.site import is_refresh, refreshed, render_open, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -60,7 +60,9 @@ def available(free: int, *, healthy: int = 8) -> Availability:
 class Site:
     """Answers as the hub does: the form for the choice in the header, or whatever the test wants.
 
+    :param again_s: after how many seconds an open form is to ask again.
     :param asked: the choices that were asked about, in order; None for a page that was opened.
+    :param answers: status and bytes of each answer to an open form.
     """
 
     free: int = 3
@@ -68,7 +70,10 @@ class Site:
     age_s: float = 0.0
     status: int = 200
     is_running: bool = False
+    again_s: float = 10.0
+    offered: Catalog = CATALOG
     asked: list[dict[str, str] | None] = field(default_factory=list)
+    answers: list[tuple[int, int]] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -78,30 +83,35 @@ class Site:
         self.queries.append(request.query_string)
         if self.is_running:
             raise web.HTTPFound("/user/ada/lab")
+        if self.status == 200 and is_refresh(request):
+            answer = refreshed(request, self.view(self.asked[-1]), again_s=self.again_s)
+            self.answers.append((answer.status, answer.content_length or 0))
+            return answer
         html = self.form(self.asked[-1]) if self.status == 200 else "no form"
         return web.Response(text=PAGE.format(html), status=self.status, content_type="text/html")
 
     def form(self, choice: dict[str, str] | None) -> str:
+        return render_open(self.view(choice))
+
+    def view(self, choice: dict[str, str] | None) -> FormView:
         typed = choice or {"gpu": "a100", "gpu_count": "1"}
-        return render(
-            build_view(
-                CATALOG,
-                Inventory(nodes=(), pods=(), age_s=self.age_s),
-                filled=fill_fields(CATALOG, typed=typed),
-                live=LiveState(
-                    availabilities=(available(self.free, healthy=7), GONE, available(8)),
-                    verdict=self.verdict(typed),
-                    presets={"two": self.judged(validate({"preset": "two"}, CATALOG))},
-                    alternatives=(Selection(image="lab", cpu_millis=2000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4),)
-                    if int(typed.get("gpu_count") or 0) > self.free
-                    else (),
-                ),
-            )
+        return build_view(
+            self.offered,
+            Inventory(nodes=(), pods=(), age_s=self.age_s),
+            filled=fill_fields(self.offered, typed=typed),
+            live=LiveState(
+                availabilities=(available(self.free, healthy=7), GONE, available(8))[: len(self.offered.gpus)],
+                verdict=self.verdict(typed),
+                presets={"two": self.judged(validate({"preset": "two"}, self.offered))},
+                alternatives=(Selection(image="lab", cpu_millis=2000, memory_bytes=8 * GIB, gpu="t4", gpu_count=4),)
+                if int(typed.get("gpu_count") or 0) > self.free
+                else (),
+            ),
         )
 
     def verdict(self, typed: dict[str, str]) -> Verdict | None:
         try:
-            selection = validate(parse_form({name: [text] for name, text in typed.items()}), CATALOG)
+            selection = validate(parse_form({name: [text] for name, text in typed.items()}), self.offered)
         except SelectionError:
             return None
         return self.judged(selection)
@@ -217,6 +227,47 @@ async def test_the_counts_are_new_every_ten_seconds(opened: Page, site: Site) ->
     await opened.clock.run_for(REFRESH_MS)
     await expect(capacity(opened, 1)).to_have_text("8 of 8 free")
     await expect(verdict(opened)).to_contain_text("Starts now")
+
+
+async def test_an_open_form_gets_nothing_without_news_and_only_what_changed_with_news(opened: Page, site: Site) -> None:
+    async with opened.expect_response(site.url):
+        await opened.clock.run_for(REFRESH_MS)
+    site.free = 1
+    await opened.clock.run_for(REFRESH_MS)
+    await expect(capacity(opened, 1)).to_have_text("1 of 8 free")
+
+    assert [status for status, _ in site.answers] == [304, 200]
+    assert site.answers[0][1] == 0
+    assert site.answers[1][1] < 1024
+
+
+async def test_an_open_form_asks_as_rarely_as_the_hub_wants_and_about_a_change_at_once(
+    opened: Page, site: Site
+) -> None:
+    site.again_s = 40.0
+    async with opened.expect_response(site.url):
+        await opened.clock.run_for(REFRESH_MS)
+    await opened.clock.run_for(3 * REFRESH_MS)
+    assert len(site.asked) == 2
+    async with opened.expect_response(site.url):
+        await opened.clock.run_for(REFRESH_MS)
+    await count(opened).fill("4")
+    async with opened.expect_response(site.url):
+        await opened.clock.run_for(SETTLED_MS)
+    assert [each and each["gpu_count"] for each in site.asked] == [None, "1", "1", "4"]
+
+
+async def test_a_type_that_is_offered_no_longer_says_so(opened: Page, site: Site) -> None:
+    row = opened.locator("label:has(#gpuspawner-gpu-3)")
+    site.offered = replace(CATALOG, gpus={slug: gpu for slug, gpu in CATALOG.gpus.items() if slug != "t4"})
+    await opened.clock.run_for(REFRESH_MS)
+
+    await expect(capacity(opened, 3)).to_have_text("no longer offered")
+    await expect(row.locator("svg")).to_have_count(0)
+    site.offered = CATALOG
+    await opened.clock.run_for(REFRESH_MS)
+    await expect(capacity(opened, 3)).to_have_text("8 of 8 free")
+    await expect(row.locator("svg rect")).to_have_attribute("width", "100%")
 
 
 async def test_a_presets_card_says_whether_it_can_start_and_stays_new(opened: Page, site: Site) -> None:

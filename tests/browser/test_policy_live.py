@@ -19,13 +19,13 @@ from gpuspawner.core.catalog.policy_model import AmountRange, GPUTypeRule, Perso
 from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.views import FormView
 from gpuspawner.core.policy.allowance import Allowance, resolve_allowance
 from gpuspawner.core.policy.usage import ServerUsage, sum_usage
 from gpuspawner.core.verdict.availability import Availability, FreeShape
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.hub.form.rendering import render
 from tests.browser.support.person import Person as Visitor
-from tests.browser.support.site import serving
+from tests.browser.support.site import is_refresh, refreshed, render_open, serving
 from tests.browser.test_accessibility import complaints
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -90,6 +90,8 @@ class Site:
     async def answer(self, request: web.Request) -> web.Response:
         choice = request.headers.get("Gpuspawner-Choice")
         self.asked.append(None if choice is None else json.loads(choice))
+        if is_refresh(request):
+            return refreshed(request, self.view(self.asked[-1]))
         return web.Response(text=PAGE.format(self.form(self.asked[-1])), content_type="text/html")
 
     def allowed(self) -> Allowance:
@@ -99,13 +101,16 @@ class Site:
         )
 
     def form(self, choice: dict[str, str] | None) -> str:
+        return render_open(self.view(choice))
+
+    def view(self, choice: dict[str, str] | None) -> FormView:
         allowed = self.allowed()
         saved = {"gpu": "a100", "gpu_count": 2, "cpu": 4}
         filled = fill_fields(self.catalog, options=saved, typed=choice, allowance=allowed)
         verdict = None if filled.selection is None else Verdict(outcome=Outcome.NOW)
         live = LiveState(availabilities=(FREE,) * 3, verdict=verdict)
         inventory = Inventory(nodes=(), pods=(), age_s=0.0)
-        return render(build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowed))
+        return build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowed)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

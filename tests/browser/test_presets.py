@@ -34,14 +34,14 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.form.views import FormView
 from gpuspawner.core.policy.allowance import resolve_allowance
 from gpuspawner.core.policy.usage import Usage
 from gpuspawner.core.verdict.availability import Availability
 from gpuspawner.core.verdict.verdict import Outcome, Verdict
-from gpuspawner.hub.form.rendering import render
 from tests.browser.support.person import Person
 from tests.browser.support.pictures import MOST_BYTES, shoot
-from tests.browser.support.site import serving
+from tests.browser.support.site import is_refresh, refreshed, render_open, serving
 from tests.browser.test_accessibility import complaints
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -133,9 +133,14 @@ class Site:
     async def answer(self, request: web.Request) -> web.Response:
         choice = request.headers.get("Gpuspawner-Choice")
         self.asked.append(None if choice is None else json.loads(choice))
+        if self.status == 200 and is_refresh(request):
+            return refreshed(request, self.view(self.asked[-1]))
         return web.Response(text=self.form(self.asked[-1]), content_type="text/html", status=self.status)
 
     def form(self, choice: dict[str, str] | None) -> str:
+        return PAGE.format(STYLE, render_open(self.view(choice)))
+
+    def view(self, choice: dict[str, str] | None) -> FormView:
         allowance = resolve_allowance(self.catalog, User(name="ada"), usage=Usage())
         typed = self.typed if choice is None else choice
         filled = fill_fields(self.catalog, options=self.options, typed=typed, allowance=allowance)
@@ -149,7 +154,7 @@ class Site:
         problems = self.problems if choice is None else ()
         inventory = Inventory(nodes=(), pods=(), age_s=0.0)
         view = build_view(self.catalog, inventory, filled=filled, problems=problems, live=live, allowance=allowance)
-        return PAGE.format(STYLE, render(replace(view, capacity_notice="")))
+        return replace(view, capacity_notice="")
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -113,8 +113,9 @@ def test_what_is_generated_is_accepted_or_refused(
     assert min(tally.count(ACCEPTED), tally.count(REFUSED)) >= SHARE // 4
 
 
+@pytest.mark.parametrize("door", [doors.header, doors.refresh], ids=["page", "data"])
 def test_whatever_an_open_forms_script_says_the_form_is_shown(
-    stand: Stand, record_property: Callable[[str, object], None]
+    stand: Stand, door: doors.Door, record_property: Callable[[str, object], None]
 ):
     tally = Tally(door="header", site=stand.site.name)
 
@@ -122,7 +123,7 @@ def test_whatever_an_open_forms_script_says_the_form_is_shown(
     @given(generators.headers(stand.site))
     def each(sent: bytes) -> None:
         hypothesis.note(f"sent: {sent!r}")
-        assert stand.ask(doors.header, sent, tally=tally) == []
+        assert stand.ask(door, sent, tally=tally) == []
 
     each()
     record_property(*tally.as_property())

@@ -6,6 +6,7 @@ makes no decisions: `core.policy` decides what a user may have, and `core.verdic
 - ``views`` declares the view, and the cache that keeps parts of it for all users: start reading here.
 - ``fields`` fills in the form's fields from saved user options or a submitted form with errors.
 - ``build`` builds the view, and encodes the part of it that form.js reads.
+- ``refresh`` encodes the part of it that may change while the form is open.
 - ``policy`` applies one user's limits and denials to images, GPU types and presets, and builds the cards of presets.
 - ``wording`` describes GPU types, the user's choice and changes of it as text.
 """

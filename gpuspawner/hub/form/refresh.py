@@ -167,7 +167,7 @@ class RefreshPace:
 
     def __init__(
         self,
-        share: float = 0.08,
+        share: float = 0.06,
         *,
         least_s: float = 10.0,
         most_s: float = 60.0,
@@ -178,7 +178,7 @@ class RefreshPace:
         self._clock, self._cpu_clock = clock, cpu_clock
         self._reserved_until = float("-inf")
         self._cost_s = 0.0
-        self._cpu_s = 0.0
+        self._cpu_s = cpu_clock()
 
     def plan_next(self, took_s: float) -> float:
         """Return after how many seconds the form that has just asked should ask again.
@@ -195,10 +195,43 @@ class RefreshPace:
         return self._reserved_until - now
 
 
+class Answer(NamedTuple):
+    """The answer to a refresh: HTTP status, headers, and body (empty with status 304)."""
+
+    status: HTTPStatus
+    headers: dict[str, str]
+    body: bytes
+
+
+def build_answer(view: FormView, *, sent: Mapping[str, str], updates: FormUpdates, again_s: float) -> Answer:
+    """Return the answer to an open form's refresh; status 304 if the form already has the newest data.
+
+    :param view: the form's view as it is now.
+    :param sent: headers of the request, untrusted; names are compared without letter case.
+    :param updates: knows which data the form has.
+    :param again_s: after how many seconds the form should ask again.
+    """
+    known = _TAG.search(sent.get("If-None-Match", "")[:_MAX_HEADER_CHARACTERS])
+    tag, text = updates.encode_changes(view, since=known[1] if known else "")
+    headers = {"Cache-Control": "private, no-store", "ETag": f'"{tag}"', AGAIN_HEADER: f"{again_s:.1f}"}
+    if view.age_s is not None:
+        headers[AGE_HEADER] = f"{view.age_s:.1f}"
+    if not text:
+        return Answer(HTTPStatus.NOT_MODIFIED, headers, b"")
+    headers |= {
+        "Content-Type": "application/json",
+        "X-Content-Type-Options": "nosniff",
+        "Vary": "Accept-Encoding, Cookie",
+    }
+    body = text.encode(errors="replace")
+    if len(body) >= _MIN_GZIP_BYTES and "gzip" in sent.get("Accept-Encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
+    return Answer(HTTPStatus.OK, headers, body)
+
+
 def answer_refresh(handler: Any, view: FormView, *, updates: FormUpdates, pace: RefreshPace) -> NoReturn:
     """Set the answer to an open form's refresh, and end the request.
-
-    The answer has the status 304 and no body if the form already has the newest data.
 
     :param handler: tornado's handler of the request.
     :param view: the form's view as it is now.
@@ -206,24 +239,12 @@ def answer_refresh(handler: Any, view: FormView, *, updates: FormUpdates, pace: 
     :param pace: knows how soon the form should ask again.
     :raises tornado.web.Finish: always; tornado then sends the answer.
     """
-    headers = handler.request.headers
-    sent = _TAG.search(headers.get("If-None-Match", "")[:_MAX_HEADER_CHARACTERS])
-    tag, text = updates.encode_changes(view, since=sent[1] if sent else "")
-    handler.set_header("Cache-Control", "private, no-store")
-    handler.set_header("ETag", f'"{tag}"')
-    handler.set_header(AGAIN_HEADER, f"{pace.plan_next(handler.request.request_time()):.1f}")
-    if view.age_s is not None:
-        handler.set_header(AGE_HEADER, f"{view.age_s:.1f}")
-    if not text:
-        handler.set_status(HTTPStatus.NOT_MODIFIED)
-        raise Finish
-    handler.set_header("Content-Type", "application/json")
-    handler.set_header("X-Content-Type-Options", "nosniff")
-    handler.set_header("Vary", "Accept-Encoding, Cookie")
-    # The answer is a difference, so tornado must not take its digest as the tag of the data.
-    handler.compute_etag = lambda: f'"{tag}"'
-    body = text.encode(errors="replace")
-    if len(body) >= _MIN_GZIP_BYTES and "gzip" in headers.get("Accept-Encoding", ""):
-        handler.set_header("Content-Encoding", "gzip")
-        body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
-    raise Finish(body)
+    request = handler.request
+    again_s = pace.plan_next(request.request_time())
+    status, headers, body = build_answer(view, sent=request.headers, updates=updates, again_s=again_s)
+    handler.set_status(status)
+    for name, value in headers.items():
+        handler.set_header(name, value)
+    # The body is a difference, so tornado must not take its digest as the tag of the data.
+    handler.compute_etag = lambda: headers["ETag"]
+    raise Finish(*([body] if body else []))

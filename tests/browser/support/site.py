@@ -4,10 +4,37 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from aiohttp import web
 
+from gpuspawner.core.form.views import FormView
+from gpuspawner.hub.form.refresh import FormUpdates, build_answer
+from gpuspawner.hub.form.rendering import render
+
+UPDATES = FormUpdates()
+"""What the forms of all sites have, as the hub's process knows it of its forms."""
+
 PATH = "/hub/spawn"
+
+
+def render_open(view: FormView) -> str:
+    """Return a form that can refresh itself, as the hub does."""
+    return render(replace(view, tag=UPDATES.remember(view)))
+
+
+def is_refresh(request: web.Request) -> bool:
+    """Say whether an open form asks for what is new."""
+    return "application/json" in request.headers.get("Accept", "")
+
+
+def refreshed(request: web.Request, view: FormView, *, again_s: float = 10.0) -> web.Response:
+    """Answer an open form that asks for what is new, as the hub does.
+
+    :param again_s: after how many seconds it is to ask again.
+    """
+    status, headers, body = build_answer(view, sent=request.headers, updates=UPDATES, again_s=again_s)
+    return web.Response(status=status, headers=headers, body=body or None)
 
 
 @asynccontextmanager

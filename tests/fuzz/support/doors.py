@@ -6,6 +6,7 @@ databases and proxies are left out: that is what makes thousands of requests a m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from jupyterhub.orm import JSONDict
 from jupyterhub.utils import maybe_future
 from tornado.httputil import HTTPHeaders, HTTPInputError, HTTPServerRequest, RequestStartLine
 from tornado.log import app_log
-from tornado.web import HTTPError
+from tornado.web import Finish, HTTPError
 
 from gpuspawner.hub.errors import RefusedStart
 from gpuspawner.hub.request.context import CHOICE_HEADER
@@ -25,6 +26,7 @@ from gpuspawner.hub.spawner import GPUSpawner
 from tests.fuzz.support.judge import NOT_AN_OBJECT
 from tests.fuzz.support.writing import MULTIPART, URLENCODED
 from tests.unit.hub.starts import begin
+from tests.unit.islands import faults
 
 _RESERVED = frozenset({"next", "display_name"})
 """Arguments of a link that JupyterHub 6 keeps to itself; JupyterHub 5 only the first."""
@@ -106,6 +108,39 @@ async def header(spawner: GPUSpawner, text: bytes) -> Answer:
     page = await spawner.get_options_form()
     spawner.handler = None
     return Answer(page=page)
+
+
+class _Handler:
+    """What a spawner gets of tornado's handler of a refresh, and what it sets there."""
+
+    current_user = None
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        self.request = SimpleNamespace(
+            headers=HTTPHeaders(headers), method="GET", query_arguments={}, request_time=lambda: 0.001
+        )
+
+    def set_status(self, _: int) -> None: ...
+
+    def set_header(self, _: str, value: str) -> None:
+        value.encode("latin1")
+
+
+async def refresh(spawner: GPUSpawner, text: bytes) -> Answer:
+    """Take the same, and the same as the tag of what the form has; the answer is data, as the schema says."""
+    sent = text.decode("latin1")
+    spawner.user_options = {}
+    spawner.handler = handler = _Handler({CHOICE_HEADER: sent, "Accept": "application/json", "If-None-Match": sent})
+    try:
+        await spawner.get_options_form()
+        body = ""
+    except Finish as answer:
+        (body,) = answer.args
+    spawner.handler = None
+    del handler
+    found = faults(json.loads(body), "refresh")
+    assert found == [], found
+    return Answer(page="")
 
 
 def _request(uri: str, *, body: bytes = b"", content_type: str = "") -> HTTPServerRequest:

@@ -97,12 +97,13 @@ class RealHub:
     """One JupyterHub.
 
     :param config: by section.
+    :ivar url: its address, without a slash at the end.
     """
 
     def __init__(self, folder: Path, *, api: str, config: Mapping[str, Any]) -> None:
         self.folder = folder
         self._token = secrets.token_hex()
-        self._url = f"http://127.0.0.1:{(port := unused_port())}"
+        self.url = self._url = f"http://127.0.0.1:{(port := unused_port())}"
         self._process: asyncio.subprocess.Process | None = None
         (folder / "kubeconfig").write_text(yaml.safe_dump(_kubeconfig(api)))
         (folder / "jupyterhub_config.py").write_text(

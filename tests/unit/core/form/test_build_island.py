@@ -316,7 +316,7 @@ def test_the_sample_has_an_object_of_every_kind():
     found = {tuple(sorted(at(SAMPLE, path))) for path in EVERY_OBJECT}
     found |= {tuple(sorted(SAMPLE[name]["names"])) for name in TABLES if SAMPLE[name]["rows"]}
     found = {tuple(name for name in names if name not in NAMES_OF_CHOICES) for names in found}
-    # An answer to a refresh is no part of the page's data: tests/unit/core/form/test_refresh.py has one.
+    # An answer to a refresh is no part of the page's data: tests/unit/core/form/test_refresh_data.py has one.
     kinds = [SCHEMA, *(each for name, each in SCHEMA["$defs"].items() if "properties" in each and name != "refresh")]
     assert found == {tuple(sorted(kind["properties"])) for kind in kinds}
 
