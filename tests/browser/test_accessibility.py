@@ -34,8 +34,8 @@ async def waiting(person: Person) -> None:
 
 
 async def unfit(person: Person) -> None:
-    await person.pick("image", "jupyterlab-cpu")
     await person.pick("gpu", CARD)
+    await person.pick("image", "jupyterlab-cpu")
     await person.unfold()
     await expect(person.page.locator("#gpuspawner-hint")).to_be_visible()
 
