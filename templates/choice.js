@@ -232,6 +232,10 @@ export function misfitOf(image, gpu) {
   return image?.misfits.find(({ gpus }) => gpus.includes(gpu?.slug))?.text ?? "";
 }
 
+function gpusText(values, data) {
+  return t("{number} × {gpu}", { number: countOf(values) || "?", gpu: chosen(values, data).gpu?.display_name ?? "?" });
+}
+
 function joined(parts) {
   return parts.reduce((choice, part) => t("{choice} · {part}", { choice, part }));
 }
@@ -257,7 +261,7 @@ export function sentenceOf(values, data) {
   if (data.shared_memory && values.shared_memory.trim()) {
     parts.push(t("{memory} shared memory", { memory: memoryText(amountOf("shared_memory", values.shared_memory)) }));
   }
-  parts.push(gpu ? t("{number} × {gpu}", { number: countOf(values), gpu: gpu.display_name }) : t("no GPU"));
+  parts.push(gpu ? gpusText(values, data) : t("no GPU"));
   if (data.run_time) parts.push(t("up to {length}", { length: lengthText(amountOf("run_time", values.run_time)) }));
   for (const { name, entries } of data.choices) {
     // The default goes without saying.

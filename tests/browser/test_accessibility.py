@@ -28,12 +28,15 @@ async def picked(person: Person) -> None:
 
 async def waiting(person: Person) -> None:
     await person.pick("gpu", TAKEN)
+    await expect(person.page.locator("#gpuspawner-alternatives button")).not_to_have_count(0)
+    await person.unfold()
     await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
 
 
 async def unfit(person: Person) -> None:
-    await person.pick("image", "jupyterlab-cpu")
     await person.pick("gpu", CARD)
+    await person.pick("image", "jupyterlab-cpu")
+    await person.unfold()
     await expect(person.page.locator("#gpuspawner-hint")).to_be_visible()
 
 
@@ -78,13 +81,15 @@ async def rarer(person: Person) -> None:
     await expect(person.page.locator("#gpuspawner-shared_memory-live")).to_be_visible()
 
 
-async def without_gpu_tools(person: Person) -> None:
-    await person.pick("image", "jupyterlab-cpu")
-    await expect(person.page.locator("#gpuspawner-misfit")).to_be_visible()
+async def fitted(person: Person) -> None:
+    """The first preset's image cannot use a GPU: picking one picks another image as well."""
+    await person.pick("gpu", CARD)
+    await expect(person.page.locator("#gpuspawner-fitted")).to_be_visible()
 
 
 async def sliced(person: Person) -> None:
     await person.pick("gpu", "a100-40gb-mig-1g.5gb")
+    await person.unfold()
     await expect(person.page.locator("#gpuspawner-total")).to_be_visible()
 
 
@@ -105,7 +110,7 @@ STATES: dict[str, Step] = {
     step.__name__: step
     for step in (
         *(fresh, closed, prefilled, picked, sliced, waiting, filtered),
-        *(unfit, without_gpu_tools, mistyped, miscounted, refused, refused_twice, named, rarer),
+        *(unfit, fitted, mistyped, miscounted, refused, refused_twice, named, rarer),
     )
 }
 

@@ -39,7 +39,8 @@ async def test_what_is_wrong_is_said_while_it_is_written_and_never_promised_to_s
     await person.field("custom_image").fill("python:3.12")
 
     await expect(page.locator("#gpuspawner-custom_image-live")).to_have_text(ELSEWHERE)
-    await expect(page.locator("#gpuspawner-verdict-text")).to_be_hidden()
+    await expect(page.locator("#gpuspawner-verdict-text")).to_have_text("Fix 1 field above to continue.")
+    await person.unfold()
     await expect(page.get_by_role("button", name="Copy link")).to_be_hidden()
 
     await person.field("custom_image").fill(OWN)

@@ -208,6 +208,7 @@ async def test_a_link_from_there_is_for_whoever_opens_it(chooser: Person, server
     await chooser.log_in(ADMIN)
     await chooser.page.goto(f"{chooser.url}/hub/spawn/grace")
     await chooser.customise()
+    await chooser.unfold()
     await chooser.page.get_by_role("button", name="Copy link").click()
 
     assert [link.partition("?")[0] for link in shown] == [f"{chooser.url}/hub/spawn"]

@@ -23,6 +23,7 @@ async def test_a_copied_link_starts_the_same_choice(person: Person, servers: Ser
         await person.field("memory").fill("3")
         await person.pick("gpu", CARD)
         await person.field("gpu_count").fill("2")
+        await person.unfold()
         await page.get_by_role("button", name="Copy link").click()
         await expect(page.locator("#gpuspawner-copied")).to_have_text(
             "Link copied. Opening it starts this server at once."
@@ -50,6 +51,7 @@ async def test_without_a_clipboard_the_link_is_shown_to_be_copied_by_hand(person
         await dialog.dismiss()
 
     page.on("dialog", note)
+    await person.unfold()
     await page.get_by_role("button", name="Copy link").click()
 
     assert [link.startswith(f"{person.url}/hub/spawn?opt-image=jupyterlab-cpu&") for link in shown] == [True]
@@ -58,8 +60,11 @@ async def test_without_a_clipboard_the_link_is_shown_to_be_copied_by_hand(person
 async def test_what_is_wrong_has_no_link(person: Person) -> None:
     await person.log_in("linker")
     link = person.page.get_by_role("button", name="Copy link")
+    await person.unfold()
     await expect(link).to_be_visible()
 
     await person.field("cpu").fill("lots")
+    await person.unfold()
 
+    await expect(person.page.locator("#gpuspawner-sentence")).to_be_visible()
     await expect(link).to_be_hidden()

@@ -374,6 +374,7 @@ async def test_it_stops_asking_once_the_server_runs(opened: Page, site: Site) ->
 async def test_an_alternative_fills_in_the_fields(opened: Page) -> None:
     await count(opened).fill("5")
     await opened.clock.run_for(SETTLED_MS)
+    await opened.get_by_role("button", name="Alternatives (1)").click()
     await opened.get_by_role("button", name="4 × Tesla T4").click()
 
     await expect(opened.locator("input[name=gpu][value=t4]")).to_be_checked()
@@ -397,6 +398,7 @@ async def test_without_javascript_it_is_the_verdict_on_what_stands_in_the_fields
 async def test_a_narrow_window_needs_no_sideways_scrolling(opened: Page) -> None:
     await count(opened).fill("5")
     await opened.clock.run_for(SETTLED_MS)
+    await opened.get_by_role("button", name="Alternatives (1)").click()
     await expect(opened.locator("#gpuspawner-instead")).to_be_visible()
 
     assert await opened.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -85,6 +85,7 @@ async def test_what_is_wrong_there_comes_back_with_the_door_open(person: Person)
     await person.log_in("mistaken")
     await open_more(person)
     await person.field("run_time").fill("13h")
+    await person.field("memory").fill("2")
     await person.field("shared_memory").fill("3")
     await person.field("cpu").fill("2")
 

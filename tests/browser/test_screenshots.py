@@ -96,7 +96,8 @@ async def test_the_form_in_chinese(person: Person, tmp_path: Path) -> None:
     await person.log_in("chinese-reader")
     await person.pick("image", "jupyterlab")
     await person.pick("gpu", "h100-80gb")
-    await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
+    await expect(person.page.locator("#gpuspawner-alternatives button")).not_to_have_count(0)
+    await person.unfold()
     await person.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
     path = await shoot(person.page, "form-chinese", tmp_path)
 
@@ -109,7 +110,8 @@ async def test_the_form_in_chinese(person: Person, tmp_path: Path) -> None:
 async def test_a_full_cluster_says_what_would_fit_instead(person: Person, tmp_path: Path) -> None:
     await person.log_in("full-reader")
     await person.pick("gpu", "h100-80gb")
-    await expect(person.page.locator("#gpuspawner-alternatives button").first).to_be_visible()
+    await expect(person.page.locator("#gpuspawner-alternatives button")).not_to_have_count(0)
+    await person.unfold()
     await person.page.locator("#gpuspawner-gpus").scroll_into_view_if_needed()
     path = await shoot(person.page, "form-full", tmp_path)
 

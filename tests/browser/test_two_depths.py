@@ -43,6 +43,20 @@ async def test_the_verdicts_of_presets_side_by_side_stand_on_one_line(person: Pe
     assert (len(outlooks), len(tops)) == (3, 1)
 
 
+async def test_start_alone_starts_the_first_preset(person: Person, servers: Servers) -> None:
+    try:
+        await arrive(person, "first-timer")
+        await expect(person.page.locator(".gs-preset[aria-pressed=true] b")).to_have_text("Look around")
+        await expect(person.page.locator("#gpuspawner-brief")).to_have_text("Look around · No GPU")
+        await person.start()
+        await person.page.wait_for_url("**/hub/spawn-pending/**")
+
+        limits = servers.pods.of("first-timer").spec.containers[0].resources.limits
+        assert (limits["cpu"], limits["memory"], "nvidia.com/gpu" in limits) == ("1", str(1024**3), False)
+    finally:
+        servers.stop("first-timer")
+
+
 async def test_a_preset_and_start_are_two_clicks(person: Person, servers: Servers) -> None:
     try:
         await arrive(person, "quick")

@@ -41,6 +41,12 @@ class Person:
         if await closed.count():
             await closed.click()
 
+    async def unfold(self) -> None:
+        """Show what the bar with the verdict has more to say: the choice, alternatives, and the link."""
+        closed = self.page.locator("#gpuspawner-toggle[aria-expanded=false]")
+        if await closed.count():
+            await closed.click()
+
     def field(self, name: str) -> Locator:
         return self.page.locator(f"#spawn_form input[name={name}]")
 

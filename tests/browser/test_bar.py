@@ -1,0 +1,567 @@
+"""The bar with verdict and Start, and what leads there: first preset, order of the groups, suggested CPU and memory.
+
+What answers the page is a small site of this test: 24 GPU types and 20 images, verdicts as the test wants them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from playwright.async_api import Locator, Page, Route, expect
+
+from gpuspawner.core.catalog.model import Bounds, Catalog, GPUType, Image, Preset
+from gpuspawner.core.catalog.policy_model import Access, Policy
+from gpuspawner.core.catalog.policy_model import Person as User
+from gpuspawner.core.cluster.model import Node
+from gpuspawner.core.cluster.state import Inventory, Occupancy
+from gpuspawner.core.form.build import LiveState, build_view
+from gpuspawner.core.form.fields import fill_fields
+from gpuspawner.core.policy.allowance import resolve_allowance
+from gpuspawner.core.policy.usage import Usage
+from gpuspawner.core.request.selection import validate
+from gpuspawner.core.text.i18n import ENGLISH, use_language
+from gpuspawner.core.verdict.verdict import Outcome, Verdict
+from gpuspawner.hub.form.rendering import render
+from gpuspawner.hub.request.languages import load_languages
+from tests.browser.support.person import Person
+from tests.browser.support.site import serving
+from tests.browser.test_accessibility import complaints
+from tests.browser.test_presets import ANSWERED, PAGE, STYLE, read_multipart
+
+# Bootstrap lets pages glide where they are scrolled, if nobody minds: boxes are measured once they have arrived.
+STILL = {"reduced_motion": "reduce"}
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(**STILL)]
+
+MOST_PX = 72
+FINGER_PX = 44
+MOST_TABS = 30
+WIDE = pytest.mark.window(viewport={"width": 1280, "height": 720}, **STILL)
+BOTH = pytest.mark.parametrize("size", [pytest.param((1280, 720), id="wide"), pytest.param((360, 640), id="phone")])
+GIB = 1 << 30
+PRODUCT = "nvidia.com/gpu.product"
+TYPES = {
+    f"gpu-{number}": GPUType(
+        slug=f"gpu-{number}",
+        display_name=f"GPU {number}",
+        resource=f"{'amd' if number > 18 else 'nvidia'}.com/gpu",
+        vendor="amd" if number > 18 else "nvidia",
+        match={PRODUCT: (str(number),)},
+        max_count=8,
+        memory_bytes=(16 + number) * GIB,
+    )
+    for number in range(1, 25)
+}
+IMAGES = {
+    "no-gpu": Image(slug="no-gpu", display_name="Without GPU tools", image="i", description="For a look.", vendors=()),
+    **{
+        f"image-{number}": Image(
+            slug=f"image-{number}", display_name=f"Image {number}", image="i", description="Python and libraries."
+        )
+        for number in range(1, 20)
+    },
+}
+PRESETS = {
+    each.slug: each
+    for each in (
+        Preset(slug="staff", display_name="Staff", options={"cpu": 8}),
+        Preset(slug="look", display_name="Look around", options={"image": "no-gpu", "cpu": 1, "memory": "1G"}),
+        Preset(slug="one", display_name="One GPU", options={"image": "image-1", "gpu": "gpu-2", "cpu": 4}),
+        Preset(slug="many", display_name="Many GPUs", options={"image": "image-1", "gpu": "gpu-2", "gpu_count": 8}),
+    )
+}
+CATALOG = Catalog(
+    images=IMAGES,
+    cpu=Bounds(min=500, max=96_000, step=500, default=2000),
+    memory=Bounds(min=GIB, max=1000 * GIB, step=GIB, default=8 * GIB),
+    gpus=TYPES,
+    run_time=Bounds(min=900, max=86_400, step=900, default=8 * 3600),
+    shared_memory=Bounds(min=GIB, max=64 * GIB, step=GIB, default=GIB),
+)
+WITH_PRESETS = replace(
+    CATALOG, presets=PRESETS, policy=Policy(access={("preset", "staff"): Access(users=frozenset({"bob"}))})
+)
+# 95 of 100 CPUs and 950 of 1000 GiB are shared by 8 GPUs.
+NODES = [
+    Node(name=slug, labels={PRODUCT: slug.removeprefix("gpu-")}, allocatable=amounts, capacity=amounts)
+    for slug, gpu in TYPES.items()
+    for amounts in [{"cpu": 100_000, "memory": 1000 * GIB, "pods": 100, gpu.resource: 8}]
+]
+SUGGESTED = "Suggested for 1 × GPU 3: 11.5 CPUs · 118 GiB RAM (share of the node)"
+EARLIER = {"v": 1, "image": "image-1", "gpu": "gpu-2", "gpu_count": 2, "cpu": 4, "memory": "8G"}
+
+
+@dataclass
+class Site:
+    """Answers as the hub does, with the verdict that the test wants."""
+
+    catalog: Catalog = CATALOG
+    options: dict[str, Any] | None = None
+    outcome: Outcome = Outcome.NOW
+    reason: str = ""
+    language: str = "en"
+    url: str = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        with use_language(ENGLISH if self.language == "en" else load_languages()[self.language]):
+            return web.Response(text=self.form(), content_type="text/html")
+
+    def form(self) -> str:
+        allowance = resolve_allowance(self.catalog, User(name="ada"), usage=Usage())
+        filled = fill_fields(self.catalog, options=self.options, allowance=allowance)
+        waits = self.outcome is not Outcome.NOW
+        live = LiveState(
+            verdict=Verdict(outcome=self.outcome, reason=self.reason),
+            alternatives=(validate({"gpu": "gpu-5", "image": "image-1"}, CATALOG),) if waits else (),
+            presets={
+                "look": Verdict(outcome=Outcome.NOW, places=3),
+                "one": Verdict(outcome=Outcome.AFTER_SCALE_UP),
+                "many": Verdict(outcome=Outcome.NEVER),
+            },
+        )
+        inventory = Inventory(occupancy=Occupancy.build(NODES, ()), age_s=0.0)
+        view = build_view(self.catalog, inventory, filled=filled, live=live, allowance=allowance)
+        return PAGE.format(STYLE, render(view))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    async with serving(site.answer) as site.url:
+        yield site
+
+
+@dataclass
+class Form:
+    """The form in a browser window, and what the window has sent."""
+
+    page: Page
+    site: Site
+    sent: list[dict[str, list[str]]] = field(default_factory=list)
+
+    async def open(self, size: tuple[int, int] | None = None) -> None:
+        if size is not None:
+            await self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        await self.page.route("**/spawn", self._route)
+        await self.page.goto(self.site.url)
+        await expect(self.start).to_be_visible()
+
+    async def _route(self, route: Route) -> None:
+        if route.request.method != "POST":
+            await route.continue_()
+            return
+        self.sent.append(read_multipart(route.request.post_data or ""))
+        await route.fulfill(body=ANSWERED, content_type="text/html")
+
+    def part(self, name: str) -> Locator:
+        return self.page.locator(f"#gpuspawner-{name}")
+
+    @property
+    def start(self) -> Locator:
+        return self.page.locator(".feedback-container button")
+
+    @property
+    def bar(self) -> Locator:
+        return self.part("summary")
+
+    def radio(self, name: str, value: str) -> Locator:
+        return self.page.locator(f"input[name={name}][value='{value}']")
+
+    async def box(self, found: Locator) -> dict[str, float]:
+        box = await found.bounding_box()
+        assert box is not None
+        return {"top": box["y"], "bottom": box["y"] + box["height"], "height": box["height"], "width": box["width"]}
+
+
+@pytest.fixture
+def form(page: Page, site: Site) -> Form:
+    return Form(page, site)
+
+
+# -- the bar -----------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("language", ["en", "de"])
+async def test_verdict_and_start_are_in_sight_in_a_bar_of_little_height(
+    form: Form, size: tuple[int, int], language: str
+) -> None:
+    form.site.language, form.site.outcome = language, Outcome.WAITS
+    form.site.options, form.site.reason = EARLIER, "no node with them has enough CPU and memory free " * 3
+    await form.open(size)
+
+    box = await form.box(form.bar)
+    text = await form.box(form.part("verdict-text"))
+
+    assert box["height"] <= MOST_PX
+    assert box["bottom"] <= size[1]
+    assert text["height"] < MOST_PX / 2
+    for found in (form.part("brief"), form.part("verdict-text"), form.start):
+        await expect(found).to_be_in_viewport(ratio=1)
+    await expect(form.part("brief")).to_have_text("2 × GPU 2")
+    assert not await form.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+@WIDE
+async def test_a_type_its_verdict_and_start_are_in_sight_together_after_one_action(form: Form) -> None:
+    form.site.options = {"image": "image-1"}
+    await form.open()
+
+    await form.radio("gpu", "gpu-23").check()
+
+    await expect(form.part("brief")).to_have_text("1 × GPU 23")
+    await expect(form.part("verdict-text")).to_contain_text("Starts now")
+    for found in (form.part("brief"), form.part("verdict-text"), form.start):
+        await expect(found).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.window(viewport={"width": 320, "height": 256}, **STILL)
+async def test_where_there_is_little_height_it_stays_at_the_end_of_the_form(form: Form) -> None:
+    await form.open()
+    await expect(form.bar).not_to_be_in_viewport()
+
+    await form.start.scroll_into_view_if_needed()
+
+    await expect(form.start).to_be_in_viewport(ratio=1)
+    assert (await form.box(form.bar))["height"] <= MOST_PX
+    assert not await form.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+
+
+HIDDEN = """() => {
+  const focused = document.activeElement;
+  const bar = document.getElementById("gpuspawner-summary");
+  if (!focused || focused === document.body || bar.contains(focused)) return "";
+  const [own, covers] = [focused.getBoundingClientRect(), bar.getBoundingClientRect()];
+  const isSeen = own.top >= 0 && own.bottom <= Math.min(innerHeight, covers.top + 1);
+  return isSeen ? "" : `${focused.id || focused.tagName}: ${own.top} to ${own.bottom}, bar ${covers.top}`;
+}"""
+
+
+@BOTH
+@pytest.mark.parametrize("key", ["Tab", "Shift+Tab"])
+@pytest.mark.parametrize("is_unfolded", [False, True], ids=["folded", "unfolded"])
+async def test_what_has_the_focus_is_never_below_the_bar(
+    form: Form, size: tuple[int, int], key: str, is_unfolded: bool
+) -> None:
+    form.site.catalog, form.site.outcome, form.site.options = WITH_PRESETS, Outcome.WAITS, EARLIER
+    await form.open(size)
+    await form.part("more").locator("summary").click()
+    if key == "Shift+Tab":
+        await form.start.focus()
+    if is_unfolded:
+        await form.part("toggle").click()
+    hidden, seen = [], set()
+    for _ in range(MOST_TABS):
+        await form.page.keyboard.press(key)
+        seen.add(await form.page.evaluate("document.activeElement.id || document.activeElement.name"))
+        if found := await form.page.evaluate(HIDDEN):
+            hidden.append(found)
+
+    assert hidden == []
+    assert {"gpuspawner-cpu", "gpuspawner-memory", "gpuspawner-run_time", "gpuspawner-shared_memory"} <= seen
+
+
+@BOTH
+async def test_walking_through_the_types_with_the_arrow_keys_hides_none(form: Form, size: tuple[int, int]) -> None:
+    form.site.options = {"image": "image-1"}
+    await form.open(size)
+    await form.radio("gpu", "").focus()
+    hidden = []
+    for _ in TYPES:
+        await form.page.keyboard.press("ArrowDown")
+        if found := await form.page.evaluate(HIDDEN):
+            hidden.append(found)
+
+    assert hidden == []
+    await expect(form.radio("gpu", "gpu-24")).to_be_checked()
+
+
+@BOTH
+async def test_alternatives_unfold_above_the_bar_and_fold_away_once_one_is_taken(
+    form: Form, size: tuple[int, int]
+) -> None:
+    form.site.outcome, form.site.options = Outcome.WAITS, EARLIER
+    await form.open(size)
+    await expect(form.part("toggle")).to_have_accessible_name("Alternatives (1)")
+    await expect(form.part("instead")).to_be_hidden()
+
+    await form.part("toggle").click()
+
+    other = form.part("alternatives").get_by_role("button")
+    await expect(form.part("toggle")).to_have_attribute("aria-expanded", "true")
+    await expect(other).to_be_in_viewport(ratio=1)
+    assert (await form.box(other))["bottom"] <= (await form.box(form.start))["top"]
+    await expect(form.start).to_be_in_viewport(ratio=1)
+
+    await other.click()
+
+    await expect(form.radio("gpu", "gpu-5")).to_be_checked()
+    await expect(form.part("instead")).to_be_hidden()
+    await expect(form.part("verdict")).to_be_focused()
+
+
+@WIDE
+async def test_what_is_unfolded_folds_away_with_escape_and_when_a_field_gets_the_focus(form: Form) -> None:
+    await form.open()
+    for leave in (form.page.keyboard.press("Escape"), form.radio("gpu", "gpu-4").focus()):
+        await form.part("toggle").click()
+        await expect(form.part("sentence")).to_be_visible()
+        await expect(form.page.get_by_role("button", name="Copy link")).to_be_visible()
+        await leave
+        await expect(form.part("sentence")).to_be_hidden()
+
+
+@BOTH
+async def test_what_opens_is_in_sight_above_the_bar(form: Form, size: tuple[int, int]) -> None:
+    form.site.options = {"image": "image-1"}
+    await form.open(size)
+    row = form.page.locator("label:has(input[value=gpu-12])")
+    # The row is the last one above the bar: the number of GPUs opens below it.
+    await row.evaluate("row => scrollBy(0, row.getBoundingClientRect().bottom - innerHeight + 80)")
+    await form.radio("gpu", "gpu-12").check()
+    await expect(form.part("count")).to_be_visible()
+    await form.page.wait_for_function(
+        """() => document.getElementById("gpuspawner-count").getBoundingClientRect().bottom
+            <= document.getElementById("gpuspawner-summary").getBoundingClientRect().top"""
+    )
+
+    more = form.part("more")
+    await more.locator("summary").click()
+    await form.page.wait_for_function(
+        """() => document.getElementById("gpuspawner-more").getBoundingClientRect().bottom
+            <= document.getElementById("gpuspawner-summary").getBoundingClientRect().top + 1"""
+    )
+    assert await more.evaluate("more => more.getBoundingClientRect().top") >= 0
+
+
+# -- the order of a decision -------------------------------------------------------------------------------------------
+
+
+@WIDE
+async def test_the_headings_are_the_decisions_in_their_order(form: Form) -> None:
+    form.site.catalog, form.site.options = WITH_PRESETS, EARLIER
+    await form.open()
+
+    tree = await form.page.locator("#gpuspawner-form").aria_snapshot()
+
+    headings = [line.split('"')[1] for line in tree.splitlines() if "heading " in line]
+    assert headings[0] == "Presets"
+    assert [each for each in headings if each in {"CPU and memory", "More", "Your choice", "Customize"}] == [
+        "Customize",
+        "CPU and memory",
+        "More",
+        "Your choice",
+    ]
+    groups = await form.page.locator("#gpuspawner-custom > fieldset").evaluate_all("all => all.map(({ id }) => id)")
+    assert groups == ["gpuspawner-gpus", "gpuspawner-resources", "gpuspawner-images"]
+
+
+@WIDE
+async def test_a_picked_image_closes_no_type_and_a_picked_type_tells_at_the_images(form: Form) -> None:
+    form.site.options = {"image": "no-gpu"}
+    await form.open()
+    await expect(form.page.locator("#gpuspawner-gpus [data-misfit]")).to_have_count(0)
+    await expect(form.page.locator("input[name=gpu]:disabled")).to_have_count(0)
+
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect(form.page.locator("label[data-misfit]:has([value=no-gpu]) .gs-reason")).to_be_visible()
+    await expect(form.radio("image", "no-gpu")).to_be_checked()
+    await expect(form.part("verdict-text")).to_have_text("This image and this GPU can't be used together.")
+
+
+@WIDE
+async def test_an_image_that_nobody_picked_makes_room_for_one_that_can_use_the_type(form: Form) -> None:
+    await form.open()
+    await expect(form.radio("image", "no-gpu")).to_be_checked()
+
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect(form.radio("image", "image-1")).to_be_checked()
+    await expect(form.part("fitted")).to_have_text("Image 1 is selected: Without GPU tools can't be used with GPU 3.")
+    await expect(form.part("verdict-text")).to_contain_text("Starts now")
+
+    await form.radio("image", "no-gpu").check()
+    await expect(form.part("fitted")).to_be_hidden()
+    await form.radio("gpu", "gpu-4").check()
+    await expect(form.radio("image", "no-gpu")).to_be_checked()
+
+
+# -- suggestions -------------------------------------------------------------------------------------------------------
+
+
+@WIDE
+async def test_a_suggestion_is_taken_with_one_press_and_never_by_itself(form: Form) -> None:
+    await form.open()
+    await expect(form.part("suggestion")).to_be_hidden()
+    await form.page.locator("#gpuspawner-cpu").fill("3")
+
+    await form.radio("gpu", "gpu-3").check()
+
+    await expect(form.part("suggested")).to_have_text(SUGGESTED)
+    await expect(form.part("cpu")).to_have_value("3")
+    await form.page.get_by_role("button", name="Use it").click()
+    await expect(form.part("cpu")).to_have_value("11.5")
+    await expect(form.part("memory")).to_have_value("118")
+    await expect(form.part("cpu")).to_be_focused()
+    await expect(form.part("suggestion")).to_be_hidden()
+    await expect(form.part("sentence")).to_contain_text("11.5 CPUs · 118 GiB RAM · 1 × GPU 3")
+
+    await form.part("gpu_count").fill("2")
+    await expect(form.part("suggested")).to_contain_text("2 × GPU 3: 23.5 CPUs · 237 GiB RAM")
+
+
+@pytest.mark.window(java_script_enabled=False)
+async def test_without_javascript_the_suggestion_is_about_the_earlier_choice(form: Form) -> None:
+    form.site.options = {**EARLIER, "gpu": "gpu-3", "gpu_count": 1}
+    await form.open()
+
+    await expect(form.part("suggested")).to_have_text(SUGGESTED)
+    await expect(form.part("suggest")).to_be_hidden()
+
+
+# -- the first preset --------------------------------------------------------------------------------------------------
+
+FIRST = {"image": ["no-gpu"], "cpu": ["1"], "memory": ["1"], "gpu": [""]}
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(True, marks=WIDE, id="a script"), pytest.param(False, marks=WIDE, id="none")]
+)
+async def test_start_starts_the_first_preset_that_the_person_may_have(browser: Any, site: Site, script: bool) -> None:
+    context = await browser.new_context(java_script_enabled=script)
+    try:
+        form = Form(await context.new_page(), site)
+        site.catalog = WITH_PRESETS
+        await form.open()
+        marked = form.page.locator(".gs-preset[aria-pressed=true]" if script else ".gs-preset[aria-current=true]")
+        await expect(marked).to_have_attribute("value", "look")
+        if script:
+            await expect(form.part("brief")).to_have_text("Look around · No GPU")
+
+        await form.start.click()
+        await expect(form.page.locator("body")).to_have_text("Sent")
+
+        (sent,) = form.sent
+        assert {name: sent[name] for name in FIRST} == FIRST
+    finally:
+        await context.close()
+
+
+@WIDE
+async def test_an_earlier_choice_marks_the_preset_that_it_equals_or_none(form: Form) -> None:
+    form.site.catalog = WITH_PRESETS
+    form.site.options = {"image": "image-1", "gpu": "gpu-2", "gpu_count": 1, "cpu": 4, "memory": "8G"}
+    await form.open()
+    await expect(form.page.locator(".gs-preset[aria-pressed=true]")).to_have_attribute("value", "one")
+
+    form.site.options = EARLIER
+    await form.page.reload()
+
+    await expect(form.page.locator(".gs-preset[aria-pressed=false]")).to_have_count(4)
+    await expect(form.part("brief")).to_have_text("2 × GPU 2")
+
+
+# -- status at a glance ------------------------------------------------------------------------------------------------
+
+ICON = """element => {
+  const { clipPath, backgroundColor, width } = getComputedStyle(element, "::before");
+  return [clipPath, backgroundColor, width];
+}"""
+WORDS = {
+    Outcome.NOW: "Starts now",
+    Outcome.AFTER_SCALE_UP: "Starts after a new node",
+    Outcome.WAITS: "Will wait",
+    Outcome.NEVER: "Can't start",
+    Outcome.UNKNOWN: "Availability unknown",
+}
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param({"color_scheme": "light"}, id="light"),
+        pytest.param({"color_scheme": "dark"}, id="dark"),
+        pytest.param({"forced_colors": "active"}, id="forced colors"),
+    ],
+)
+async def test_each_outcome_has_a_word_an_icon_of_its_shape_and_a_colour(
+    browser: Any, site: Site, look: dict[str, str]
+) -> None:
+    context = await browser.new_context(**look)
+    found = {}
+    try:
+        form = Form(await context.new_page(), site)
+        site.options = EARLIER
+        for outcome, words in WORDS.items():
+            site.outcome = outcome
+            await form.open()
+            await expect(form.part("verdict-text")).to_contain_text(words)
+            shape, colour, width = await form.part("verdict").evaluate(ICON)
+            assert (shape[:5], width) == ("path(", "16px")
+            found[outcome] = (shape, colour)
+    finally:
+        await context.close()
+
+    waiting = {Outcome.AFTER_SCALE_UP, Outcome.WAITS}
+    assert len({shape for shape, _ in found.values()}) == len(WORDS) - 1
+    assert len({found[outcome] for outcome in waiting}) == 1
+    if "forced_colors" not in look:
+        assert len({colour for _, colour in found.values()}) == len(WORDS) - 1
+
+
+@WIDE
+async def test_presets_have_the_same_icons_as_the_verdict(form: Form) -> None:
+    form.site.catalog = WITH_PRESETS
+    await form.open()
+    outlooks = form.page.locator(".gs-preset .gs-outlook:not(:empty)")
+
+    shapes = {(await each.evaluate(ICON))[0] for each in await outlooks.all()}
+
+    assert len(shapes) == 3
+    assert (await form.part("verdict").evaluate(ICON))[0] in shapes
+
+
+# -- fingers and axe ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.window(viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True, **STILL)
+async def test_what_is_pressed_is_large_enough_for_a_finger(form: Form) -> None:
+    form.site.catalog, form.site.options, form.site.outcome = WITH_PRESETS, EARLIER, Outcome.WAITS
+    await form.open()
+    await form.part("more").locator("summary").click()
+    await form.part("toggle").click()
+
+    small = await form.page.evaluate(
+        """least => [...document.querySelectorAll("button, summary, input[type=text], .gs-rows > label")]
+            .filter((each) => each.checkVisibility() && !each.matches(".visually-hidden"))
+            .filter((each) => each.getBoundingClientRect().height < least)
+            .map((each) => each.outerHTML.slice(0, 100))""",
+        FINGER_PX,
+    )
+
+    assert small == []
+    assert (await form.box(form.start))["height"] >= FINGER_PX
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("outcome", WORDS, ids=lambda outcome: outcome.value)
+async def test_axe_finds_nothing_wrong_folded_and_unfolded(
+    browser: Any, site: Site, outcome: Outcome, scheme: str
+) -> None:
+    context = await browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 720})
+    try:
+        form = Form(await context.new_page(), site)
+        person = Person(form.page, "", "")
+        site.catalog, site.options, site.outcome = WITH_PRESETS, EARLIER, outcome
+        await form.open()
+        folded = await complaints(person)
+        await form.part("toggle").click()
+
+        assert [*folded, *await complaints(person)] == []
+    finally:
+        await context.close()
