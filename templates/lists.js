@@ -84,13 +84,19 @@ parts.push((root, data) => {
       show(true);
     }
 
-    /** From the search to the rows: the first that was found is picked, as arrow keys pick among rows. */
-    function go() {
-      const first = field.value && all(section, "[type=radio]:enabled").find((radio) => found.some((each) => each.radio === radio));
-      if (first) first.click();
-      (first || section.querySelector(":checked"))?.focus();
+    /** The radios that were found, from top to bottom. */
+    function hits() {
+      return all(section, "[type=radio]").filter((radio) => found.some((each) => each.radio === radio));
     }
 
+    /** From the search to the rows: the first that was found is picked, as arrow keys pick among rows. */
+    function go() {
+      const first = field.value && hits().find(({ disabled }) => !disabled);
+      if (first) first.click();
+      (first || section.querySelector("[type=radio]:checked"))?.focus();
+    }
+
+    on(field, "input", () => setTimeout(() => field.value && hits()[0]?.scrollIntoView({ block: "nearest" })));
     on(bar, "input", () => show(true));
     on(bar, "click", ({ target }) => {
       if (target.ariaExpanded) target.ariaExpanded = target.ariaExpanded !== "true";
