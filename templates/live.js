@@ -33,8 +33,8 @@ export function headerOf(sent) {
 }
 
 /**
- * The address of the page with these values in its query: the hub starts them when somebody opens it, for them and not for
- * the person that this page is about.
+ * The address of the page with these values in its query, for the person who opens it and not for the one that this page
+ * is about.
  */
 export function linkOf(values, data, address) {
   const link = new URL(address);

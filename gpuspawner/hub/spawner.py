@@ -28,7 +28,7 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
-from gpuspawner.hub.config.traits import GPUSpawnerTraits
+from gpuspawner.hub.config.traits import STARTS_FROM_LINKS, GPUSpawnerTraits
 from gpuspawner.hub.errors import (
     FailureCount,
     explain_cluster_error,
@@ -38,6 +38,7 @@ from gpuspawner.hub.errors import (
     make_refusal,
     make_unread_cluster_failure,
 )
+from gpuspawner.hub.form.links import describe_links, find_draft_problems
 from gpuspawner.hub.form.live import build_live
 from gpuspawner.hub.form.rendering import render
 from gpuspawner.hub.form.warnings import AdminWarnings, WarningScope
@@ -60,7 +61,6 @@ from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, read_own_resources
 from gpuspawner.hub.request import context, languages
-from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, send_pod, use_draft
@@ -135,7 +135,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
             offer.catalog,
             offer.inventory,
             filled=filled,
-            problems=draft.problems if draft else (),
+            problems=await find_draft_problems(draft, spawner, offer=offer, admission=self.admission),
             live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
             allowance=allowance,
         )
@@ -145,7 +145,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 if context.is_viewer_admin()
                 else None
             )
-        view = replace(view, flags=warnings, link_prefix=LINK_PREFIX)
+        view = replace(view, flags=warnings, **describe_links(self.links, draft, filled=filled))
         return render(view, template_dirs=tuple(spawner.additional_profile_form_template_paths))
 
     @observe("handler")
@@ -155,7 +155,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
             guard_stored_options()
-            context.take_prefill(change.new)
+            asks_first = self.links != STARTS_FROM_LINKS and self.options_form == self._show_form
+            context.take_prefill(change.new, asks_first=asks_first)
             if change.new is not None:
                 self._keep_failed_start(change.new)
                 self._follow_start()
@@ -182,8 +183,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Do not use `async def`: JupyterHub may run a coroutine in another task, but keep_draft() needs the request's.
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
-        own, extra = split_form(form_data, self.extra_options)
-        own = read_typed_amounts(own)
+        own, extra = split_form(read_typed_amounts(form_data), self.extra_options)
         draft = context.keep_draft(own)
         return self._admit_form(own, lambda sent: {**extra, **parse_form(sent)}, draft=draft)
 

@@ -412,6 +412,9 @@ class FormView:
     :param is_open: whether the form shows its fields from the start, not only the presets. True if a field has an error
         or a notice, or if the values are neither the defaults nor those of a preset.
     :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
+    :param links_start: whether a link to a choice starts a server at once; False = the form asks first.
+    :param asked: slug of the fixed preset, or "" for the values in the fields, that a link names and that the form asks
+        about: "Start this server?" None = the form asks nothing.
     :param policy: the user's limits; None without limits.
     :param only_presets: whether users can start nothing but fixed presets; the form then has no other fields.
     """
@@ -437,6 +440,8 @@ class FormView:
     flags: WarningsView | None = None
     is_open: bool = True
     link_prefix: str = ""
+    links_start: bool = False
+    asked: str | None = None
     policy: PolicyView | None = None
     only_presets: bool = False
 
