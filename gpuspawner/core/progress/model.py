@@ -120,11 +120,13 @@ class Report:
     :param is_alarm: whether there is a problem, even if the start may still succeed.
     :param failure: why the hub ends the start now; None in all stages except FAILED.
     :param lacks_room: whether the pod waits for capacity: devices, CPU, memory, its turn in a queue, or a new node.
+    :param status: the message without what holds only now, such as the time until the hub gives up.
     """
 
     stage: Stage
     sentence: str
     percent: int
+    status: str = ""
     raw_event: Mapping[str, object] | None = None
     is_alarm: bool = False
     failure: StartFailure | None = None
