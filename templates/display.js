@@ -44,6 +44,16 @@ function set(element, name, value) {
   if (element && element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
+/** Browsers hand the clipboard to pages on https and on this machine only; elsewhere the person copies by hand. */
+async function copy(link, line, startsAtOnce) {
+  try {
+    await navigator.clipboard.writeText(link);
+    write(line, startsAtOnce ? t("Link copied. Opening it starts this server at once.") : t("Link copied. It opens the form with this choice."));
+  } catch {
+    window.prompt(startsAtOnce ? t("Opening this link starts this server at once:") : t("This link opens the form with this choice:"), link);
+  }
+}
+
 /** The row of a choice. */
 function rowOf(root, name, slug) {
   return root.querySelector(`input[name=${name}][value="${CSS.escape(slug)}"]`)?.closest("label");

@@ -153,17 +153,6 @@ function enhance(root, data, isLeaving) {
     find(id).open = true;
   }
 
-  /** Browsers hand the clipboard to pages on https and on this machine only; elsewhere the person copies by hand. */
-  async function copyLink() {
-    const link = linkOf(read(), data, location.href);
-    try {
-      await navigator.clipboard.writeText(link);
-      write(find("copied"), t("Link copied. Opening it starts this server at once."));
-    } catch {
-      window.prompt(t("Opening this link starts this server at once:"), link);
-    }
-  }
-
   /** Links to the fields that have to be changed, below the sentence that counts them. */
   function showFixes(names) {
     const fixes = find("fixes") ?? made("ul", { id: "gpuspawner-fixes" });
@@ -240,7 +229,7 @@ function enhance(root, data, isLeaving) {
     button.querySelector(".gs-action")?.remove();
     on(button, "click", () => fill(preset));
   });
-  on(find("link"), "click", copyLink);
+  on(find("link"), "click", () => copy(linkOf(read(), data, location.href), find("copied"), root.dataset.links));
   // What the browser complains of must be in sight; it tells nothing of a field that is not.
   on(root, "invalid", ({ target }) => {
     ["custom", "more"].forEach((id) => { if (find(id)?.contains(target)) open(id); });

@@ -9,7 +9,7 @@ const OLD_S = 60;
 const LATE_S = 15; // how old counts may be when they come, and how late
 
 const NOT_KNOWN = told("unknown", t("Availability unknown: {reason}.", { reason: t("the hub can't read what is free") }));
-const TOO_OLD = told("unknown", t("Availability unknown: {reason}.", { reason: t("the data about the cluster is out of date") }));
+const NO_AGE = t("the data about the cluster is out of date");
 const CHECKING = told("checking", t("Checking…"));
 
 /** A verdict of this page's own, which knows of no alternatives. */
@@ -34,8 +34,8 @@ export function headerOf(sent) {
 }
 
 /**
- * The address of the page with these values in its query: the hub starts them when somebody opens it, for them and not for
- * the person that this page is about.
+ * The address of the page with these values in its query, for the person who opens it and not for the one that this page
+ * is about.
  */
 export function linkOf(values, data, address) {
   const link = new URL(address);
@@ -60,6 +60,15 @@ export function ageText(seconds) {
   if (minutes < 2) return t("as of {seconds} s ago", { seconds: Math.floor(seconds) });
   if (minutes < 90) return t("as of {minutes} min ago", { minutes });
   return t("as of {hours} h ago", { hours: Math.floor(minutes / 60) });
+}
+
+/** The same as a verdict. */
+function tooOld(age) {
+  const minutes = Math.floor(age / 60);
+  let reason = t("last update {hours} h ago", { hours: Math.floor(minutes / 60) });
+  if (minutes < 90) reason = t("last update {minutes} min ago", { minutes });
+  if (minutes < 2) reason = t("last update {seconds} s ago", { seconds: Math.floor(age) });
+  return told("unknown", t("Availability unknown: {reason}.", { reason: age === null ? NO_AGE : reason }));
 }
 
 /** How much of an amount has to be free on a node, in cores or GiB. */
@@ -142,7 +151,7 @@ export function shownVerdict(values, data, { isAnswered, isAsking, age }) {
   if (isAnswered && (age === null || data.verdict?.outcome === "never")) return data.verdict;
   const found = (isAnswered && data.verdict) || localVerdict(values, data);
   if (found?.outcome === "never") return found;
-  if (age === null || ageText(age)) return TOO_OLD;
+  if (age === null || ageText(age)) return tooOld(age);
   return found ?? (isAnswered ? null : isAsking ? CHECKING : NOT_KNOWN);
 }
 

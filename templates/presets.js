@@ -111,18 +111,13 @@ parts.push((root, data, form) => {
     if (!told.get(card).outcome) form.soon(); // the server says only of some cards what becomes of them
   }
 
-  async function copyLink(card, button) {
+  function copyLink(card, button) {
     const link = new URL(location.href);
     link.pathname = link.pathname.replace(/(\/spawn)\/.*/, "$1");
     link.hash = "";
     const query = Object.entries(choicesOf(card.dataset.preset, heldBy(card)));
     link.search = new URLSearchParams(query.map(([name, text]) => [data.link_prefix + name, text]));
-    try {
-      await navigator.clipboard.writeText(link.href);
-      write(button, t("Link copied. Opening it starts this server at once."));
-    } catch {
-      window.prompt(t("Opening this link starts this server at once:"), link.href);
-    }
+    copy(link.href, button, root.dataset.links);
   }
 
   form.sent = () => ({

@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, TextIO
 
-from traitlets import Bool, Float, Integer, TraitType, Unicode
+from traitlets import Bool, Enum, Float, Integer, TraitType, Unicode
 
 from gpuspawner.cli.common.output import OK, write_result
 from gpuspawner.hub.config.traits import SETTING_TRAITS
@@ -76,4 +76,6 @@ def _build_trait_schema(trait: TraitType[Any, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"description": f"{sentence}."}
     if kind is not None:
         schema |= {"type": kind, "default": trait.default_value}
+    if isinstance(trait, Enum):
+        schema |= {"enum": list(trait.values or ()), "default": trait.default_value}
     return schema

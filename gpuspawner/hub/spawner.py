@@ -26,7 +26,7 @@ from gpuspawner.core.warnings.wording import build_warnings_view
 from gpuspawner.hub.admission.service import AdmissionService, guard_stored_options
 from gpuspawner.hub.config.offer import Offer, OfferFactory, ParsedSettings
 from gpuspawner.hub.config.settings_files import ReloadingSettings, SettingsFilesCache
-from gpuspawner.hub.config.traits import GPUSpawnerTraits
+from gpuspawner.hub.config.traits import STARTS_FROM_LINKS, GPUSpawnerTraits
 from gpuspawner.hub.errors import (
     FailureCount,
     explain_cluster_error,
@@ -36,6 +36,7 @@ from gpuspawner.hub.errors import (
     make_refusal,
     make_unread_cluster_failure,
 )
+from gpuspawner.hub.form.links import find_draft_problems
 from gpuspawner.hub.form.live import build_form
 from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
 from gpuspawner.hub.form.rendering import render
@@ -59,7 +60,6 @@ from gpuspawner.hub.pod.overrides import list_gpu_resources
 from gpuspawner.hub.pod.preview import copy_with_group_overrides
 from gpuspawner.hub.pod.trait_values import PodChoice, build_trait_values, read_own_resources
 from gpuspawner.hub.request import context, languages
-from gpuspawner.hub.request.context import LINK_PREFIX
 from gpuspawner.hub.start import endings, resumption
 from gpuspawner.hub.start.gpu_nodes import GPUNodeExclusion
 from gpuspawner.hub.start.preflight import NewClaims, draft_pod, drop_draft, run_preflight, send_pod, use_draft
@@ -124,14 +124,15 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         # only in the request's own task.
         return self._render_form(context.take_draft(), context.read_choice_header(), refresh=context.find_refresh())
 
-    async def _render_form(
-        self, draft: context.FormDraft | None, header: Mapping[str, str] | None, *, refresh: Any
-    ) -> str:
+    async def _render_form(self, draft: context.FormDraft | None, header: Any, *, refresh: Any) -> str:
         spawner = await copy_with_group_overrides(self)
         offer = await spawner.make_offer()
         allowance = await self.admission.find_allowance(spawner, offer)
         own = split_options(self.user_options, spawner.extra_options).own
-        view = await build_form(spawner, offer, allowance=allowance, options=own, draft=draft, header=header)
+        problems = await find_draft_problems(draft, spawner, offer=offer, admission=self.admission)
+        view = await build_form(
+            spawner, offer, allowance=allowance, options=own, draft=draft, header=header, problems=problems
+        )
         if refresh is not None:
             answer_refresh(refresh, view, updates=self.form_updates, pace=self.refresh_pace)
         with use_language(ENGLISH):  # The warnings are in English, as in the hub's log.
@@ -140,7 +141,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
                 if context.is_viewer_admin()
                 else None
             )
-        view = replace(view, flags=warnings, link_prefix=LINK_PREFIX, tag=self.form_updates.remember(view))
+        view = replace(view, flags=warnings, tag=self.form_updates.remember(view))
         return render(view, template_dirs=tuple(spawner.additional_profile_form_template_paths))
 
     @observe("handler")
@@ -151,7 +152,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         languages.note_request_language(change.new, choice=self.language)
         if self._is_ours():
             guard_stored_options()
-            context.take_prefill(change.new)
+            asks_first = self.links != STARTS_FROM_LINKS and self.options_form == self._show_form
+            context.take_prefill(change.new, asks_first=asks_first)
             if change.new is not None:
                 self._keep_failed_start(change.new)
                 self._follow_start()
@@ -180,8 +182,7 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
     def _read_form(self, form_data: Mapping[str, object]) -> Awaitable[dict[str, object]]:
         # Do not use `async def`: JupyterHub may run a coroutine in another task, but keep_draft() needs the request's.
         languages.recall_form_language(self.language or form_data.get(languages.LANGUAGE_FIELD))
-        own, extra = split_form(form_data, self.extra_options)
-        own = read_typed_amounts(own)
+        own, extra = split_form(read_typed_amounts(form_data), self.extra_options)
         draft = context.keep_draft(own)
         return self._admit_form(own, lambda sent: {**extra, **parse_form(sent)}, draft=draft)
 

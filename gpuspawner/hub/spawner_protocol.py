@@ -121,10 +121,12 @@ class PodBuildingSpawner(PodWatchingSpawner, Protocol):
     :ivar group_overrides: the admin's trait values for groups of users, a dict or a function that returns a dict.
     :ivar enable_user_namespaces: whether each user has a namespace, which a start creates if it is missing.
     :ivar get_pod_manifest: returns the pod as a model of the Kubernetes client.
+    :ivar links: whether a link to a choice starts a server at once or asks first.
     """
 
     api: Any
     log: Any
+    links: str
     pvc_name: str
     storage_pvc_ensure: bool
     storage_class: str | None

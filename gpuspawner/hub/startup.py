@@ -23,7 +23,7 @@ from gpuspawner.core.errors import Problem, SettingsError
 from gpuspawner.core.request.field_definitions import IMAGE
 from gpuspawner.core.request.selection import OPTION_FIELDS
 from gpuspawner.core.text.wording import quote
-from gpuspawner.hub.config.traits import SETTING_TRAITS, GPUSpawnerTraits
+from gpuspawner.hub.config.traits import LINK_BEHAVIORS, SETTING_TRAITS, GPUSpawnerTraits
 from gpuspawner.hub.form.home_page import HOME_PAGE_VARIABLE, HomePage
 from gpuspawner.hub.pod.override_checks import parse_settings
 from gpuspawner.hub.request.languages import load_languages
@@ -106,6 +106,7 @@ def _check(config: Mapping[str, Any], *, with_files: bool = True, given: Sequenc
     unknown = [
         *_find_unknown_traits(_resolve_lazy_values(config.get(CONFIG_SECTION, {}))),
         *_find_unknown_language(merged.get("language", "")),
+        *_find_unknown_links(merged.get("links", LINK_BEHAVIORS[0])),
         *_find_own_options(merged.get("extra_options", [])),
     ]
     problems = list(attribute_problems(SettingsError(*unknown), given).problems)
@@ -213,6 +214,12 @@ def _find_unknown_language(tag: object) -> Iterable[Problem]:
         yield Problem(
             field="language", code="unknown_choice", message=f"there is no {tag!r}. The languages are {known}."
         )
+
+
+def _find_unknown_links(value: object) -> Iterable[Problem]:
+    if value not in LINK_BEHAVIORS:
+        message = f"must be {' or '.join(LINK_BEHAVIORS)}, not {quote(value)}"
+        yield Problem(field="links", code="unknown_choice", message=message)
 
 
 def _find_own_options(names: object) -> Iterable[Problem]:

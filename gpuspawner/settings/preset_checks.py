@@ -35,7 +35,15 @@ IDENTITY_TRAITS = frozenset(
     {
         *("profile_list", "options_form", "options_from_form", "apply_user_options", "group_overrides"),
         *("namespace", "enable_user_namespaces", "user_namespace_template", "pod_name_template", "component_label"),
-        *("capacity_timeout", "dry_run", "extra_options", "language", "settings_files", *SettingsModel.model_fields),
+        *(
+            "capacity_timeout",
+            "dry_run",
+            "extra_options",
+            "language",
+            "links",
+            "settings_files",
+            *SettingsModel.model_fields,
+        ),
     }
 )
 """Traits that must be the same for all servers, for example because the hub builds the form from them, or because it

@@ -43,12 +43,12 @@ async def unfit(person: Person) -> None:
 async def mistyped(person: Person) -> None:
     await person.field("cpu").fill("lots")
     await person.field("cpu").blur()
-    await expect(person.page.locator("#gpuspawner-cpu-live")).to_be_visible()
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_be_visible()
 
 
 async def refused(person: Person) -> None:
     await person.field("cpu").fill("lots")
-    await person.start()
+    await person.send_unchecked()
     await expect(person.page.locator("#gpuspawner-errors")).to_be_visible()
 
 
@@ -60,7 +60,7 @@ async def filtered(person: Person) -> None:
 async def named(person: Person) -> None:
     await person.pick("image", "")
     await person.field("custom_image").fill("no image")
-    await expect(person.page.locator("#gpuspawner-custom_image-live")).to_be_visible()
+    await expect(person.page.locator("#gpuspawner-custom_image-error")).to_be_visible()
 
 
 async def prefilled(person: Person) -> None:
@@ -78,7 +78,7 @@ async def rarer(person: Person) -> None:
     await person.field("run_time").fill("90 min")
     await person.field("shared_memory").fill("lots")
     await person.field("shared_memory").blur()
-    await expect(person.page.locator("#gpuspawner-shared_memory-live")).to_be_visible()
+    await expect(person.page.locator("#gpuspawner-shared_memory-error")).to_be_visible()
 
 
 async def fitted(person: Person) -> None:
@@ -97,7 +97,7 @@ async def miscounted(person: Person) -> None:
     await person.pick("gpu", CARD)
     await person.field("gpu_count").fill("99")
     await person.field("gpu_count").blur()
-    await expect(person.page.locator("#gpuspawner-gpu_count-live")).to_be_visible()
+    await expect(person.page.locator("#gpuspawner-gpu_count-error")).to_be_visible()
 
 
 async def refused_twice(person: Person) -> None:

@@ -74,7 +74,7 @@ async def test_the_sentence_about_the_choice_shows_display_names_as_they_were_wr
 async def test_what_was_typed_into_a_field_comes_back_as_text(victim: Person) -> None:
     await victim.log_in("reader")
     await victim.field("memory").fill(ATTACK)
-    await victim.start()
+    await victim.send_unchecked()
 
     await expect(victim.page.locator("#gpuspawner-memory-error")).to_be_visible()
     await expect(victim.field("memory")).to_have_value(ATTACK)

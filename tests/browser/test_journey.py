@@ -108,14 +108,14 @@ async def test_a_click_that_leaves_a_wrong_number_arrives(person: Person, number
     await person.page.mouse.up()
 
     await expect(person.choice("gpu", "")).to_be_checked()
-    await expect(person.page.locator("#gpuspawner-memory-live")).to_be_visible()
+    await expect(person.page.locator("#gpuspawner-memory-error")).to_be_visible()
 
 
 async def test_an_emptied_number_is_told_at_its_field(person: Person) -> None:
     await person.log_in("emptier")
     await person.field("cpu").fill("")
     await person.field("cpu").blur()
-    await expect(person.page.locator("#gpuspawner-cpu-live")).to_contain_text("Enter a number")
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("Enter a number")
 
 
 async def test_data_of_another_version_leaves_the_form_as_it_is_without_a_script(person: Person) -> None:

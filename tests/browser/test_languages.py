@@ -36,7 +36,7 @@ async def test_what_the_page_finds_itself_is_in_german(person: Person) -> None:
     await person.log_in("german-writer")
     await person.field("cpu").fill("1000")
     await person.field("cpu").blur()
-    await expect(person.page.locator("#gpuspawner-cpu-live")).to_have_text(
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_have_text(
         re.compile(r"^Geben Sie .* bis .* Kerne ein\.$")
     )
     await expect(person.page.locator("#gpuspawner-sentence")).to_have_text(
@@ -48,9 +48,11 @@ async def test_what_the_page_finds_itself_is_in_german(person: Person) -> None:
 async def test_a_wrong_form_comes_back_in_german(person: Person) -> None:
     await person.log_in("german-sender")
     await person.field("cpu").fill("1000")
-    await person.start()
-    await expect(person.page.locator("#gpuspawner-errors")).to_contain_text("Nicht gestartet. Bitte korrigieren Sie:")
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 bis 4 CPUs betragen")
+    await person.send_unchecked()
+    await expect(person.page.locator("#gpuspawner-errors p")).to_have_text(
+        "Nicht gestartet. Korrigieren Sie unten 1 Feld, um fortzufahren:"
+    )
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_have_text("Geben Sie 0,25 bis 4 Kerne ein.")
 
 
 @CHINESE
@@ -68,7 +70,7 @@ async def test_without_a_script_the_language_is_the_same(person: Person) -> None
     await person.log_in("german-plain")
     await person.field("cpu").fill("1000")
     await person.start()
-    await expect(person.page.locator("#gpuspawner-cpu-error")).to_contain_text("CPU muss 0.25 bis 4 CPUs betragen")
+    await expect(person.page.locator("#gpuspawner-cpu-error")).to_have_text("Geben Sie 0,25 bis 4 Kerne ein.")
 
 
 @pytest.mark.window(locale="fr-FR")

@@ -1,4 +1,4 @@
-"""A link to a choice starts that choice, whoever opens it."""
+"""A link to a choice fills it in for whoever opens it, and one press starts it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLIPBOARD = ["clipboard-read", "clipboard-write"]
 
 
 @pytest.mark.window(permissions=CLIPBOARD)
-async def test_a_copied_link_starts_the_same_choice(person: Person, servers: Servers) -> None:
+async def test_a_copied_link_asks_about_the_same_choice_and_starts_it(person: Person, servers: Servers) -> None:
     page = person.page
     try:
         await person.log_in("linker")
@@ -26,11 +26,18 @@ async def test_a_copied_link_starts_the_same_choice(person: Person, servers: Ser
         await person.unfold()
         await page.get_by_role("button", name="Copy link").click()
         await expect(page.locator("#gpuspawner-copied")).to_have_text(
-            "Link copied. Opening it starts this server at once."
+            "Link copied. It opens the form with this choice."
         )
 
-        await page.goto(await page.evaluate("navigator.clipboard.readText()"))
+        await page.goto(f"{await page.evaluate('navigator.clipboard.readText()')}&next=%2Fuser%2Flinker%2Ftree")
+
+        await expect(page.get_by_role("heading", name="Start this server?")).to_be_visible()
+        await expect(page.locator("#gpuspawner-verdict")).to_have_attribute("data-outcome", "now")
+        await expect(person.field("memory")).to_be_hidden()
+        await expect(page.get_by_role("button", name="Start", exact=True)).to_have_count(1)
+        await person.start()
         await page.wait_for_url("**/hub/spawn-pending/**")
+        assert "next=%2Fuser%2Flinker%2Ftree" in page.url
 
         limits = servers.pods.of("linker").spec.containers[0].resources.limits
         assert (limits["nvidia.com/gpu"], limits["memory"]) == ("2", str(3 * 1024**3))

@@ -132,7 +132,7 @@ async def test_what_a_page_sends_all_the_same_comes_back_at_its_field(limited: P
     await limited.choice("gpu", THEIRS).evaluate("(radio) => { radio.disabled = false; radio.checked = true; }")
     await limited.field("cpu").fill("4")
 
-    await limited.start()
+    await limited.send_unchecked()
 
     await expect(limited.page.locator("#gpuspawner-gpu-error")).to_contain_text(NOT_THEIRS)
     await expect(limited.page.locator("#gpuspawner-cpu-error")).to_contain_text("0.5 to 2 CPUs")

@@ -198,7 +198,7 @@ async def test_counts_and_bounds_are_those_of_the_person(page: Page, site: Site)
     await expect(told(page, "cpu-help")).to_contain_text("0.5 to 8 cores")
     await count(page).fill("3")
     await count(page).blur()
-    await expect(told(page, "gpu_count-live")).to_have_text("Enter 1 to 2.")
+    await expect(told(page, "gpu_count-error")).to_have_text("Enter 1 to 2.")
 
 
 async def test_a_run_time_longer_than_the_types_is_told_at_once(page: Page, site: Site) -> None:
@@ -208,10 +208,10 @@ async def test_a_run_time_longer_than_the_types_is_told_at_once(page: Page, site
 
     await radio(page, "gpu", "t4").check()
 
-    await expect(told(page, "run_time-live")).to_have_text("Enter 30m to 4h.")
+    await expect(told(page, "run_time-error")).to_have_text("Enter 30m to 4h.")
     await expect(told(page, "sentence")).to_have_text("Fix 1 field above to continue.")
     await radio(page, "gpu", "a100").check()
-    await expect(told(page, "run_time-live")).to_be_hidden()
+    await expect(told(page, "run_time-error")).to_be_hidden()
     await expect(told(page, "sentence")).to_contain_text("up to 8 hours")
 
 
@@ -222,7 +222,7 @@ async def test_where_the_run_time_is_behind_a_door_it_opens_for_what_is_wrong(pa
 
     await radio(page, "gpu", "t4").check()
 
-    await expect(told(page, "run_time-live")).to_be_visible()
+    await expect(told(page, "run_time-error")).to_be_visible()
 
 
 async def test_where_nobody_is_asked_the_end_is_told_beside_start(page: Page, site: Site) -> None:
@@ -285,7 +285,7 @@ async def test_a_count_that_is_too_large_by_now_is_told_at_its_field(page: Page,
     await refresh(page)
 
     await expect(count(page)).to_have_value("2")
-    await expect(told(page, "gpu_count-live")).to_have_text("Enter 1.")
+    await expect(told(page, "gpu_count-error")).to_have_text("Enter 1.")
     await expect(told(page, "sentence")).to_have_text("Fix 1 field above to continue.")
     await expect(row(page, "gpu", "a100")).not_to_contain_text("up to")
     await expect(preset(page, 1).locator(".gs-outlook")).to_have_text(SOME)

@@ -81,7 +81,7 @@ async def test_what_is_wrong_stands_first_and_at_its_field(person: Person, tmp_p
     await person.log_in("error-reader")
     await person.field("cpu").fill("4000")
     await person.field("memory").fill("many")
-    await person.start()
+    await person.send_unchecked()
     errors = person.page.locator("#gpuspawner-errors")
     await expect(errors).to_be_in_viewport()
     path = await shoot(person.page, "form-error", tmp_path)

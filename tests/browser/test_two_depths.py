@@ -85,7 +85,7 @@ async def test_what_is_wrong_is_never_behind_a_closed_door(person: Person) -> No
     await person.log_in("mistaken")
     await person.field("cpu").fill("lots")
 
-    await person.start()
+    await person.send_unchecked()
 
     await expect(customise(person)).to_have_attribute("open", "")
     await expect(person.page.locator("#gpuspawner-cpu-error")).to_be_visible()

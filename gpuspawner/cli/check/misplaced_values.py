@@ -37,7 +37,14 @@ _FREE_KEYS = frozenset(
     | {"annotations", "extraAnnotations", "nodeSelector", "limits", "guarantees"}
 )
 """Names of chart sections in which the admin may choose any key; the search for misplaced sections skips them."""
-_OWN_KEYS = frozenset(SETTING_TRAITS) | {"spawner_class", "capacity_timeout", "dry_run", "language", "settings_files"}
+_OWN_KEYS = frozenset(SETTING_TRAITS) | {
+    "spawner_class",
+    "capacity_timeout",
+    "dry_run",
+    "language",
+    "links",
+    "settings_files",
+}
 _SHARED_KEYS = {"singleuser": frozenset({"cpu", "memory"})}
 """Section of zero-to-jupyterhub's values → chart keys in it that have the same name as a setting of gpuspawner.
 

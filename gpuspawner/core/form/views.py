@@ -420,6 +420,9 @@ class FormView:
     :param suggestion: CPU and memory that belong to the selected GPUs on their node, as text; "" if unknown, without a
         GPU, and if the fields hold these amounts.
     :param link_prefix: text before the name of each field in the query of a link that starts a server; may be empty.
+    :param links_start: whether a link to a choice starts a server at once; False = the form asks first.
+    :param asked: slug of the fixed preset, or "" for the values in the fields, that a link names and that the form asks
+        about: "Start this server?" None = the form asks nothing.
     :param policy: the user's limits; None without limits.
     :param only_presets: whether users can start nothing but fixed presets; the form then has no other fields.
     :param tag: entity tag of the data that may change while the form is open; "" if the hub did not keep these data.
@@ -448,6 +451,8 @@ class FormView:
     is_fresh: bool = False
     suggestion: str = ""
     link_prefix: str = ""
+    links_start: bool = False
+    asked: str | None = None
     policy: PolicyView | None = None
     only_presets: bool = False
     tag: str = ""

@@ -124,11 +124,13 @@ class Report:
         these beside it. Empty if it equals ``sentence``.
     :param place: the pod's place in line, as a sentence; empty if unknown.
     :param since_s: seconds from the start's beginning until this report.
+    :param status: the message without what holds only now, such as the time until the hub gives up.
     """
 
     stage: Stage
     sentence: str
     percent: int
+    status: str = ""
     raw_event: Mapping[str, object] | None = None
     is_alarm: bool = False
     failure: StartFailure | None = None

@@ -131,6 +131,7 @@ class Tracker:
         return Report(
             stage=message.stage,
             sentence=sentence,
+            status=message.sentence,
             percent=self._percent,
             raw_event=scrub_event(message.event.raw) if message.event else None,
             is_alarm=message.is_alarm,

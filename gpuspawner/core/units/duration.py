@@ -99,6 +99,19 @@ def format_clock(seconds: float) -> str:
     return gettext("{hours} h {minutes} min", hours=hours, minutes=left) if left else gettext("{hours} h", hours=hours)
 
 
+def format_last_update(seconds: float) -> str:
+    """Return when data was last updated, as a clause: ``last update 75 s ago``.
+
+    :param seconds: age of the data.
+    """
+    minutes = int(seconds) // 60
+    if minutes < 2:  # noqa: PLR2004 - two minutes
+        return gettext("last update {seconds} s ago", seconds=int(seconds))
+    if minutes < _MIN_MINUTES_IN_HOURS:
+        return gettext("last update {minutes} min ago", minutes=minutes)
+    return gettext("last update {hours} h ago", hours=minutes // _MINUTES_PER_HOUR)
+
+
 @lru_cache(maxsize=4096)
 def _parse_seconds(text: str) -> int:
     found = _DURATION.fullmatch(text)

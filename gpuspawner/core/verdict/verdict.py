@@ -262,7 +262,7 @@ def predict_verdict(
     if known is None:
         return _make_unknown(inventory, inventory.reason or _UNREADABLE)
     if not _is_fresh(inventory):
-        return _make_unknown(inventory, inventory.reason or _UNCONFIRMED)
+        return _make_unknown(inventory, inventory.reason or ("" if inventory.age_s else _UNCONFIRMED))
     build = partial(_PodCase, occupancy=known.occupancy, gpu=gpu, pools=inventory.scalable_pools)
     case = build(admission.pod)
     blocked = case.explain_blocked()

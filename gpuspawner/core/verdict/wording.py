@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuspawner.core.text.i18n import gettext, ngettext
 from gpuspawner.core.text.wording import join_sentences, make_clause
-from gpuspawner.core.units.duration import format_age, format_rough_duration
+from gpuspawner.core.units.duration import format_age, format_last_update, format_rough_duration
 from gpuspawner.core.verdict.verdict import MAX_DATA_AGE_S, Outcome, Verdict
 
 
@@ -96,7 +96,7 @@ def _format_unknown(reason: str, verdict: Verdict) -> str:
     return (
         gettext("Availability unknown: {reason} ({age}).", reason=reason, age=age)
         if reason
-        else gettext("Availability unknown ({age}).", age=age)
+        else gettext("Availability unknown: {reason}.", reason=format_last_update(verdict.age_s))
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from traitlets import Bool, Dict, Float, List, Unicode
+from traitlets import Bool, Dict, Enum, Float, List, Unicode
 from traitlets.config import Config, LoggingConfigurable
 
 SETTING_TRAITS = (
@@ -15,6 +15,9 @@ SETTING_TRAITS = (
     *("gpus", "presets", "only_presets", "policy", "pools", "accelerators", "discover_gpus", "queue"),
 )
 """Names of the traits that settings files may set, too; :class:`gpuspawner.settings.Settings` validates the values."""
+STARTS_FROM_LINKS = "start"
+LINK_BEHAVIORS = ("confirm", STARTS_FROM_LINKS)
+"""Values of the trait ``links``, the default first."""
 _FORM_TRAITS = frozenset({"options_form", "options_from_form"})
 
 
@@ -369,6 +372,26 @@ class GPUSpawnerTraits(LoggingConfigurable):
               config:
                 GPUSpawner:
                   language: de
+
+        .. versionadded:: 0.1
+        """,
+    ).tag(config=True)
+
+    links = Enum(
+        LINK_BEHAVIORS,
+        LINK_BEHAVIORS[0],
+        help="""
+        What a link to a choice does, such as one from "Copy link". `confirm`: the form opens with the choice filled in
+        and asks before anything starts. `start`: the server starts at once. A choice that is refused opens the form in
+        both cases. ::
+
+            hub:
+              config:
+                GPUSpawner:
+                  links: start
+
+        With `start`, everyone who can get a user to open a link can start servers on the user's account, and so use up
+        the user's GPUs. Forms and the REST API are not affected: docs/form.md.
 
         .. versionadded:: 0.1
         """,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
+from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import FilledFields, fill_fields, try_validate
 from gpuspawner.core.form.views import FormView
@@ -25,6 +26,7 @@ from gpuspawner.core.verdict.alternatives import (
 from gpuspawner.core.verdict.availability import Availability, FreeShape, count_availability, count_held_units
 from gpuspawner.core.verdict.verdict import Outcome, Verdict, predict_verdict, starts_now
 from gpuspawner.hub.config.offer import Offer
+from gpuspawner.hub.form.links import describe_links
 from gpuspawner.hub.kubespawner.hub_pods import list_pods_with
 from gpuspawner.hub.pod.merge import parse_admin_tolerations
 from gpuspawner.hub.pod.preview import PodPreviews
@@ -53,15 +55,17 @@ async def build_form(
     options: object,
     draft: FormDraft | None = None,
     header: Mapping[str, str] | None = None,
+    problems: tuple[Problem, ...] = (),
 ) -> FormView:
     """Return the view of a user's form.
 
-    :param spawner: the user's spawner; it stays unchanged.
+    :param spawner: the user's spawner with the setting ``links``; it stays unchanged.
     :param offer: what the hub offers now.
     :param allowance: what the user may have of the offer's catalog.
     :param options: user options of an earlier start, untrusted; any JSON value.
-    :param draft: the values that the request sent as a form or in a link, and the problems in these values.
+    :param draft: the values that the request sent as a form or in a link.
     :param header: field name → text in an open form that refreshes itself; None for another request.
+    :param problems: the problems in the values of ``draft``.
     """
     filled = fill_fields(
         offer.catalog,
@@ -69,14 +73,15 @@ async def build_form(
         typed=draft.typed if draft else header,
         allowance=allowance,
     )
-    return build_view(
+    view = build_view(
         offer.catalog,
         offer.inventory,
         filled=filled,
-        problems=draft.problems if draft else (),
+        problems=problems,
         live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
         allowance=allowance,
     )
+    return replace(view, **describe_links(spawner.links, draft, filled=filled))
 
 
 async def build_live(

@@ -1,7 +1,7 @@
 """Remembers facts about the current request: whether an admin views the page, and the values for the form.
 
 The module keeps these facts in context variables, because tornado runs each request in its own context. The hub needs
-them in four cases:
+them in five cases:
 
 - The viewer may be an admin who opens the form of a user. ``Spawner.handler`` does not tell who the viewer is, because
   this handler may belong to a different request.
@@ -9,6 +9,8 @@ them in four cases:
   but does not pass the sent values. :class:`FormDraft` keeps the values, even those of a form for a named server.
 - An open form refreshes itself. The form sends its values in a header, because a query would start a server. The answer
   is data instead of a page, so the spawner needs the handler of this very request.
+- A link to a choice asks before it starts a server, unless the admin has set ``links: start``. The spawner removes the
+  link's options before JupyterHub reads the query. :class:`FormDraft` keeps them.
 - A link fills in the form if its query has fields whose names begin with :data:`PREFILL_PREFIX`. The spawner removes
   these fields before JupyterHub reads the query, so that the link does not start a server.
 """
@@ -28,10 +30,11 @@ from jupyterhub.utils import url_escape_path, url_path_join
 
 from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.fields import format_field_values
-from gpuspawner.core.request.field_definitions import CUSTOM_IMAGE, FIELDS, FORM_FIELDS
+from gpuspawner.core.request.field_definitions import AMOUNT_FIELDS, CUSTOM_IMAGE, FIELDS, FORM_FIELDS
 from gpuspawner.core.request.options import get_max_length
 from gpuspawner.core.request.presets import PRESET_CHOICES
 from gpuspawner.core.request.selection import Selection
+from gpuspawner.core.text.decimals import drop_padding
 from gpuspawner.hub.spawner_protocol import UserServer
 
 LINK_PREFIX = "opt-" if jupyterhub.version_info >= (6,) else ""
@@ -135,23 +138,27 @@ class FormDraft:
 
     :param typed: name of a field → text, as the user entered it.
     :param problems: problems that the validation found; empty before the validation.
+    :param link: the options in the query of a link that asks before it starts a server; None for a form, for a link
+        that only fills in the form, and for a link that starts a server at once.
     """
 
     typed: Mapping[str, str]
     problems: tuple[Problem, ...] = ()
+    link: Mapping[str, object] | None = None
 
 
 _draft: ContextVar[FormDraft | None] = ContextVar("gpuspawner_draft", default=None)
 
 
-def keep_draft(form: Mapping[str, object]) -> FormDraft:
+def keep_draft(form: Mapping[str, object], *, link: Mapping[str, object] | None = None) -> FormDraft:
     """Remember the form values that this request sent, and return them as a :class:`FormDraft`.
 
     Call this in the request's own task: that task does not see context variables that another task sets.
 
     :param form: values by field, as JupyterHub parses the form or a query.
+    :param link: the options of a link that asks before it starts a server; None for anything else.
     """
-    draft = FormDraft(typed=dict(_read_texts(form)))
+    draft = FormDraft(typed=dict(_read_texts(form)), link=link)
     _draft.set(draft)
     return draft
 
@@ -190,6 +197,9 @@ PREFILL_PREFIX = "fill-"
 _PREFILLED = frozenset({"preset", PRESET_CHOICES, *FORM_FIELDS})
 _RESERVED = frozenset({"next", "display_name"})
 """Parameters of the spawn page that are not options of the server."""
+_XSRF = "_xsrf"
+"""JupyterHub's XSRF token, which may be in the address of a form that was sent and opened again."""
+_AMOUNTS = frozenset(each.name for each in AMOUNT_FIELDS)
 _TRACKING_PREFIX = "utm_"
 _TRACKING = frozenset({"gclid", "fbclid"})
 """Parameters that Google and Facebook add to links."""
@@ -219,17 +229,19 @@ def _format_preset_values(selection: Selection) -> dict[str, str]:
     return values
 
 
-def take_prefill(handler: Any) -> None:
+def take_prefill(handler: Any, *, asks_first: bool = False) -> None:
     """Remove a link's form values from the request's query, and store these values as a :class:`FormDraft`.
 
     JupyterHub starts a server if the query has options. Therefore also remove these parameters:
 
     - parameters that mail programs and social networks add to links;
-    - all options in a link that fills in the form.
+    - all options in a link that fills in the form;
+    - all options in other links, if ``asks_first`` is True.
 
     Call this in the request's own task, before JupyterHub reads the query.
 
     :param handler: tornado's handler of the request, or None outside a request.
+    :param asks_first: whether the form asks before a link with options starts a server.
     """
     request = getattr(handler, "request", None)
     arguments = getattr(request, "query_arguments", None)
@@ -238,13 +250,30 @@ def take_prefill(handler: Any) -> None:
     for name in [name for name in arguments if name.startswith(_TRACKING_PREFIX) or name in _TRACKING]:
         del arguments[name]
     filled = {name: arguments.pop(name) for name in list(arguments) if name.startswith(PREFILL_PREFIX)}
-    if not filled:
+    if not filled and not asks_first:
         return
-    for name in set(arguments) - _RESERVED:
-        del arguments[name]
+    options = {name: arguments.pop(name) for name in set(arguments) - _RESERVED}
+    if not filled:
+        _keep_link(options)
+        return
     fields = {name.removeprefix(PREFILL_PREFIX): value for name, value in filled.items()}
-    values = {
-        name: [each.decode(errors="replace") for each in value] for name, value in fields.items() if name in _PREFILLED
-    }
+    values = {name: _read_bytes(name, value) for name, value in fields.items() if name in _PREFILLED}
     if values:
         keep_draft(values)
+
+
+def _keep_link(options: Mapping[str, list[bytes]]) -> None:
+    """Store the options in a link's query as a :class:`FormDraft`.
+
+    Like JupyterHub 6, use only the options with the prefix ``opt-`` if there are any.
+    """
+    prefixed = {name: value for name, value in options.items() if LINK_PREFIX and name.startswith(LINK_PREFIX)}
+    link = {name: _read_bytes(name, value) for name, value in (prefixed or options).items() if name != _XSRF}
+    if link:
+        keep_draft(link, link=link)
+
+
+def _read_bytes(name: str, values: list[bytes]) -> list[str]:
+    texts = [each.decode(errors="replace") for each in values]
+    amount = name.removeprefix(PREFILL_PREFIX).removeprefix(_QUERY_PREFIX) in _AMOUNTS
+    return [drop_padding(each) if amount else each for each in texts]

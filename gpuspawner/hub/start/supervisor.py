@@ -257,8 +257,9 @@ class _Supervisor:
         sentence = gettext(
             "Your server was not ready after {duration}, so it was stopped.", duration=format_wait(self._timeout_s)
         )
-        last_seen = gettext("Last seen: {sentence}", sentence=last.sentence) if last else ""
-        return SlowStartError(join_sentences(sentence, last_seen))
+        # The time until the hub gives up is over, so leave it out.
+        status = gettext("Last status: {sentence}", sentence=last.status or last.sentence) if last else ""
+        return SlowStartError(join_sentences(sentence, status))
 
     def _left_s(self) -> float:
         left_s = self._timeout_s - self._early_s - self._feed.elapsed_s

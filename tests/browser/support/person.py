@@ -63,6 +63,10 @@ class Person:
     async def start(self) -> None:
         await self.page.locator(".feedback-container button").click()
 
+    async def send_unchecked(self) -> None:
+        """Send the form as it is, past the script, which would lead to a wrong field instead."""
+        await self.page.locator("#spawn_form").evaluate("(form) => form.submit()")
+
     async def wait_for_lab(self) -> None:
         await self.page.wait_for_url("**/user/*/lab**", timeout=START_TIMEOUT_MS)
         await expect(self.page.locator(".jp-Launcher")).to_be_visible(timeout=START_TIMEOUT_MS)

@@ -40,7 +40,7 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
         ("waits", {"reason": "All 4 are in use."}, "Will wait: all 4 are in use."),
         ("waits", {}, "Will wait."),
         ("unknown", {}, "Availability unknown."),
-        ("unknown", {"age_s": 90.0}, "Availability unknown (as of 90 s ago)."),
+        ("unknown", {"age_s": 90.0}, "Availability unknown: last update 90 s ago."),
         (
             "never",
             {"reason": "No node with an A100 has 96 CPUs; the largest has 64."},
@@ -53,8 +53,8 @@ from gpuspawner.core.verdict.wording import format_verdict, format_verdict_label
         ),
         (
             "unknown",
-            {"reason": "The data about the cluster is out of date.", "age_s": 200.0},
-            "Availability unknown: the data about the cluster is out of date (as of 3 min ago).",
+            {"reason": "The API server does not answer.", "age_s": 200.0},
+            "Availability unknown: the API server does not answer (as of 3 min ago).",
         ),
     ],
 )

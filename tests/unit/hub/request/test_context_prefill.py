@@ -78,7 +78,7 @@ async def test_what_mail_programs_and_social_networks_add_to_a_link_is_ignored(
     make_spawner: MakeSpawner, link: str, left: dict[str, list[bytes]]
 ):
     query = asked(link)
-    make_spawner().handler = handler(query)
+    make_spawner(settings={**SETTINGS, "links": "start"}).handler = handler(query)
     assert query == left
 
 

@@ -155,9 +155,9 @@ async def test_what_waits_for_a_disk_and_not_for_room_is_a_timeout(make_spawner:
     server.put(PODS, other_pod("other", on="gpu-1", gpus=3))
     _, ending = await started(make_spawner, server, without_disk, options={}, timeout_s=35)
     assert isinstance(ending, SlowStartError)
-    assert format_exception(ending)[0].startswith(
+    assert format_exception(ending)[0] == (
         "Your server was not ready after 35 seconds, so it was stopped. "
-        "Last seen: A disk of your server is not there yet."
+        "Last status: A disk of your server is not there yet."
     )
 
 
@@ -580,5 +580,6 @@ async def test_a_pod_that_no_scheduler_looks_at_is_named_to_its_user_in_the_log_
 ):
     _, ending = await started(make_spawner, server, untouched, timeout_s=36)
     assert isinstance(ending, SlowStartError)
-    assert "Last seen: The scheduler site-scheduler hasn't looked at your server yet." in str(ending)
+    assert "Last status: The scheduler site-scheduler hasn't looked at your server yet." in str(ending)
+    assert "Gives up" not in str(ending)
     assert sum("its scheduler site-scheduler has not looked at it" in line for line in caplog.messages) == 1
