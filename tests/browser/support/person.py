@@ -58,6 +58,10 @@ class Person:
         return self.page.locator(f"#spawn_form label:has(input[name={name}][value='{value}'])")
 
     async def pick(self, name: str, value: str) -> None:
+        """Pick a choice; one that stands behind a line of a long list is shown first."""
+        closed = self.page.locator("#spawn_form button[aria-expanded=false]:visible")
+        while await self.row(name, value).is_hidden() and await closed.count():
+            await closed.first.click()
         await self.choice(name, value).check()
 
     async def start(self) -> None:
