@@ -4,6 +4,7 @@
 const REFRESH_MS = 10_000;
 const SETTLE_MS = 300;
 const LONGEST_MS = 60_000;
+const RAREST_MS = 75_000;
 const LONGEST_TEXT = 200;
 const OLD_S = 60;
 const LATE_S = 15; // how old counts may be when they come, and how late
@@ -180,14 +181,14 @@ export function refresher({ ask, isVisible, onFailure, clock = globalThis, rando
       const found = await ask();
       over = !found || over;
       // Forms that were told the same do not all ask at once.
-      if (found > 1) pause = Math.min(Math.max(found, REFRESH_MS), LONGEST_MS) * (1 - 0.1 * random());
+      if (found > 1) pause = Math.min(Math.max(found, REFRESH_MS), RAREST_MS) * (1 - 0.05 * random());
       failures = 0;
     } catch {
       failures += 1;
       onFailure();
     }
     busy = false;
-    const wait = Math.min(pause * 2 ** failures, LONGEST_MS);
+    const wait = failures ? Math.min(pause * 2 ** failures, LONGEST_MS) : pause;
     plan(again && !failures ? SETTLE_MS : wait);
   }
 

@@ -182,6 +182,6 @@ class Crowd:
             while at < end:
                 await asyncio.sleep(max(0.0, at - loop.time()))
                 pause_s = await getattr(person, ask)(tally())
-                at = loop.time() + pause_s * (1 - 0.1 * dice.random())
+                at = loop.time() + pause_s * (1 - 0.05 * dice.random())
 
         await asyncio.gather(*(keep(person, dice.random() * LEAST_S) for person in self.people))

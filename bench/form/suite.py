@@ -33,9 +33,9 @@ POLL_BYTES_BUDGET = 2048
 MISSING_EVENTS_BUDGET_PERCENT = 10.0
 ALONE_S = 10.0
 PAGES_S = 30.0
-SETTLE_S = 60.0
+SETTLE_S = 75.0
 """So long all forms that opened together keep asking together, before the hub has spread them."""
-WINDOW_S = 60.0
+WINDOW_S = 75.0
 
 
 @dataclass(slots=True, kw_only=True)

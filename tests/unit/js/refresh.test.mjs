@@ -80,9 +80,9 @@ for (const [name, counts, widths] of [
 
 test("counts are old after a minute, or when newer ones are late that the server wants to be asked for rarely", () => {
   assert.equal(ageText(61), "as of 61 s ago");
-  expectNext(60);
-  assert.equal(ageText(74), "");
-  assert.equal(ageText(76), "as of 76 s ago");
+  expectNext(75);
+  assert.equal(ageText(89), "");
+  assert.equal(ageText(91), "as of 91 s ago");
   expectNext(10);
   assert.equal(ageText(61), "as of 61 s ago");
 });
