@@ -36,7 +36,7 @@ from gpuspawner.hub.errors import (
     make_refusal,
     make_unread_cluster_failure,
 )
-from gpuspawner.hub.form.links import find_draft_problems
+from gpuspawner.hub.form.links import check_link
 from gpuspawner.hub.form.live import build_form
 from gpuspawner.hub.form.refresh import FormUpdates, RefreshPace, answer_refresh
 from gpuspawner.hub.form.rendering import render
@@ -129,10 +129,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         offer = await spawner.make_offer()
         allowance = await self.admission.find_allowance(spawner, offer)
         own = split_options(self.user_options, spawner.extra_options).own
-        problems = await find_draft_problems(draft, spawner, offer=offer, admission=self.admission)
-        view = await build_form(
-            spawner, offer, allowance=allowance, options=own, draft=draft, header=header, problems=problems
-        )
+        await check_link(draft, spawner, offer=offer, admission=self.admission)
+        view = await build_form(spawner, offer, allowance=allowance, options=own, draft=draft, header=header)
         if refresh is not None:
             answer_refresh(refresh, view, updates=self.form_updates, pace=self.refresh_pace)
         with use_language(ENGLISH):  # The warnings are in English, as in the hub's log.

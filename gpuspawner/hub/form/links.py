@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from gpuspawner.core.errors import Problem, SelectionError
+from gpuspawner.core.errors import SelectionError
 from gpuspawner.core.form.fields import FilledFields
 from gpuspawner.core.policy.admission import UnreadClusterError
 from gpuspawner.core.request.options import parse_query
@@ -24,10 +24,10 @@ class LinkAttributes(TypedDict):
     asked: str | None
 
 
-async def find_draft_problems(
+async def check_link(
     draft: FormDraft | None, spawner: AdmittedSpawner, *, offer: Offer, admission: AdmissionService
-) -> tuple[Problem, ...]:
-    """Return the problems to show in the form: those of the sent form, or those of the link that opened the form.
+) -> None:
+    """Store the problems of the link that opened the form in the draft; do nothing without such a link.
 
     :param draft: what the request sent; None if it sent nothing.
     :param spawner: the user's spawner.
@@ -35,7 +35,7 @@ async def find_draft_problems(
     :param admission: checks the link's choice; reserves nothing.
     """
     if draft is None or draft.link is None:
-        return () if draft is None else draft.problems
+        return
     try:
         await admission.admit(spawner, parse_query(draft.link), offer=offer, is_start=False)
     except UnreadClusterError:
@@ -43,14 +43,13 @@ async def find_draft_problems(
     except SelectionError as error:
         registry.count_refusal(error.code)
         draft.problems = error.problems
-    return draft.problems
 
 
 def describe_links(links: str, draft: FormDraft | None, *, filled: FilledFields) -> LinkAttributes:
     """Return the attributes of the form's view about links.
 
     :param links: the setting ``links``.
-    :param draft: what the request sent, after :func:`find_draft_problems`; None if it sent nothing.
+    :param draft: what the request sent, after :func:`check_link`; None if it sent nothing.
     :param filled: the contents of the form's fields.
     """
     is_asked = draft is not None and draft.link is not None and not draft.problems

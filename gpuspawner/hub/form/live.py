@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 
 from gpuspawner.core.catalog.model import Catalog, GPUType
-from gpuspawner.core.errors import Problem
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import FilledFields, fill_fields, try_validate
 from gpuspawner.core.form.views import FormView
@@ -55,7 +54,6 @@ async def build_form(
     options: object,
     draft: FormDraft | None = None,
     header: Mapping[str, str] | None = None,
-    problems: tuple[Problem, ...] = (),
 ) -> FormView:
     """Return the view of a user's form.
 
@@ -63,9 +61,8 @@ async def build_form(
     :param offer: what the hub offers now.
     :param allowance: what the user may have of the offer's catalog.
     :param options: user options of an earlier start, untrusted; any JSON value.
-    :param draft: the values that the request sent as a form or in a link.
+    :param draft: the values that the request sent as a form or in a link, and the problems in these values.
     :param header: field name → text in an open form that refreshes itself; None for another request.
-    :param problems: the problems in the values of ``draft``.
     """
     filled = fill_fields(
         offer.catalog,
@@ -77,7 +74,7 @@ async def build_form(
         offer.catalog,
         offer.inventory,
         filled=filled,
-        problems=problems,
+        problems=draft.problems if draft else (),
         live=await build_live(spawner, offer, selection=filled.selection, reach=allowance.catalog, filled=filled),
         allowance=allowance,
     )

@@ -33,7 +33,17 @@ FILES = sorted(HERE.glob("*.test.mjs"))
 AMOUNTS = tuple(each.name for each in AMOUNT_FIELDS)
 COUNT_BOUNDS = {"min": "1", "max": "2", "step": "1", "default": "1"}
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
-SCRIPTS = ("language.js", "choice.js", "live.js", "display.js", "bar.js", "policy.js", "presets.js", "lists.js", "form.js")
+SCRIPTS = (
+    "language.js",
+    "choice.js",
+    "live.js",
+    "display.js",
+    "bar.js",
+    "policy.js",
+    "presets.js",
+    "lists.js",
+    "form.js",
+)
 WITHOUT_DATA = {"complaints", "lists", "presets", "refresher", "waiting"}
 TYPED = (
     *("0.5", "0,5", "1", "1.0", "1.50", "0,50", "1.000", "1,000", "1.500", "1.125", "1,125", "12,5", "33", "0.75"),
