@@ -68,6 +68,7 @@ def find_alternatives(
         return ()
     others = list_other_types(selection, catalog) if types is None else list(types)
     others.sort(key=lambda gpu: has_little_memory(gpu, selection, catalog=catalog))
+    little = {gpu.slug for gpu in others if has_little_memory(gpu, selection, catalog=catalog)}
     search = _AlternativeSearch(selection, catalog, others=others, fits=fits)
     smaller: dict[Selection, None] = {}
     for changes in (search.list_single_changes, search.list_amount_changes, search.list_gpu_changes):
@@ -76,7 +77,7 @@ def find_alternatives(
             is_smaller = _compare_memory(each, selection, catalog=catalog) < _NEAR_MEMORY
             (smaller if is_smaller else found).setdefault(each)
             # The types with less than half of the memory come last: after the first of them, no better type follows.
-            if len(found) >= limit or (is_smaller and each.gpu != selection.gpu and (found or len(smaller) >= limit)):
+            if len(found) >= limit or (is_smaller and each.gpu in little and (found or len(smaller) >= limit)):
                 break
         if found:
             return tuple(found)

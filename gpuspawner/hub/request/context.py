@@ -103,7 +103,7 @@ def is_refresh(handler: Any) -> bool:
     :param handler: tornado's handler of the request; None outside a request.
     """
     request = getattr(handler, "request", None)
-    return request is not None and request.method == "GET" and CHOICE_HEADER in request.headers
+    return request is not None and CHOICE_HEADER in request.headers and request.method == "GET"
 
 
 _JSON = "application/json"

@@ -115,7 +115,8 @@ async def test_resources_and_variables_the_admin_writes_over_keep_the_choice(mak
     (container,) = (await pod_of(spawner, GPU_OPTIONS))["spec"]["containers"]
     assert container["resources"]["limits"] == {"cpu": 4.0, "memory": 16 * 2**30, "nvidia.com/gpu": "2"}
     others = {name: value for name, value in GPU_HIDING_ENVIRONMENT.items() if name != "NVIDIA_VISIBLE_DEVICES"}
-    assert {variable["name"]: variable["value"] for variable in container["env"]} == others
+    chosen = {"GPUSPAWNER_GPU": "a100", "GPUSPAWNER_GPU_NAME": "A100", "GPUSPAWNER_GPU_COUNT": "2"}
+    assert {variable["name"]: variable["value"] for variable in container["env"]} == {**others, **chosen}
     pod = await pod_of(spawner, {})
     assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["limits"]
     assert environment(pod) == GPU_HIDING_ENVIRONMENT

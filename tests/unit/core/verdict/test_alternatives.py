@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuspawner.core.catalog.model import (
@@ -259,6 +259,7 @@ def test_what_is_found_fits_is_new_is_valid_and_was_asked_for_seldom(
     st.integers(1, 8),
     st.dictionaries(st.sampled_from(list(CATALOG.gpus)), st.integers(0, 8)),
 )
+@example("h100", 3, {"mi210": 2, "t4": 4, "h100": 1, "a100": 1})
 def test_less_than_half_of_the_gpu_memory_is_offered_only_where_nothing_nearer_is_free(
     slug: str, count: int, free: dict[str, int]
 ):

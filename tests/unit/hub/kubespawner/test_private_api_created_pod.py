@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from kubernetes_asyncio.client import CoreV1Api, V1ObjectMeta, V1Pod
+from kubernetes_asyncio.client import CoreV1Api, V1ObjectMeta, V1Pod, V1PodSpec
 from kubernetes_asyncio.client.rest import ApiException
 
 from gpuspawner.hub.kubespawner.private_api import create_for_kubespawner, make_pod_creating_api
@@ -38,7 +38,7 @@ async def test_a_hook_that_creates_a_pod_gets_it(api: Any):
 
 
 async def test_a_start_creates_its_pod_and_reads_no_answer(spawner: GPUSpawner, server: WatchServer):
-    pod = V1Pod(metadata=V1ObjectMeta(name="jupyter-ada"))
+    pod = V1Pod(metadata=V1ObjectMeta(name="jupyter-ada"), spec=V1PodSpec(containers=[]))
     send = partial(spawner.api.create_namespaced_pod, "default")
     assert await send_pod(spawner, pod, send=send, is_repeated=False) is None
     assert [(each.method, each.path) for each in server.requests].count(PODS) == 1
