@@ -236,7 +236,9 @@ async def test_jupyterhub_shows_our_page_unless_a_site_has_one_of_its_own(server
         (own / "spawn_pending.html").write_text('{% extends "templates/spawn_pending.html" %}')
         await hub.kill()
         await hub.start()
-        (page,) = await hub.read_pages("ada", "/hub/spawn-pending/ada")
+        await hub.begin("bob", {**GPU_OPTIONS})
+        await hub.follow("bob", "set up")
+        (page,) = await hub.read_pages("bob", "/hub/spawn-pending/bob")
         found = BeautifulSoup(page, "html.parser")
         assert (text(found, "title"), len(found.select("#gpuspawner-waiting"))) == ("JupyterHub", 0)
         assert "evtSource" in page
