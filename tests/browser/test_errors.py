@@ -67,6 +67,7 @@ async def test_start_with_wrong_fields_leads_to_the_first_one(person: Person) ->
     await expect(page.locator("#gpuspawner-memory-error")).to_be_visible()
     links = page.locator("#gpuspawner-fixes a")
     assert await links.all_text_contents() == ["CPU", "Memory"]
+    await person.unfold()
     await links.last.click()
     await expect(person.field("memory")).to_be_focused()
     await person.field("memory").fill("2")

@@ -162,9 +162,9 @@ async def test_the_section_speaks_the_browsers_language_and_knows_its_time_zone(
 
 @pytest.mark.window(java_script_enabled=False)
 async def test_without_a_script_the_end_is_told_in_utc_and_no_button_is_there(person: Person, servers: Servers) -> None:
-    with servers.running({"plain": OPTIONS}):
-        await person.log_in_to("/hub/home", "plain")
-        end = end_of(servers.pods.of("plain"))
+    with servers.running({"scriptless": OPTIONS}):
+        await person.log_in_to("/hub/home", "scriptless")
+        end = end_of(servers.pods.of("scriptless"))
         await expect(card(person.page).locator("time")).to_contain_text(f"{end:%H:%M} UTC, in 2 h")
         await expect(card(person.page).get_by_role("link", name="Open Default server")).to_be_visible()
         await expect(card(person.page).locator("button")).to_be_hidden()

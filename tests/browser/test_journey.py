@@ -126,8 +126,9 @@ async def test_data_of_another_version_leaves_the_form_as_it_is_without_a_script
         page = re.sub(r'"version":\d+', '"version":1', await answer.text())
         await route.fulfill(response=answer, body=page)
 
-    await person.page.route("**/hub/spawn", older)
     await person.log_in("older", customise=False)
+    await person.page.route("**/hub/spawn", older)  # not before: a redirect to the page is none of its requests
+    await person.page.goto(f"{person.url}/hub/spawn")
     await person.customise()
     await person.field("cpu").fill("lots")
     await person.start()

@@ -77,4 +77,4 @@ async def test_wrong_input_moves_the_focus_to_what_is_wrong(person: Person) -> N
     await person.field("cpu").fill("1.1")
     await person.field("cpu").press("Enter")
 
-    await expect(person.page.locator("#gpuspawner-errors")).to_be_focused()
+    await expect(person.field("cpu")).to_be_focused()

@@ -19,8 +19,7 @@ from gpuspawner.core.cluster.state import Inventory
 from gpuspawner.core.form.build import LiveState, build_view
 from gpuspawner.core.form.fields import fill_fields
 from gpuspawner.core.verdict.availability import Availability, FreeShape
-from gpuspawner.hub.form.rendering import render
-from tests.browser.support.site import serving
+from tests.browser.support.site import is_refresh, refreshed, render_open, serving
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.window(viewport={"width": 1280, "height": 1000})]
 
@@ -83,7 +82,9 @@ class Site:
             filled=fill_fields(CATALOG, typed=typed),
             live=LiveState(availabilities=counts),
         )
-        return web.Response(text=PAGE.format(render(view)), content_type="text/html")
+        if is_refresh(request):
+            return refreshed(request, view)
+        return web.Response(text=PAGE.format(render_open(view)), content_type="text/html")
 
     def _count(self, slug: str) -> Availability:
         is_free = slug not in self.taken

@@ -100,7 +100,7 @@ async def test_what_is_wrong_there_comes_back_with_the_door_open(person: Person)
     await expect(person.field("run_time")).to_have_attribute("aria-invalid", "true")
     await expect(person.field("cpu")).to_have_value("2")
 
-    await person.page.locator("#gpuspawner-errors a", has_text="The run time").click()
+    await person.page.locator("#gpuspawner-errors a[href='#gpuspawner-run_time']").click()
 
     await expect(person.field("run_time")).to_be_focused()
 

@@ -371,7 +371,7 @@ async def test_the_link_of_a_card_starts_what_is_picked(form: Form) -> None:
     await form.pick("size", "large")
     await form.card("course").get_by_role("button", name="Copy link").click()
     await expect(form.card("course").locator(".gs-copy")).to_have_text(
-        "Link copied. Opening it starts this server at once."
+        "Link copied. It opens the form with this choice."
     )
     link = urlsplit(await form.page.evaluate("navigator.clipboard.readText()"))
     assert parse_qs(link.query) == {"preset": ["course"], "preset_choices": ["size:large,image:lab"]}
