@@ -48,6 +48,11 @@ class QuantityError(ValueError):
     """
 
     def __init__(self, message: str, *, amount: Fraction | None = None) -> None:
+        """Store the amount.
+
+        :param message: describes the valid form.
+        :param amount: see the class.
+        """
         super().__init__(message)
         self.amount = amount
 

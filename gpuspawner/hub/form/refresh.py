@@ -195,15 +195,20 @@ class RefreshPace:
         return self._reserved_until - now
 
 
-class Answer(NamedTuple):
-    """The answer to a refresh: HTTP status, headers, and body (empty with status 304)."""
+class RefreshAnswer(NamedTuple):
+    """The answer to a refresh.
+
+    :param status: 200, or 304 if nothing has changed.
+    :param headers: name → value.
+    :param body: JSON, perhaps compressed; empty with status 304.
+    """
 
     status: HTTPStatus
     headers: dict[str, str]
     body: bytes
 
 
-def build_answer(view: FormView, *, sent: Mapping[str, str], updates: FormUpdates, again_s: float) -> Answer:
+def build_answer(view: FormView, *, sent: Mapping[str, str], updates: FormUpdates, again_s: float) -> RefreshAnswer:
     """Return the answer to an open form's refresh; status 304 if the form already has the newest data.
 
     :param view: the form's view as it is now.
@@ -217,7 +222,7 @@ def build_answer(view: FormView, *, sent: Mapping[str, str], updates: FormUpdate
     if view.age_s is not None:
         headers[AGE_HEADER] = f"{view.age_s:.1f}"
     if not text:
-        return Answer(HTTPStatus.NOT_MODIFIED, headers, b"")
+        return RefreshAnswer(HTTPStatus.NOT_MODIFIED, headers, b"")
     headers |= {
         "Content-Type": "application/json",
         "X-Content-Type-Options": "nosniff",
@@ -227,7 +232,7 @@ def build_answer(view: FormView, *, sent: Mapping[str, str], updates: FormUpdate
     if len(body) >= _MIN_GZIP_BYTES and "gzip" in sent.get("Accept-Encoding", ""):
         headers["Content-Encoding"] = "gzip"
         body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
-    return Answer(HTTPStatus.OK, headers, body)
+    return RefreshAnswer(HTTPStatus.OK, headers, body)
 
 
 def answer_refresh(handler: Any, view: FormView, *, updates: FormUpdates, pace: RefreshPace) -> NoReturn:
