@@ -43,8 +43,9 @@ _QUANTITY = re.compile(rf"\+?{_NUMBER}(?:(?P<unit>[numkMGTPE]|[KMGTPE]i)|[eE](?P
 class QuantityError(ValueError):
     """A value is not a valid amount; the message describes the valid form and does not quote the value.
 
-    :ivar amount: the amount in base units (millicores, bytes, seconds), if the value is a number that is only too large
-        or too precise; else None.
+    :param message: the rest of a sentence that begins with the name of the amount.
+    :param amount: the amount in base units (millicores, bytes, seconds), if the value is a number that is only too
+        large or too precise; else None.
     """
 
     def __init__(self, message: str, *, amount: Fraction | None = None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import escape
 
-from gpuspawner.core.errors import PolicyError
+from gpuspawner.core.errors import PolicyError, Problem
 from gpuspawner.hub.errors import RefusedStart
 from tests.fuzz.support.corpus import MARK
 from tests.fuzz.support.sites import Card, Offered, Part, Range, Site
@@ -170,8 +170,13 @@ def misshown(page: str, refused: RefusedStart | None = None) -> list[str]:
     if escaped := _BROKEN_OUT.search(page):
         found.append(page[max(0, escaped.start() - 80) : escaped.end() + 80])
     problems = getattr(getattr(refused, "__cause__", None), "problems", ())
-    found += [f"not in the form: {each.message}" for each in problems if str(escape(each.message)) not in page]
+    found += [f"not in the form: {each.message}" for each in problems if not _is_shown(each, page)]
     return found
+
+
+def _is_shown(problem: Problem, page: str) -> bool:
+    """Return whether a form says what to enter, at the field, or else why it was refused, as at a preset."""
+    return any(str(escape(text)) in page for text in (problem.hint, problem.message) if text)
 
 
 def differences(expected: Any, found: Any, path: str = "") -> Iterator[str]:
