@@ -44,7 +44,7 @@ characters unless the schema says otherwise. Unknown fields are errors, unless t
 [a field of your own](../how-to/own-field.md). All options together may have 60,000 characters as JSON, and 32 nested
 levels.
 
-| field | JSON type | what it is |
+| field | JSON type | meaning |
 |---|---|---|
 """
 _ANSWERS = """\
