@@ -29,8 +29,11 @@ function all(root, selector) {
   return [...root.querySelectorAll(selector)];
 }
 
-function on(target, ...event) {
-  target?.addEventListener(...event);
+// Aborted when the hub has sent another form in place of this one: then this script is over.
+const ending = new AbortController();
+
+function on(target, name, react, options) {
+  target?.addEventListener(name, react, { signal: ending.signal, ...options });
 }
 
 function made(name, properties) {
@@ -71,19 +74,16 @@ function islandOf(page) {
   return data.version === VERSION ? data : undefined;
 }
 
-/** The page as the server has it now for these values; undefined when this is no form any more. */
-async function fetchPage(sent) {
+/** The answer to a question for the form of these values: a page, as the server has it now. */
+function fetchPage(address, sent) {
   // Without the query: one on this address would start a server.
-  const answer = await fetch(location.pathname, {
+  return fetch(address, {
     headers: { "Gpuspawner-Choice": headerOf(sent) },
     credentials: "same-origin",
     cache: "no-store",
     redirect: "manual", // to the running server, or to the login page
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
-  if (answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 403) return undefined;
-  if (!answer.ok) throw new Error(`status ${answer.status}`);
-  return new DOMParser().parseFromString(await answer.text(), "text/html");
 }
 
 // What is shown besides, where it is sent: each is called as display() is, and returns the same.
@@ -187,6 +187,7 @@ function keepLive(root, data, form) {
   const asker = refresher({ ask, isVisible: () => !document.hidden && !form.isLeaving(), onFailure: refresh });
 
   form.soon = asker.soon;
+  form.now = asker.now;
 
   /** Returns whether there is nothing to ask the server right away. */
   function refresh() {
@@ -199,8 +200,18 @@ function keepLive(root, data, form) {
   }
 
   async function ask() {
-    const page = await fetchPage({ ...sentValues(form.read(), data), ...form.sent?.() });
-    const fresh = page && islandOf(page);
+    let answer;
+    try {
+      answer = await fetchPage(form.address, { ...sentValues(form.read(), data), ...form.sent?.() });
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+    } catch (error) {
+      form.noData(answer ?? error); // which finds out what it means
+      if (!answer || answer.status > 499) throw error;
+      return true;
+    }
+    form.noData();
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = islandOf(page);
     if (!fresh) return false;
     [answered, since] = [JSON.stringify(sentValues(fresh.values, data)), Date.now()];
     data.gpus.forEach((gpu) => {
@@ -217,7 +228,8 @@ function keepLive(root, data, form) {
 
   on(document, "visibilitychange", () => (document.hidden ? asker.rest() : asker.now()));
   on(window, "pageshow", ({ persisted }) => persisted && asker.now());
-  setInterval(refresh, TICK_MS);
+  const ticks = setInterval(refresh, TICK_MS);
+  ending.signal.onabort = () => clearInterval(ticks);
   asker.rest();
   return () => refresh() || asker.soon();
 }

@@ -19,7 +19,7 @@ function nameChoice(radio, number) {
 }
 
 /** Wire up the form that `root` lies in. */
-function enhance(root, data, isLeaving) {
+function enhance(root, data, session) {
   const find = (id) => root.querySelector(`#gpuspawner-${id}`);
   const radios = (name) => all(root, `input[name=${name}]`);
   const picked = (name) => radios(name).find((radio) => radio.checked);
@@ -159,7 +159,7 @@ function enhance(root, data, isLeaving) {
   }
 
   choices.forEach((name) => radios(name).forEach((radio, index) => nameChoice(radio, name === "gpu" ? index : index + 1)));
-  const changed = keepLive(root, data, { find, read, fill, update, complain, isLeaving });
+  const changed = keepLive(root, data, Object.assign(session, { find, read, fill, update, complain }));
   find("as-loaded")?.remove();
   inputs.custom_image?.setAttribute("required", ""); // a disabled field may be empty all the same
   on(root, "input", ({ target }) => {
@@ -212,33 +212,6 @@ function enhance(root, data, isLeaving) {
   find("errors")?.focus();
 }
 
-/** Keep Start from being pressed twice, and bring it back when the page is shown again. Returns whether it was pressed. */
-function guard(form, start) {
-  let sent = false;
-  on(document, "submit", (event) => {
-    if (event.target !== form) return;
-    if (sent) {
-      event.preventDefault();
-      event.stopPropagation(); // the hub's own handler would show Start again
-      return;
-    }
-    sent = true;
-    // Only after the browser has read the form: a disabled button is left out of it.
-    setTimeout(() => start?.setAttribute("disabled", ""));
-  }, { capture: true });
-  on(window, "pageshow", ({ persisted }) => {
-    if (!persisted) return;
-    sent = false;
-    start?.removeAttribute("disabled");
-    start?.classList.remove("hidden");
-    all(form, ".feedback-widget").forEach((widget) => {
-      widget.classList.add("hidden");
-      widget.firstElementChild?.classList.remove("fa-pulse");
-    });
-  });
-  return () => sent;
-}
-
 if (typeof document !== "undefined") {
   const root = document.getElementById("gpuspawner-form");
   const form = root?.closest("form");
@@ -246,12 +219,12 @@ if (typeof document !== "undefined") {
     const feedback = form.querySelector(".feedback-container");
     const start = feedback?.querySelector("button");
     if (start?.textContent.trim() === "Start") write(start, t("Start"));
-    const isLeaving = guard(form, start);
+    const session = keepSession(root, form, start);
     const [data, summary] = [islandOf(document), root.querySelector("#gpuspawner-summary")];
     // With data of another version, or in a site's form without its parts, the form is what it is without a script.
     if (data && summary) {
       if (feedback) summary.append(feedback);
-      enhance(root, data, isLeaving);
+      enhance(root, data, session);
     }
   }
 }

@@ -172,6 +172,8 @@ class GPUSpawner(GPUSpawnerTraits, KubeSpawner):
         if failed is not None and has_failed(failed) and is_new and context.is_refresh(handler):
             self.failed_starts[self.user.name, self.name] = failed
             private_api.set_spawn_future(self, failed)
+            # JupyterHub uses the new spawner for this request only, and would make another one for the next.
+            self.user.spawners[self.name] = self
 
     # -- the choice ----------------------------------------------------------------------------------------------------
 

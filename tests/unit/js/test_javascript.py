@@ -26,7 +26,7 @@ from tests.unit.islands import TABLES, build_view, faults, tabled
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.test.mjs"))
 SENTENCES = json.loads((HERE / "sentences.json").read_text())
-SCRIPTS = ("language.js", "choice.js", "live.js", "display.js", "policy.js", "presets.js", "form.js")
+SCRIPTS = ("language.js", "choice.js", "live.js", "display.js", "session.js", "policy.js", "presets.js", "form.js")
 WITHOUT_DATA = {"presets", "refresher"}
 
 
