@@ -39,14 +39,13 @@ function request(address, options) {
  * Returns a function that keeps it as it is now, with `more` about it, for this address or one with another query.
  */
 function keepChoice(root, form, key) {
-  const isAnswer = "answer" in form.dataset;
   const fields = () => [...form.elements].filter(({ name, type }) => name && !/hidden|submit|button|file|password/.test(type));
   const held = () => fields().map(({ name, value, checked }) => [name, value, checked]);
   let kept = JSON.parse(stored(inTab, key + location.search));
-  if (isAnswer || (kept?.isSent && !isBack)) kept = null;
+  if (kept?.isSent && !isBack) kept = null;
 
   function restore() {
-    if (isBack && !isAnswer) form.reset();
+    if (isBack) form.reset();
     kept?.opened.forEach((id) => document.getElementById(id)?.setAttribute("open", ""));
     fields().forEach((field) => {
       const isPick = /radio|checkbox/.test(field.type);
@@ -187,11 +186,11 @@ function keepSession(root, form, start) {
   /** Show the form as the hub sent it back, with what is wrong in it. */
   function replace(page) {
     const [fresh, told] = [ourForm(page), page.querySelector(".spawn-error-msg")];
+    keep(); // also what belongs to nothing that is picked, which was not sent
     ending.abort();
     takeToken(fresh);
     document.querySelector(".spawn-error-msg")?.remove();
     if (told) form.before(told);
-    form.dataset.answer = "";
     form.replaceChildren(...fresh.childNodes);
     // Scripts of a page that was only read do not run.
     all(form, "script").forEach((script) => {

@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -75,27 +76,36 @@ def quick_hub(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with Hub(cluster, settings, run_dir=folder) as hub:
         yield hub
     server.shutdown()
+    server.server_close()
+
+
+def is_at_rest(hub: Hub, user: str) -> bool:
+    """Whether a user has no server that starts, runs or stops."""
+    state = hub.client.servers(user).get("", {})
+    return not state.get("ready") and not state.get("pending")
 
 
 def end_server(hub: Hub, user: str) -> None:
     """Stop a user's server as JupyterHub's home page does, whatever it is doing, and wait until it is at rest."""
 
-    def is_at_rest() -> bool:
+    def look() -> bool:
         state = hub.client.servers(user).get("", {})
         if state.get("ready") or state.get("pending") == "spawn":
             hub.client.stop_server(user)
-        return not state.get("ready") and not state.get("pending")
+        return is_at_rest(hub, user)
 
-    wait_for(is_at_rest, f"the server of {user} at rest")
+    wait_for(look, f"the server of {user} at rest")
 
 
 async def sign_in(context: BrowserContext, url: str, name: str) -> None:
     """Sign in beside the open pages, as another window of the same browser would."""
-    page = await (await context.request.get(f"{url}/hub/login")).text()
-    found = re.search(r'name="_xsrf"\s+value="([^"]+)"', page)
+    page = await context.request.get(f"{url}/hub/login?next=/hub/home", max_redirects=0)
+    if page.status == HTTPStatus.FOUND:  # who is signed in stays so
+        return
+    found = re.search(r'name="_xsrf"\s+value="([^"]+)"', await page.text())
     form = {"username": name, "password": "any password", "_xsrf": found[1] if found else ""}
-    answer = await context.request.post(f"{url}/hub/login?next=/hub/home", form=form)
-    assert answer.url.endswith("/hub/home"), (answer.status, answer.url)
+    answer = await context.request.post(f"{url}/hub/login?next=/hub/home", form=form, max_redirects=0)
+    assert answer.headers.get("location") == "/hub/home", (answer.status, answer.url)
 
 
 async def sign_out(context: BrowserContext, url: str) -> None:

@@ -18,6 +18,12 @@ WAITS, FAILS = "3G", "5G"
 FAILS_AFTER_S = 1.5
 
 
+class DiskFullError(Exception):
+    """A failure with a sentence that JupyterHub's pages show."""
+
+    jupyterhub_message = "The disk is full."
+
+
 class QuickSpawner(GPUSpawner):
     """Makes no pod; forms, choices and failures are gpuspawner's."""
 
@@ -30,7 +36,7 @@ class QuickSpawner(GPUSpawner):
             await asyncio.Event().wait()
         if memory == FAILS:
             await asyncio.sleep(FAILS_AFTER_S)
-            raise RuntimeError("The disk is full.")
+            raise DiskFullError
         self.is_up = True
         host, port = SERVER.read_text().split(":")
         return host, int(port)
