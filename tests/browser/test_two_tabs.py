@@ -30,6 +30,11 @@ PATIENCE_S = 15
 LOOK_S = 0.05
 
 COME_BACK = "document.dispatchEvent(new Event('visibilitychange'))"
+# Until Start is disabled, which is how a look knows that the form is being sent.
+PRESS_START = """() => new Promise((resolve) => {
+  document.querySelector("#gpuspawner-summary .feedback-container button").click();
+  setTimeout(resolve, 1);
+})"""
 # In one tab the server waits, in the other it runs at once.
 CHOICES = (
     {"image": "plain", "cpu": "2", "memory": "3", "gpu": "", "run_time": "2h"},
@@ -149,7 +154,7 @@ class Play:
         seen = await tab.look()
         if seen["is_form"] and seen["is_ready"]:
             # At once: the form may notice meanwhile that it cannot be sent.
-            await tab.page.evaluate("setTimeout(() => document.querySelector('.feedback-container button').click())")
+            await tab.page.evaluate(PRESS_START)
         elif seen["is_form"] and "Sign in" in seen["said"]:
             await tab.page.locator(".gs-session a").click()
             await self._sign_in_there(tab)
